@@ -1,0 +1,13 @@
+"""The residual block, built from nothing: the finished pieces of the lessons, ready to import.
+
+A block is a list of branches, and a branch adds to the residual stream::
+
+    pre-norm    x <- x + g * f(norm(x))
+    post-norm   x <- norm(x + g * f(x))
+"""
+
+from residual_edu.errors import InvalidInput
+from residual_edu.parts import *  # noqa: F403
+from residual_edu.parts import __all__ as _parts
+
+__all__ = ["InvalidInput", *_parts]

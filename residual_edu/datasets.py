@@ -1,0 +1,37 @@
+"""Real data that needs no network: it ships inside scikit-learn."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Digits(NamedTuple):
+    """Handwritten digits, split for training and testing.
+
+    Images are ``(n, 8, 8)``, float32 in [0, 1]; labels are ``(n,)``, 0 to 9. All on the CPU.
+    """
+
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+def digits(seed: int = 0, test: int = 360) -> Digits:
+    """Return scikit-learn's 1,797 digits, shuffled by ``seed``, the last ``test`` of them kept for testing."""
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    images = torch.tensor(pixels, dtype=torch.float32)[order].view(-1, 8, 8) / 16
+    classes = torch.tensor(labels)[order]
+    return Digits(images[:-test], classes[:-test], images[-test:], classes[-test:])
+
+
+def wine() -> tuple[Tensor, list[str]]:
+    """Return the 178 wines of scikit-learn, ``(178, 13)`` float32 in their own units, and the 13 names."""
+    from sklearn.datasets import load_wine
+
+    table = load_wine()
+    return torch.tensor(table.data, dtype=torch.float32), list(table.feature_names)
