@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Two commands on any machine that has Python 3.11 or newer:
+
+    python course.py lab      JupyterLab, open on the first lesson
+    python course.py test     every check of the lessons and the library
+
+The first run makes .venv and installs into it; later runs start at once. Any other verb (build, promote, ...) is
+handed on to `python -m residual_edu.course` in the same way. Standard library only, and written to be parsed by
+Python 3.8, so that an old Python gets a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+ENV = ROOT / ".venv"
+PYTHON = ENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+STAMP, LOG = ENV / "installed-by-course-py", ENV / "pip.log"
+PIP = [str(PYTHON), "-m", "pip", "install", "--progress-bar=off", "-c", "constraints.txt", "-e", ".[lab,test]"]
+STEP = re.compile(" *(Starting|Collecting|Downloading|Using cached|Processing|Building|Preparing|Installing)")
+AGAIN = "then run the same command again."
+BROKEN = f"The environment {ENV} is broken: {{}}. Delete that folder, {AGAIN}"
+CAUSES = {  # what Python, pip or the system says (the first that fits counts), and what we say
+    "No space left|Errno 28|not enough space": f"The disk is full. Free at least 3 GB, {AGAIN}",
+    "Permission denied|Read-only file system|Access is denied": f"Cannot write into {ROOT}. Make it yours, {AGAIN}",
+    "No module named '?(venv|ensurepip)": "This Python cannot make environments: its venv or ensurepip is missing. "
+    f"Install it (Debian and Ubuntu: apt install python3-venv), {AGAIN}",
+    "No module named '?pip": BROKEN.format("it has no pip"),
+    "establish a new connection|[Cc]onnection ?(Error|refused|reset|aborted|broken)|name resolution|getaddrinfo|"
+    "timed out|unreachable|SSLError|ProxyError": f"No network: pip cannot reach the package index. Connect, {AGAIN}",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Install what is missing, hand the verb over, and return its exit code."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - too old a Python is what it is for
+        sys.exit(f"This course needs Python 3.11 or newer, and this is {platform.python_version()}.")
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if arguments else 2
+    try:
+        prepare()
+        return hand_over(arguments)
+    except KeyboardInterrupt:
+        sys.exit("\nStopped. Run the same command again to go on.")
+    except (ImportError, OSError, subprocess.CalledProcessError) as error:
+        sys.exit(explain(f"{error} {getattr(error, 'output', '')}"))
+
+
+def prepare() -> None:
+    """Make ``.venv`` and install into it, unless the stamp says that exactly this was done."""
+    if not ENV.exists():
+        create()
+    stamp = fingerprint()
+    if not STAMP.exists() or STAMP.read_text() != stamp:
+        install()
+        STAMP.write_text(stamp)
+
+
+def create() -> None:
+    """Make ``.venv``; what fails or is stopped half way leaves nothing behind."""
+    print(f"Making the environment {ENV}; this happens once, takes minutes and 2 GB or more.", flush=True)
+    try:
+        import venv
+
+        venv.create(ENV, with_pip=True)
+    except BaseException:
+        shutil.rmtree(ENV, ignore_errors=True)
+        raise
+
+
+def fingerprint() -> str:
+    """Hash all that an installation depends on; asking the environment's own Python shows that it runs."""
+    try:
+        asked = [str(PYTHON), "-c", "import sys; print(sys.version)"]
+        version = subprocess.run(asked, check=True, capture_output=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        sys.exit(BROKEN.format("its Python is missing or does not start"))
+    files = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]
+    return hashlib.sha256(b"\0".join([version, os.fsencode(ROOT), *files])).hexdigest()
+
+
+def install() -> None:
+    """Run pip, and show in one moving line what it does and for how long."""
+    said = ["Starting pip\n"]
+    with subprocess.Popen(
+        PIP, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+    ) as pip:
+        reader = threading.Thread(target=lambda: said.extend(pip.stdout or ()), daemon=True)
+        reader.start()
+        try:
+            watch(pip, said)
+        finally:
+            pip.terminate()
+        reader.join(5)
+    if pip.returncode:
+        LOG.write_text("".join(said), encoding="utf-8")
+        sys.exit(explain("".join(said)))
+
+
+def watch(pip: subprocess.Popen[str], said: list[str]) -> None:
+    """Show the latest step of ``pip`` until it ends: on a terminal every half second, in a log every ten."""
+    every, line = (0.5, "\r{:4.0f} s  {:66}") if sys.stdout.isatty() else (10, "{:4.0f} s  {}\n")
+    start = time.monotonic()
+    while pip.poll() is None:
+        steps = [text.strip() for text in said if STEP.match(text)]
+        print(line.format(time.monotonic() - start, steps[-1][:66]), end="", flush=True)
+        try:
+            pip.wait(every)
+        except subprocess.TimeoutExpired:
+            continue
+    print(line.format(time.monotonic() - start, "pip has stopped" if pip.returncode else "installed").rstrip())
+
+
+def explain(text: str) -> str:
+    """Say in one sentence what went wrong."""
+    fits = (sentence for sign, sentence in CAUSES.items() if re.search(sign, text))
+    last = (re.findall("(?i)^ *error: (.+)", text, re.MULTILINE) or text.strip().split("\n"))[-1]
+    return next(fits, f"The installation did not work: {last} (All that pip said, if it ran, is in {LOG}.)")
+
+
+def hand_over(arguments: list[str]) -> int:
+    """Run the verb. Ctrl-C reaches it too and it decides when to end; we wait for that."""
+    verb = subprocess.Popen([str(PYTHON), "-m", "residual_edu.course", *arguments], cwd=ROOT)
+    while True:
+        try:
+            return verb.wait()
+        except KeyboardInterrupt:
+            continue
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,35 @@
+"""The command line: ``residual-edu`` and one of ``VERBS``, from any folder of a checkout."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from residual_edu.course.checkout import Refusal
+
+# Each verb is a module of this room with run(argv) -> exit code, imported only when it is called.
+VERBS = {
+    "lab": "open JupyterLab on the first lesson",
+    "test": "run every check of the package and of the lessons",
+    "build": "execute the lessons and write their notebooks",
+    "lint": "say where the lessons break their rules",
+    "promote": "carry the lessons' finished pieces into the package",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code: 0 done, 1 something is wrong with the lessons, 2 it could not begin."""
+    verbs = "\n".join(f"  {name:<9} {what}" for name, what in VERBS.items())
+    parser = argparse.ArgumentParser(
+        prog="residual-edu",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"verbs:\n{verbs}\n\nresidual-edu VERB --help says more.",
+    )
+    parser.add_argument("verb", choices=VERBS, metavar="VERB", help="what to do, one of those below")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="what the verb takes")
+    arguments = parser.parse_args(argv)
+    try:
+        return import_module(f"residual_edu.course.{arguments.verb}").run(arguments.rest)
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)
+        return 2

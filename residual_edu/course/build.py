@@ -1,0 +1,72 @@
+"""``residual-edu build``: execute each lesson's source and write its notebook, the same bytes on each run."""
+
+import argparse
+from collections.abc import Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+import nbformat
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from residual_edu.course.checkout import find_root, lessons, notebook_of
+from residual_edu.course.execute import CellFailed, execute
+from residual_edu.course.notebook import never_executed, outline, plan
+
+
+def run(argv: Sequence[str]) -> int:
+    """Build the lessons named in ``argv``, or with ``--check`` say how they differ from their notebooks."""
+    parser = argparse.ArgumentParser(prog="residual-edu build", description="Execute lessons, write their notebooks.")
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="02 or 02_layer_norm; all where none is given")
+    parser.add_argument("--check", action="store_true", help="run nothing; show where source and notebook differ")
+    arguments = parser.parse_args(argv)
+    root = find_root()
+    sources = lessons(root, arguments.lessons)
+    if not arguments.check:
+        return build(sources)
+    findings = [line for source in sources for line in differences(source)]
+    findings += [] if arguments.lessons else orphans(root)
+    print("\n".join(findings or ["Every notebook is what its source builds."]))
+    return int(bool(findings))
+
+
+def build(sources: Sequence[Path]) -> int:
+    """Build each of ``sources`` with a line of progress; stop at the first error, which is shown."""
+    seconds = TextColumn("cells, {task.elapsed:.1f} s")
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), seconds) as progress:
+        for source in sources:
+            try:
+                build_one(source, progress)
+            except CellFailed as failure:
+                progress.console.print(f"{source.name}, {failure}", markup=False, highlight=False)
+                return 1
+    return 0
+
+
+def build_one(source: Path, progress: Progress) -> None:
+    """Execute ``source`` and, if every cell ran, write its notebook."""
+    notebook = plan(source)
+    task = progress.add_task(source.stem, total=len(notebook.cells))
+    execute(notebook, source.parent.parent, lambda at: progress.update(task, completed=at))
+    notebook_of(source).write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
+    progress.stop_task(task)
+
+
+def differences(source: Path) -> list[str]:
+    """Return how the notebook of ``source`` differs from what it would build, as lines; none where it does not."""
+    target = notebook_of(source)
+    again = f"run: residual-edu build {source.stem}"
+    if not target.exists():
+        return [f"{target.name} is missing; {again}"]
+    stored = nbformat.read(target, as_version=4)
+    sides = outline(stored), outline(plan(source))
+    lines = list(unified_diff(*sides, f"notebooks/{target.name}", f"notebooks/source/{source.name}", n=1, lineterm=""))
+    if never_executed(stored):
+        lines.append(f"{target.name} holds code cells that were never executed; {again}")
+    return lines
+
+
+def orphans(root: Path) -> list[str]:
+    """Return a sentence for each notebook that has no source."""
+    sources = {notebook_of(source) for source in lessons(root)}
+    extra = sorted(set((root / "notebooks").glob("*.ipynb")) - sources)
+    return [f"{notebook.name} has no source in notebooks/source; delete it, or write its source" for notebook in extra]

@@ -1,0 +1,40 @@
+"""Where the lessons stand in a checkout, and what is said when they do not."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class Refusal(Exception):
+    """What a verb cannot do, said to the person in one sentence."""
+
+
+def find_root(start: Path | None = None) -> Path:
+    """Return the nearest folder with a notebooks/source, from ``start`` (or the current folder) upwards.
+
+    Raises:
+        Refusal: where there is none.
+    """
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / "notebooks" / "source").is_dir():
+            return folder
+    raise Refusal(f"There is no notebooks/source in {here} or above it: change into a checkout of residual_edu first.")
+
+
+def lessons(root: Path, names: Sequence[str] = ()) -> list[Path]:
+    """Return the sources in order: all, or those that ``names`` begin (02, 02_layer_norm, or a path to either form).
+
+    Raises:
+        Refusal: for a name that begins no lesson.
+    """
+    every = sorted((root / "notebooks" / "source").glob("[0-9]*.py"))
+    stems = [Path(name).stem for name in names]
+    for stem in stems:
+        if not any(source.stem.startswith(stem) for source in every):
+            raise Refusal(f"There is no lesson {stem!r}; there are: {', '.join(s.stem for s in every) or 'none yet'}.")
+    return [source for source in every if not stems or source.stem.startswith(tuple(stems))]
+
+
+def notebook_of(source: Path) -> Path:
+    """Return where the built notebook of ``source`` stands."""
+    return source.parent.parent / f"{source.stem}.ipynb"

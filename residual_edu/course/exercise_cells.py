@@ -1,0 +1,71 @@
+"""From one exercise of a source to what a learner gets: a stub, its check, and a solution folded below.
+
+The marks and the metadata are nbgrader's, so that nbgrader reads these files too.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from residual_edu.course.checkout import Refusal
+
+SOLUTION = re.compile(r"^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$\n?", re.M | re.S)
+HIDDEN = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS.*?^[ \t]*### END HIDDEN TESTS[ \t]*$\n?", re.M | re.S)
+NOTE = "*One solution is folded below; open it after your own try.*"
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """Return a cell's tags."""
+    return cell.metadata.get("tags", [])
+
+
+def stub(source: str) -> str:
+    """Return ``source`` with each solution blanked."""
+    return SOLUTION.sub(r"\1# your code here\n\1raise NotImplementedError\n", source).rstrip("\n")
+
+
+def solved(source: str) -> str:
+    """Return ``source`` with its solutions and without their marks."""
+    return SOLUTION.sub(r"\2", source).rstrip("\n")
+
+
+def shown(source: str) -> str:
+    """Return ``source`` without its hidden tests."""
+    return HIDDEN.sub("", source).rstrip("\n")
+
+
+def learner_cells(cells: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
+    """Yield the cells that a learner sees: each exercise as stub, check, note and folded solution; no hidden test.
+
+    Raises:
+        Refusal: for an exercise without nbgrader's metadata, without whole solution marks, or without its check.
+    """
+    visible = iter([cell for cell in cells if "hidden-test" not in tags(cell)])
+    for cell in visible:
+        if "exercise" in tags(cell):
+            yield from learner_exercise(cell, check_of(cell, next(visible, None)))
+        else:
+            yield cell
+
+
+def learner_exercise(exercise: NotebookNode, check: NotebookNode) -> list[NotebookNode]:
+    """Return stub, check, note and folded solution of one exercise."""
+    solution, check.source = solved(exercise.source), shown(check.source)
+    exercise.source = stub(exercise.source)
+    folded = {"jupyter": {"source_hidden": True}, "tags": ["solution"]}
+    return [exercise, check, new_markdown_cell(NOTE), new_code_cell(f"{solution}\n\n{check.source}", metadata=folded)]
+
+
+def check_of(exercise: NotebookNode, below: NotebookNode | None) -> NotebookNode:
+    """Return the cell below an exercise, its check, or refuse an exercise that is not whole."""
+    grader = exercise.metadata.get("nbgrader", {})
+    name = grader.get("grade_id", exercise.source.partition("\n")[0])
+    if not grader.get("solution"):
+        raise Refusal(f"The exercise {name!r} has no nbgrader metadata with a grade_id and solution: true.")
+    if not SOLUTION.search(exercise.source) or "SOLUTION" in solved(exercise.source):
+        raise Refusal(f"The exercise {name!r} needs whole pairs of ### BEGIN SOLUTION and ### END SOLUTION.")
+    if below is None or not below.metadata.get("nbgrader", {}).get("grade"):
+        raise Refusal(f"The exercise {name!r} has no check cell (nbgrader grade: true) right below it.")
+    return below

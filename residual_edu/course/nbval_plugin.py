@@ -1,0 +1,150 @@
+"""Strict nbval for lessons: ``pytest -p residual_edu.course.nbval_plugin --nbval notebooks``.
+
+Every stored output is compared with the one that the cell prints now, line by line. Decimals may differ by rounding
+(2e-3, or a thousandth of their size), so tiny numbers such as 2.5e-08 and 3.1e-08 count as the same; integers,
+version numbers and text must be equal, the amount of space between words aside, since a minus sign moves columns.
+A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine.
+"""
+
+import math
+import os
+import re
+import sys
+import time
+from queue import Empty
+from typing import Any
+
+import pytest
+from nbval.kernel import RunningKernel
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+ABSOLUTE, RELATIVE = 2e-3, 1e-3
+SECONDS, MEGABYTES = 60, 600  # what a lesson may use
+POLL = 1  # seconds between two looks at whether the kernel is alive
+
+# 1.25, 1., 2.5e-08, 1e-05; not 3, not the 2.13 of 2.13.0, not the 2 of x2.
+DECIMAL = re.compile(r"(?<![\w.])([-+]?\d+(?:\.\d*(?:[eE][-+]?\d+)?|[eE][-+]?\d+))(?!\d|\.\d)")
+
+# What a kernel has used, as expressions: processor seconds, and peak memory in a unit that depends on the system.
+# (Linux counts in getrusage what the process that started the kernel held; the peak in /proc is the kernel's own.)
+PEAK, UNIT = {
+    "linux": (r"int(__import__('re').search(r'VmHWM:\s+(\d+)', open('/proc/self/status').read())[1])", 1024),
+    "win32": ("__import__('psutil').Process().memory_info().peak_wset", 1),
+}.get(sys.platform, ("__import__('resource').getrusage(0).ru_maxrss", 1))
+USAGE = {"seconds": "__import__('time').process_time()", "peak": PEAK}
+USED = pytest.StashKey[dict[str, str]]()
+
+
+class Tolerant(str):
+    """A text that equals another one that differs from it by rounding alone."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and same(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def same(stored: str, printed: str) -> bool:
+    """Whether two outputs agree: cut at their decimals, the text between is equal and the decimals are near."""
+    left, right = DECIMAL.split(stored), DECIMAL.split(printed)
+    return (
+        len(left) == len(right)
+        and all(words(a) == words(b) for a, b in zip(left[::2], right[::2], strict=True))
+        and all(near(a, b) for a, b in zip(left[1::2], right[1::2], strict=True))
+    )
+
+
+def words(text: str) -> list[list[str]]:
+    """Return the words of each line."""
+    return [line.split() for line in text.split("\n")]
+
+
+def near(a: str, b: str) -> bool:
+    """Whether two decimals agree; both written as ``12.`` they are whole numbers, and must be equal."""
+    if a.endswith(".") and b.endswith("."):
+        return float(a) == float(b)
+    return math.isclose(float(a), float(b), rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+
+
+def get_message(self: RunningKernel, stream: str, timeout: float | None = None) -> dict[str, Any]:
+    """Wait for a message as nbval does, but look each second whether the kernel is still alive."""
+    get = {"iopub": self.kc.get_iopub_msg, "shell": self.kc.get_shell_msg}[stream]
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            return get(timeout=max(0, min(POLL, end - time.monotonic())))
+        except Empty:
+            if not self.is_alive():
+                raise RuntimeError("the kernel died while it ran this cell") from None
+            if time.monotonic() >= end:
+                raise
+
+
+def execute_cell_input(self: RunningKernel, cell_input: str, allow_stdin: bool | None = None) -> str:
+    """Run a cell as a notebook does: with a history, without which IPython ignores a closing ``;``."""
+    return self.kc.execute(cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
+
+
+def usage(kernel: RunningKernel) -> tuple[float, float]:
+    """Return the processor seconds and the peak memory in MB that ``kernel`` has used; its names are left alone."""
+    request = kernel.kc.execute("", silent=True, user_expressions=USAGE)
+    while (reply := kernel.get_message("shell", timeout=5))["parent_header"].get("msg_id") != request:
+        continue
+    values = reply["content"]["user_expressions"]
+    seconds, peak = (float(values[name]["data"]["text/plain"]) for name in USAGE)
+    return seconds, peak * UNIT / 1e6
+
+
+def measure(lesson: IPyNbFile) -> None:
+    """Note what ``lesson`` used, and fail if that was too much; on a GPU its driver's memory is not the lesson's."""
+    seconds, megabytes = usage(lesson.kernel)
+    name = lesson.path.name
+    lesson.config.stash.setdefault(USED, {})[name] = f"{seconds:6.1f} s {megabytes:6.0f} MB"
+    on_cpu = os.environ.get("RESIDUAL_EDU_DEVICE", "cpu") == "cpu"
+    if seconds > SECONDS:
+        pytest.fail(f"{name} used {seconds:.1f} s of processor time; a lesson may use {SECONDS} s", pytrace=False)
+    if on_cpu and megabytes > MEGABYTES:
+        pytest.fail(f"{name} used {megabytes:.0f} MB of memory; a lesson may use {MEGABYTES} MB", pytrace=False)
+
+
+nbval_sanitize, nbval_teardown = IPyNbCell.sanitize, IPyNbFile.teardown
+
+
+def sanitize(self: IPyNbCell, output: Any) -> Any:
+    """Let texts be compared with tolerance; nbval compares what this returns with ``!=``."""
+    clean = nbval_sanitize(self, output)
+    return Tolerant(clean) if isinstance(clean, str) else clean
+
+
+def teardown(self: IPyNbFile) -> None:
+    """Measure the lesson before nbval stops its kernel."""
+    try:
+        if self.kernel is not None and self.kernel.is_alive():
+            measure(self)
+    finally:
+        nbval_teardown(self)
+
+
+def pytest_configure() -> None:
+    """Replace four methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the kernels
+    RunningKernel.get_message, RunningKernel.execute_cell_input = get_message, execute_cell_input
+    IPyNbCell.sanitize, IPyNbFile.teardown = sanitize, teardown
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Compare a cell that was never run too; nbval would let it pass whatever it prints."""
+    for item in items:
+        if isinstance(item, IPyNbCell):
+            item.cell.execution_count = item.cell.execution_count or 0
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what each lesson used."""
+    if used := terminalreporter.config.stash.get(USED, {}):
+        terminalreporter.section("lessons: processor time and memory")
+        for name, what in used.items():
+            terminalreporter.line(f"{name:40} {what}")

@@ -1,0 +1,60 @@
+"""A source read as the notebook that a learner opens, before any cell has run."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import jupytext
+from nbformat import NotebookNode, from_dict
+
+from residual_edu.course.checkout import Refusal
+from residual_edu.course.exercise_cells import learner_cells
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+KEPT = ("jupyter", "nbgrader", "tags")
+
+
+def plan(source: Path) -> NotebookNode:
+    """Return what ``source`` builds: exercises as learners get them, own cell ids, no output yet.
+
+    Raises:
+        Refusal: for an exercise that is not whole.
+    """
+    notebook = jupytext.read(source, fmt="py:percent")
+    notebook.metadata = from_dict(METADATA)
+    try:
+        notebook.cells = list(learner_cells(notebook.cells))
+    except Refusal as refusal:
+        raise Refusal(f"{source.name}: {refusal}") from None
+    for cell in notebook.cells:
+        cell.metadata = from_dict({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
+    name_cells(notebook.cells)
+    return notebook
+
+
+def name_cells(cells: Iterable[NotebookNode]) -> None:
+    """Set each cell's id to a hash of what it says, numbered where cells repeat, so that ids outlive a rebuild."""
+    seen: Counter[str] = Counter()
+    for cell in cells:
+        digest = hashlib.sha1((cell.cell_type + cell.source).encode()).hexdigest()[:8]
+        seen[digest] += 1
+        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+
+
+def outline(notebook: NotebookNode) -> list[str]:
+    """Return everything that the source decides, outputs left out, as lines to compare."""
+    lines = [json.dumps(notebook.metadata, sort_keys=True)]
+    for cell in notebook.cells:
+        metadata = json.dumps(cell.metadata, sort_keys=True)
+        lines += [f"# %% [{cell.cell_type}] {cell.get('id')} {metadata}", *cell.source.split("\n")]
+    return lines
+
+
+def never_executed(notebook: NotebookNode) -> bool:
+    """Whether a code cell of ``notebook`` has not run."""
+    return any(cell.cell_type == "code" and cell.execution_count is None for cell in notebook.cells)

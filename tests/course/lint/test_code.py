@@ -1,0 +1,130 @@
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from residual_edu.course.lint.cells import code_lines
+from residual_edu.course.lint.code import free_names
+
+
+@pytest.fixture(params=["lesson.py", "lesson.ipynb"])
+def both(request, source, built, findings):
+    """A lesson's source or notebook, and what lint finds in it."""
+    notebook = source if request.param == "lesson.py" else built
+    return notebook, lambda: findings(notebook, request.param)
+
+
+def test_a_magic_is_found(both, first):
+    notebook, find = both
+    first(notebook, "explorer").source = "%time centre(2)"
+    number = notebook.cells.index(first(notebook, "explorer")) + 1
+    assert [f.partition(": ")[2] for f in find()] == [
+        f"cell {number} (%time centre(2)) is not plain Python: invalid syntax"
+    ]
+
+
+def test_a_promoted_piece_that_reads_a_notebook_global_is_found(both, first):
+    notebook, find = both
+    piece = first(notebook, "promote:parts/centre")
+    piece.source = piece.source.replace("sum(centre(each)", "sum(scale * centre(each)")
+    found = find()
+    assert len(found) == 1
+    assert found[0].endswith("promotes a piece that reads the notebook's own 'scale'; import it or pass it in")
+
+
+def test_a_global_that_is_defined_in_the_notebook_is_found_all_the_same(both, first):
+    notebook, find = both
+    first(notebook, "promote:parts/centre").source += "\n\ndef double(): return guess, helper()"
+    first(notebook, "explorer").source = "def helper():\n    import guess"
+    assert [f.rpartition("own ")[2].partition(";")[0] for f in find()] == ["'guess'", "'helper'"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def f(x): return [y + z for y in x]", {"z"}),
+        ("def f(x=a, *, k: b = 1) -> c: ...", {"a", "b", "c"}),
+        ("@a\nclass B(c):\n    d = e\n    def f(self): return super().f() + g", {"a", "c", "e", "g"}),
+        ("def f():\n    import os\n    g = os\n    return lambda: g", set()),
+        ("def f(): return len(range(3)), f, __name__", set()),
+        ("def f(): return a.b.c", {"a"}),
+        ("def f(x: 'words in a string'): return x", set()),
+    ],
+)
+def test_free_names_are_what_is_read_from_outside(text, names):
+    assert free_names(new_code_cell(text)) == names
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from ipywidgets import interact",
+        "from ipywidgets import interactive as moving",
+        "import ipywidgets\nipywidgets.Output()",
+        "from IPython.display import clear_output",
+        "from tqdm.auto import trange",
+        "import matplotlib.pyplot as plt",
+        "from matplotlib import pyplot",
+    ],
+)
+def test_what_does_not_re_execute_is_found(both, first, line):
+    notebook, find = both
+    first(notebook, "explorer").source += "\n" + line
+    found = find()
+    assert len(found) == 1
+    assert "which does not re-execute the same or needs a kernel to show" in found[0]
+
+
+def test_words_in_comments_and_strings_are_free(both, first):
+    notebook, find = both
+    first(notebook, "explorer").source += '\nx = "interact"  # tqdm'
+    assert find() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", 0),
+        ("# a comment\n\nx = 1  # another", 1),
+        ('def f():\n    """One.\n\n    Two.\n    """\n    return """a\n    b"""', 3),
+        ("x = [\n    1,\n    # why\n    2,\n]", 4),
+    ],
+)
+def test_code_lines_leave_out_prose(text, lines):
+    assert code_lines(new_code_cell(text)) == lines
+
+
+def test_a_long_cell_is_found(both, first):
+    notebook, find = both
+    cell = first(notebook, "explorer")
+    cell.source = "\n".join(f"x{i} = {i}\n# why\n" for i in range(25))
+    assert find() == []
+    cell.source += "y = 1"
+    assert [f.endswith("(x0 = 0) has 26 lines of code, more than 25") for f in find()] == [True]
+
+
+def test_a_promoted_cell_may_be_longer(both, first):
+    notebook, find = both
+    cell = first(notebook, "promote:parts/centre")
+    cell.source = "def centre(x):\n" + "\n".join(f"    x{i} = {i}" for i in range(59))
+    assert find() == []
+    cell.source += "\n    return x"
+    assert [f.endswith("has 61 lines of code, more than 60") for f in find()] == [True]
+
+
+def test_three_code_cells_in_a_row_are_found(both, first):
+    notebook, find = both
+    place = notebook.cells.index(first(notebook, "predict"))
+    del notebook.cells[place + 2 : place + 4]
+    numbers = f"cells {place + 1} to {place + 4} are code"
+    notebook.cells[place + 1].source = ""  # keeps the pacing and the outputs out of this test
+    assert any(numbers in f and "more than 2 in a row need prose between" in f for f in find())
+
+
+def test_a_grade_id_used_twice_is_found(both, first):
+    notebook, find = both
+    first(notebook, "exercise").metadata.nbgrader.grade_id = "two"
+    assert [f.partition(": ")[2] for f in find()] == ["the grade_id 'two' stands on 2 cells"]
+
+
+def test_an_empty_notebook_is_no_crash(findings):
+    assert findings(new_notebook(), "lesson.py")
+    assert findings(new_notebook(), "lesson.ipynb")

@@ -1,0 +1,53 @@
+import jupytext
+import nbformat
+import pytest
+
+from residual_edu.course import main
+
+
+def test_a_clean_source_has_no_findings(source, findings):
+    assert findings(source, "lesson.py") == []
+
+
+def test_its_built_notebook_has_no_findings(built, findings):
+    assert findings(built, "lesson.ipynb") == []
+
+
+def test_a_finding_begins_with_the_file(source, findings):
+    del source.cells[0]
+    assert all(finding.startswith("lesson.py: ") for finding in findings(source, "lesson.py"))
+
+
+@pytest.mark.parametrize("name", ["lesson.py", "lesson.ipynb"])
+def test_hidden_tests_are_not_linted(source, built, findings, name, first):
+    notebook = source if name.endswith(".py") else built
+    hidden = first(notebook, "predict").copy()
+    hidden.update(source="import tqdm\n" + "x = 1\n" * 40, metadata={"tags": ["hidden-test"]}, id="hidden")
+    notebook.cells.insert(3, hidden)
+    assert findings(notebook, name) == []
+
+
+@pytest.fixture
+def checkout(source, built, tmp_path, monkeypatch):
+    """A checkout with the clean lesson as 00, source and notebook, and as 01, source alone."""
+    (tmp_path / "notebooks" / "source").mkdir(parents=True)
+    for name in ("00_clean", "01_clean"):
+        jupytext.write(source, tmp_path / "notebooks" / "source" / f"{name}.py", fmt="py:percent")
+    nbformat.write(built, tmp_path / "notebooks" / "00_clean.ipynb")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "notebooks"
+
+
+def test_the_verb_is_content_with_clean_lessons(checkout, capsys):
+    assert main(["lint"]) == 0
+    assert capsys.readouterr().out == "Every lesson keeps its rules.\n"
+
+
+@pytest.mark.parametrize("name", ["00_clean.ipynb", "source/00_clean.py", "source/01_clean.py"])
+def test_the_verb_reads_sources_and_notebooks(checkout, capsys, name):
+    text = (checkout / name).read_text()
+    (checkout / name).write_text(text.replace("import torch", "import tqdm"))
+    lesson = name.partition("/")[2] or name
+    assert main(["lint", lesson]) == 1
+    assert f"{lesson}: cell 2 (import tqdm) uses tqdm" in capsys.readouterr().out
+    assert main(["lint", "01" if lesson.startswith("00") else "00"]) == 0

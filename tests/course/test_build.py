@@ -1,0 +1,159 @@
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from residual_edu.course import main
+from residual_edu.course.lint.code import RULES as CODE
+from residual_edu.course.lint.outputs import RULES as OUTPUTS
+from residual_edu.course.notebook import plan
+
+LESSON = """# %% [markdown]
+# # A small lesson
+
+# %%
+import torch
+from matplotlib.figure import Figure
+from residual_edu.lesson import predict, setup, show
+device = setup()
+
+# %% tags=["predict"]
+guess = predict("Does a walk come back", ["yes", "no"])
+
+# %% [markdown]
+# A walk.
+
+# %%
+print(object())
+fig = Figure(figsize=(3, 2))
+fig.add_subplot().plot(torch.randn(50).cumsum(0))
+show(fig, alt="A random walk of fifty steps.")
+guess.reveal("yes")
+
+# %% [markdown]
+# ### Exercise 1
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "twice", "solution": true}
+def twice(x):
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "twice-check", "solution": false}
+print(twice.__name__)
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    (tmp_path / "notebooks" / "source").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    return tmp_path / "notebooks"
+
+
+@pytest.fixture
+def built(checkout):
+    """A two-cell lesson and its notebook, as if it had been executed."""
+    source = checkout / "source" / "00_small.py"
+    source.write_text('# %% [markdown]\n# # Title\n\n# %% tags=["predict"]\nprint(1)\n')
+    notebook = plan(source)
+    notebook.cells[1].update(execution_count=1, outputs=[nbformat.v4.new_output("stream", text="1\n")])
+    nbformat.write(notebook, checkout / "00_small.ipynb")
+    return source, checkout / "00_small.ipynb"
+
+
+def check(capsys):
+    code = main(["build", "--check"])
+    return code, capsys.readouterr().out
+
+
+def test_a_lesson_with_a_figure_builds_to_the_same_bytes_twice(checkout, capsys):
+    (checkout / "source" / "00_small.py").write_text(LESSON)
+    target = checkout / "00_small.ipynb"
+    assert main(["build"]) == 0
+    first = target.read_bytes()
+    assert re.fullmatch(r"00_small .*10/10 cells, \d+\.\d s\n", capsys.readouterr().out)
+    target.unlink()
+    assert main(["build", "00"]) == 0
+    assert target.read_bytes() == first
+    assert check(capsys)[0] == 0
+    notebook = nbformat.read(target, as_version=4)
+    nbformat.validate(notebook)
+    assert [finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook)] == []
+    pictures = [o for c in notebook.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
+    assert [p.metadata["image/png"].alt for p in pictures] == ["A random walk of fifty steps."]
+    assert notebook.cells[2].outputs[0].data == {"text/plain": "Predict: Does a walk come back (yes / no)"}
+
+
+def test_an_error_stops_with_lesson_cell_and_traceback_and_writes_nothing(checkout, capsys):
+    (checkout / "source" / "00_small.py").write_text("# %% [markdown]\n# words\n\n# %%\n1 / 0\n")
+    (checkout / "source" / "01_next.py").write_text("# %%\nx = 1\n")
+    assert main(["build"]) == 1
+    said = capsys.readouterr().out
+    assert "00_small.py, cell 2: " in said and "1 / 0" in said and "ZeroDivisionError" in said
+    assert list(checkout.glob("*.ipynb")) == []
+
+
+def test_check_is_content_with_what_build_wrote(built, capsys):
+    assert check(capsys) == (0, "Every notebook is what its source builds.\n")
+
+
+def test_check_shows_one_character_changed_in_the_source(built, capsys):
+    source, _ = built
+    source.write_text(source.read_text().replace("print(1)", "print(2)"))
+    code, said = check(capsys)
+    assert code == 1
+    assert "--- notebooks/00_small.ipynb\n+++ notebooks/source/00_small.py\n" in said
+    assert "\n-print(1)\n" in said and "\n+print(2)" in said
+
+
+def test_check_shows_one_character_changed_in_the_notebook(built, capsys):
+    _, target = built
+    target.write_text(target.read_text().replace("# Title", "# Titel"))
+    code, said = check(capsys)
+    assert code == 1
+    assert "\n-# Titel\n" in said and "\n+# Title\n" in said
+
+
+OTHER = [('"predict"', '"predicts"'), ('"python3"', '"python4"'), ('"id": "', '"id": "a')]
+
+
+@pytest.mark.parametrize(("old", "new"), OTHER)
+def test_check_shows_a_changed_tag_kernel_or_id(built, capsys, old, new):
+    _, target = built
+    assert old in target.read_text()
+    target.write_text(target.read_text().replace(old, new))
+    code, said = check(capsys)
+    assert code == 1 and said.startswith("--- notebooks/00_small.ipynb")
+
+
+def test_check_shows_a_cell_that_is_gone(built, capsys):
+    source, _ = built
+    source.write_text(source.read_text().partition("# %% tags")[0])
+    code, said = check(capsys)
+    assert code == 1 and "\n-print(1)" in said
+
+
+def test_check_says_missing_unexecuted_and_without_source(built, capsys):
+    source, target = built
+    notebook = nbformat.read(target, as_version=4)
+    notebook.cells[1].execution_count = None
+    nbformat.write(notebook, target)
+    nbformat.write(notebook, target.with_name("09_extra.ipynb"))
+    source.with_name("01_next.py").write_text("# %%\nx = 1\n")
+    code, said = check(capsys)
+    assert code == 1
+    assert said.splitlines() == [
+        "00_small.ipynb holds code cells that were never executed; run: residual-edu build 00_small",
+        "01_next.ipynb is missing; run: residual-edu build 01_next",
+        "09_extra.ipynb has no source in notebooks/source; delete it, or write its source",
+    ]
+
+
+def test_check_of_one_lesson_leaves_the_others_alone(built, capsys):
+    source, _ = built
+    source.with_name("01_next.py").write_text("# %%\nx = 1\n")
+    assert main(["build", "--check", "00"]) == 0
+    assert main(["build", "--check", "01"]) == 1

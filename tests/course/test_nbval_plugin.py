@@ -1,0 +1,178 @@
+"""The stored outputs of notebooks are compared with tolerance for rounding and for nothing else."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from residual_edu.course.nbval_plugin import same
+
+ROOT = Path(__file__).parents[2]
+
+SAME = [
+    ("loss 0.1235", "loss 0.1236"),
+    ("We saw 0.1235.", "We saw 0.1236."),
+    ("1234.5", "1235.5"),  # a thousandth of its size
+    ("1.2345e+03", "1.2346e+03"),
+    ("1e-05", "9.9e-06"),
+    ("2.5e-08", "3.1e-08"),  # both are nothing, beside 2e-3
+    ("tensor([-0.0000, 1.0000])", "tensor([0.0000, 1.0000])"),
+    ("tensor([ 0.0000, -1.0000])", "tensor([-0.0000, -1.0000])"),
+    ("tensor([1., 2.])", "tensor([1.0000, 2.0001])"),
+    ("[1. 2.]", "[1.  2.]"),
+    ("97.21%", "97.25%"),
+    ("0.5x", "0.5001x"),
+    ("tensor([nan, inf, 0.5])", "tensor([nan, inf, 0.5])"),
+    ("a  b\n0.5   c", "a b\n0.5 c"),  # the amount of space
+]
+DIFFERENT = [
+    ("loss 0.1235", "loss 0.1435"),
+    ("0.5", "-0.5"),
+    ("1.2345e+03", "1.2345e+04"),
+    ("12 steps", "13 steps"),
+    ("100000 steps", "100001 steps"),
+    ("97%", "98%"),
+    ("We count 100000.", "We count 100001."),  # the whole number that ends a sentence
+    ("tensor([10000.])", "tensor([10001.])"),
+    ("torch 2.13.0", "torch 2.13.1"),
+    ("torch 2.13.0", "torch 2.13"),
+    ("1.1.1", "1.1001.1"),
+    ("x1.5", "x1.5001"),  # a name
+    ("nan", "0.0"),
+    ("inf", "-inf"),
+    ("tensor([nan, 0.5])", "tensor([0.5, nan])"),
+    ("2", "2.0"),
+    ("0.5", "0.5 0.5"),
+    ("shape (2, 3)", "shape (2, 4)"),
+    ("one\ntwo\nthree", "one\nthree"),
+    ("one\ntwo", "one two"),
+    ("one\n\ntwo", "one\ntwo"),
+    ("holds", "Holds"),
+    ("onetwo", "one two"),
+]
+
+
+@pytest.mark.parametrize(("stored", "printed"), SAME)
+def test_rounding_is_tolerated(stored, printed):
+    assert same(stored, printed)
+    assert same(printed, stored)
+
+
+@pytest.mark.parametrize(("stored", "printed"), DIFFERENT)
+def test_nothing_else_is(stored, printed):
+    assert not same(stored, printed)
+    assert not same(printed, stored)
+
+
+def prints(source, stored, **metadata):
+    """A cell whose stored output is the text ``stored``."""
+    outputs = [new_output("stream", name="stdout", text=stored)] if stored else []
+    return new_code_cell(source, outputs=outputs, execution_count=1, metadata=metadata)
+
+
+def results(source, stored):
+    """A cell whose last expression was shown as ``stored``."""
+    output = new_output("execute_result", data={"text/plain": stored}, execution_count=1)
+    return new_code_cell(source, outputs=[output], execution_count=1)
+
+
+def run(folder, cells, *options, **environment):
+    """Run nbval on a notebook of ``cells`` as the test command does; return the process and each cell's verdict."""
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / "lesson.ipynb")
+    plugin = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-env", "--color=no"]
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", folder, *plugin]
+    report = folder / "report.xml"
+    done = subprocess.run(
+        [*command, f"--junitxml={report}", "-p", "no:cacheprovider", *options, "lesson.ipynb"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    cases = ElementTree.parse(report).findall(".//testcase")
+    return done, {case.get("name"): {part.tag for part in case} - {"properties"} for case in cases}, cases
+
+
+PASSING = [
+    prints("print('loss', 0.12345)", "loss 0.12355\n"),  # jitter of 1e-4
+    prints("print(1.2345e-3, 1e-05)", "0.0012346 9e-06\n"),
+    prints("import torch\nprint(torch.tensor([-0.0, 1.25]))", "tensor([0.0000, 1.2500])\n"),
+    results("torch.tensor([0.3333, 2.0])", "tensor([0.3334, 2.0000])"),
+    prints("1.5;", ""),  # a closing semicolon keeps a cell quiet
+    prints("import time\nprint(time.time_ns())", "1\n", tags=["nbval-ignore-output"]),
+    prints("x = 7", "anything\n", tags=["nbval-ignore-output"]),
+    prints("print(x)", "7\n"),  # the cell before was executed all the same
+]
+FAILING = [
+    prints("print('loss', 0.1235)", "loss 0.1435\n"),
+    prints("print(12, 'steps')", "13 steps\n"),
+    prints("print('one\\nthree')", "one\ntwo\nthree\n"),
+    prints("pass", "one\n"),
+    prints("print('one')", ""),
+    new_code_cell("print('never run')"),
+    results("2.5", "2.6"),
+    prints("raise KeyError('no')", ""),
+    prints("1 / 0", "anything\n", tags=["nbval-ignore-output"]),
+]
+
+
+def test_each_cell_is_judged(tmp_path):
+    done, verdicts, _ = run(tmp_path, PASSING + FAILING)
+    right = {f"Cell {i}": set() if i < len(PASSING) else {"failure"} for i in range(len(PASSING + FAILING))}
+    assert verdicts == right
+    assert done.returncode == 1
+    assert f"{len(FAILING)} failed, {len(PASSING)} passed" in done.stdout
+
+
+def test_a_passing_lesson_reports_what_it_used(tmp_path):
+    done, _, _ = run(tmp_path, PASSING[:1])
+    assert done.returncode == 0, done.stdout
+    section = done.stdout.split("lessons: processor time and memory")[1]
+    name, seconds, _, megabytes, _ = section.split("\n")[1].split()
+    assert name == "lesson.ipynb"
+    assert 0.1 < float(seconds) < 10
+    assert 30 < float(megabytes) < 200
+
+
+def test_a_dead_kernel_is_noticed_within_five_seconds(tmp_path):
+    done, verdicts, cases = run(tmp_path, [prints("import os\nos._exit(1)", ""), prints("print(1)", "1\n")])
+    assert done.returncode == 1
+    assert verdicts == {"Cell 0": {"failure"}, "Cell 1": {"failure"}}
+    assert "the kernel died while it ran this cell" in done.stdout
+    assert float(cases[0].get("time")) < 5
+
+
+def test_a_hang_ends_at_the_timeout(tmp_path):
+    done, verdicts, cases = run(tmp_path, [prints("while True:\n    pass", "")], "--nbval-cell-timeout=2")
+    assert done.returncode == 1
+    assert verdicts == {"Cell 0": {"failure"}}
+    assert "Timeout of 2 seconds exceeded" in done.stdout
+    assert float(cases[0].get("time")) < 10
+
+
+TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("bound", "sentence"),
+    [("SECONDS", r"s of processor time; a lesson may use 0 s"), ("MEGABYTES", "MB of memory; a lesson may use 0 MB")],
+)
+def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence):
+    (tmp_path / "conftest.py").write_text(TIGHT.format(bound, 0))
+    done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cpu")
+    assert done.returncode == 1
+    assert sentence in done.stdout
+    assert "1 passed, 1 error" in done.stdout
+
+
+def test_on_a_gpu_memory_is_not_bounded(tmp_path):
+    (tmp_path / "conftest.py").write_text(TIGHT.format("MEGABYTES", 0))
+    done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cuda")
+    assert done.returncode == 0, done.stdout
