@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from residual_edu.errors import check_below, check_size
+
 
 class Digits(NamedTuple):
     """Handwritten digits, split for training and testing.
@@ -19,14 +21,20 @@ class Digits(NamedTuple):
 
 
 def digits(seed: int = 0, test: int = 360) -> Digits:
-    """Return scikit-learn's 1,797 digits, shuffled by ``seed``, the last ``test`` of them kept for testing."""
+    """Return scikit-learn's 1,797 digits, shuffled by ``seed``, the last ``test`` of them kept for testing.
+
+    Raises:
+        InvalidInput: if ``test`` is below 1 or leaves none to train on.
+    """
     from sklearn.datasets import load_digits
 
-    pixels, labels = load_digits(return_X_y=True)
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    pixels, classes = load_digits(return_X_y=True)
+    check_size("test", test)
+    check_below("test", test, len(classes))
+    order = torch.randperm(len(classes), generator=torch.Generator().manual_seed(seed))
     images = torch.tensor(pixels, dtype=torch.float32)[order].view(-1, 8, 8) / 16
-    classes = torch.tensor(labels)[order]
-    return Digits(images[:-test], classes[:-test], images[-test:], classes[-test:])
+    labels = torch.tensor(classes)[order]
+    return Digits(images[:-test], labels[:-test], images[-test:], labels[-test:])
 
 
 def wine() -> tuple[Tensor, list[str]]:

@@ -1,6 +1,7 @@
 """Shapes in signatures are checked while the tests run, and nowhere else."""
 
 import os
+from functools import partial
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by every kernel; more threads are slower on lesson-sized work
 
@@ -25,3 +26,10 @@ def as_installed():
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def compiled():
+    """``torch.compile`` into one graph, forgetting what earlier tests compiled, which counts against its limit."""
+    torch.compiler.reset()
+    return partial(torch.compile, fullgraph=True, backend="aot_eager")

@@ -1,0 +1,65 @@
+"""The one verb of the homework: check an answer, say what holds, what does not, and what to try next."""
+
+from typing import Any
+
+from residual_edu.errors import InvalidInput, check_choice
+from residual_edu.exercises import report
+from residual_edu.exercises.catalogue import catalogue
+from residual_edu.exercises.exercise import Exercise
+from residual_edu.exercises.guard import Guard
+from residual_edu.exercises.observation import known_mistake
+
+
+class _Brief:
+    """An error that a notebook shows as its message alone; the report stands above it."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class NotYet(_Brief, AssertionError):
+    """A property does not hold yet."""
+
+
+class UnknownExercise(_Brief, InvalidInput):
+    """There is no exercise of this name."""
+
+
+def check(candidate: Any, name: str) -> None:
+    """Print which properties of the exercise ``name`` hold for ``candidate``, what was seen, and a next step.
+
+    A stub that is still untouched is told the first hint. Whatever the candidate does, raise, exit or run for ever,
+    becomes a line of the report.
+
+    Args:
+        candidate: the learner's function or class; where a value is asked for, a function that returns it.
+        name: the exercise, such as "layer_norm".
+
+    Raises:
+        NotYet: at the end, if a property does not hold.
+        InvalidInput: for an unknown name, with the nearest that is known.
+    """
+    exercise, guard = find(name), Guard(candidate)
+    if not callable(candidate):
+        raise NotYet(f"{name}: hand over the function itself, not what it returns: check(answer, {name!r})")
+    seen = guard.call(exercise.observe)
+    if seen.unwritten:
+        print(report.not_attempted(name, exercise))
+        return
+    outcomes = [guard.call(prop.test) for prop in exercise.properties]
+    failed = sum(bool(outcome.trouble) for outcome in outcomes)
+    end = report.next_step(exercise, known_mistake(exercise, seen)) if failed else f"All {len(outcomes)} hold."
+    print(*report.verdicts(exercise, outcomes, candidate), *report.printing(guard.printed), end, sep="\n")
+    if failed:
+        raise NotYet(f"{name}: {failed} of {len(outcomes)} do not hold yet.")
+
+
+def find(name: str) -> Exercise:
+    """Return the exercise called ``name``, or raise ``UnknownExercise`` with the nearest."""
+    try:
+        check_choice("the exercise", name, catalogue())
+    except InvalidInput as error:
+        message = str(error)
+    else:
+        return catalogue()[name]
+    raise UnknownExercise(message)

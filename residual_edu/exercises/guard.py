@@ -1,0 +1,113 @@
+"""Call a learner's code so that nothing it does reaches the rest of the session."""
+
+import io
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from residual_edu.exercises.properties import Unmet
+from residual_edu.exercises.time_limit import OutOfTime, limited
+
+LIMIT = 5.0  # seconds for one call
+BUDGET = 15.0  # seconds for all calls of one check
+ADDRESS = re.compile("0x[0-9a-f]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a call: its value, or the error that it raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the call was stopped, or not made because an earlier one had been."""
+        return isinstance(self.error, OutOfTime)
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether a stub was met: ``raise NotImplementedError`` without a word, as torch's own never are."""
+        return isinstance(self.error, NotImplementedError) and not _text(self.error)
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong, in words that are the same on each run; empty if nothing did."""
+        if self.error is None:
+            return ""
+        if self.timed_out:
+            return "it did not come to an end in time, and was stopped; is there a loop that never ends?"
+        text = ADDRESS.sub("0x...", _text(self.error)).strip()
+        if isinstance(self.error, Unmet):
+            return text
+        first = text.partition("\n")[0][:200]
+        return f"it raised {type(self.error).__name__}" + (f": {first}" if first else "")
+
+
+class Guard:
+    """Calls functions on one candidate; after the first time-out, not again.
+
+    An error, an exit and an endless loop become an ``Outcome``, what is printed is kept in ``printed``, and torch's
+    random numbers, default dtype, gradient mode, threads and the warnings' filters are put back. Each call finds the
+    same seed, float32 and gradients switched on. A ``KeyboardInterrupt`` passes: it is the learner's own.
+    """
+
+    def __init__(self, candidate: Any) -> None:
+        self.candidate, self.left, self.timed_out, self.printed = candidate, BUDGET, False, Notepad()
+
+    def call(self, function: Callable[[Any], Any]) -> Outcome:
+        """Return what comes of ``function(candidate)``."""
+        if self.timed_out:
+            return Outcome(error=OutOfTime())
+        start = time.monotonic()
+        try:
+            with known_state(), redirect_stdout(self.printed), redirect_stderr(self.printed):
+                return Outcome(limited(min(LIMIT, self.left), lambda: function(self.candidate)))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit and the time-out are no Exceptions
+            self.timed_out = isinstance(error, OutOfTime)
+            return Outcome(error=error)
+        finally:
+            self.left = max(self.left - (time.monotonic() - start), 0.1)
+
+
+@contextmanager
+def known_state() -> Iterator[None]:
+    """Give torch a fixed seed, float32 and gradients, hush warnings, and put back all that was before."""
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]), torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.default_generator.manual_seed(0)
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
+
+
+class Notepad(io.TextIOBase):
+    """Keeps the first characters that are written to it and counts the lines."""
+
+    def __init__(self, room: int = 2000) -> None:
+        self.room, self.text, self.lines = room, "", 0
+
+    def write(self, text: str) -> int:
+        """Keep what there is room for."""
+        self.text += text[: self.room - len(self.text)]
+        self.lines += text.count("\n")
+        return len(text)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # a learner's own __str__ may raise
+        return ""

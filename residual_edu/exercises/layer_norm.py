@@ -1,0 +1,192 @@
+"""Homework on LayerNorm: two blanks in the forward pass, and three look-alikes to tell apart."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, answer, close, draw, gradients, run
+
+Forward = Callable[..., Tensor]
+
+SHAPES = [(4,), (3, 5), (2, 3, 8)]
+
+
+def centred(x: Tensor) -> Tensor:
+    """Return each row without its mean."""
+    return x - x.mean(-1, keepdim=True)
+
+
+def spread(x: Tensor, eps: float) -> Tensor:
+    """Return LayerNorm's divisor of each row."""
+    return (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+
+
+# The forward pass
+
+
+def forward(x: Tensor, eps: float = 1e-5) -> Tensor:
+    """Return torch's LayerNorm of the last axis, without gain and bias."""
+    return layer_norm(x, x.shape[-1:], eps=eps)
+
+
+def by_hand(x: Tensor, eps: float = 1e-5) -> Tensor:
+    """Return the same from its formula."""
+    return centred(x) / spread(x, eps)
+
+
+def agrees(f: Forward, x: Tensor, eps: float, what: str = "the output") -> None:
+    """Raise ``Unmet`` unless ``f(x, eps=eps)`` is torch's answer, in shape, dtype and numbers."""
+    want = forward(x, eps)
+    close(run(lambda x: f(x, eps=eps), x, like=want), want, what)
+
+
+def _four_numbers(f: Forward) -> None:
+    agrees(f, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64), 1e-12, "the output for [1, 0, 0, 0]")
+
+
+def _any_shape(f: Forward) -> None:
+    for seed, shape in enumerate(SHAPES):
+        agrees(f, 3 * draw(*shape, seed=seed) + 2, 1e-12, f"the output for shape {shape}")
+
+
+def _small_rows(f: Forward) -> None:
+    for size in (1e-3, 1e-1, 0.0):
+        agrees(f, size * draw(3, 4) + 1, 1e-5, f"with eps = 1e-5, the output for rows of spread {size:g}")
+
+
+def _float32(f: Forward) -> None:
+    agrees(f, draw(2, 6, dtype=torch.float32), 1e-5)
+
+
+def _gradient_flows(f: Forward) -> None:
+    x = draw(3, 5, seed=3)
+    close(gradients(f, x)[0], gradients(forward, x)[0], "the gradient of the input")
+
+
+def _observe_forward(f: Forward) -> Any:
+    x = 2 * draw(3, 5, seed=7) + 1
+    return run(f, x), run(f, 1e-3 * x), gradients(f, x)
+
+
+CENTER_AND_SCALE = Exercise(
+    reference=by_hand,
+    also_right=(forward,),
+    observe=_observe_forward,
+    properties=(
+        Property("[1, 0, 0, 0] comes out 1.732 and three times -0.577", _four_numbers),
+        Property("each row is normalised by itself, whatever axes stand before", _any_shape),
+        Property("eps stands inside the root, so small rows come out small", _small_rows),
+        Property("float32 stays float32", _float32),
+        Property("the gradient flows through the mean and the variance too", _gradient_flows),
+    ),
+    mistakes=(
+        Mistake(
+            lambda x, eps=1e-5: centred(x) / (x.var(-1, keepdim=True) + eps).sqrt(),
+            "the variance divided by n - 1",
+            "Use `correction=0`, or the mean of the squares; look again at the cell with 3/16.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: centred(x) / (x.std(-1, correction=0, keepdim=True) + eps),
+            "eps added to the standard deviation, outside the root",
+            "Add eps to the variance first and take the root of the sum.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: centred(x) / spread(x, 0.0),
+            "a division without any eps",
+            "Add eps to the variance before the root; a constant row is 0/0 without it.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: (x - x.mean(0, keepdim=True)) / (x.var(0, correction=0, keepdim=True) + eps).sqrt(),
+            "the first axis normalised, as BatchNorm does",
+            "Average over `dim=-1`, the features of one row.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: (x - x.mean()) / (x.var(correction=0) + eps).sqrt(),
+            "one mean and one variance for all rows together",
+            "Give `mean` its axis: `x.mean(dim=-1, keepdim=True)`.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: x / spread(x, eps),
+            "a row that was scaled but not centred",
+            "Subtract the mean before you divide.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: centred(x) / (x.square().mean(-1, keepdim=True) + eps).sqrt(),
+            "the mean of x squared, where the variance belongs",
+            "Square what is left after centring, not x itself.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: centred(x) / (centred(x).square().sum(-1, keepdim=True) + eps).sqrt(),
+            "the sum of the squares, where their mean belongs: every row has length 1, not sqrt(d)",
+            "Take the mean of the squares.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: centred(x) / (x.var(-1, correction=0, keepdim=True) + eps),
+            "a division by the variance, without the root",
+            "Divide by the square root of variance plus eps.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: (x - x.mean(-1)) / (x.var(-1, correction=0) + eps).sqrt(),
+            "a mean whose axis is gone, so that it no longer lines up with its row",
+            "Keep it: `x.mean(dim=-1, keepdim=True)`, and the same for the variance.",
+        ),
+        Mistake(
+            lambda x, eps=1e-5: centred(x) / spread(x, eps).detach(),
+            "a variance cut off from the gradient",
+            "Leave out `.detach()`, `.data` and `no_grad`: the variance depends on x, and so must its gradient.",
+        ),
+    ),
+    hints=(
+        "Which axis is averaged? What must `keepdim` do so that the subtraction works for every row?",
+        "`centred = x - x.mean(dim=-1, keepdim=True)`, and the variance is the mean of `centred.square()`, same axis.",
+    ),
+)
+
+
+# Three look-alikes: A divides by n - 1, B is torch's, C has its eps outside
+
+
+def _named_the_right_one(f: Callable[[], str]) -> None:
+    if not answer(f, str).startswith("b"):
+        raise Unmet("the first letter is not torch's")
+
+
+def _named_all(f: Callable[[], str]) -> None:
+    if answer(f, str) != "bac":
+        raise Unmet("it does not name all three")
+
+
+def say(letters: str) -> Callable[[], str]:
+    """Return the function that answers ``letters``."""
+    return lambda: letters
+
+
+DIVISOR = "Which of them calls `var` or `std` without `correction=0`? That one divides by n - 1."
+EPSILON = "In which is eps added after the root? That one has it outside."
+
+WHICH_IS_TORCH = Exercise(
+    reference=say("BAC"),
+    also_right=(say("bac"),),
+    observe=lambda f: answer(f, str),
+    properties=(
+        Property("the first letter is torch's LayerNorm", _named_the_right_one),
+        Property("the second divides by n - 1, the third has eps outside", _named_all),
+    ),
+    mistakes=(
+        Mistake(say("ABC"), "A named as torch's, and B as the one that divides by n - 1", DIVISOR),
+        Mistake(say("ACB"), "A named as torch's, and C as the one that divides by n - 1", f"{DIVISOR} {EPSILON}"),
+        Mistake(say("CAB"), "n - 1 found, and the other two exchanged", EPSILON),
+        Mistake(say("CBA"), "C named as torch's, and A as the one with eps outside", f"{DIVISOR} {EPSILON}"),
+        Mistake(say("BCA"), "torch's found, and the other two exchanged", f"{DIVISOR} {EPSILON}"),
+        Mistake(say("B"), "torch's found, and the other two still to name", f"Return three letters. {DIVISOR}"),
+    ),
+    hints=(
+        "Put [1, 0, 0, 0] through each, then [0.001, 0, 0, 0].",
+        "A's `x.var(-1, keepdim=True)` divides by n - 1. Of B and C, one adds eps under the root.",
+    ),
+)
+
+EXERCISES = {"center_and_scale": CENTER_AND_SCALE, "which_is_torch": WHICH_IS_TORCH}

@@ -1,0 +1,42 @@
+"""Recognise an answer by what it does."""
+
+from numbers import Real
+from typing import Any
+
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake
+from residual_edu.exercises.guard import Guard, Outcome
+from residual_edu.exercises.properties import Unmet, close
+
+
+def known_mistake(exercise: Exercise, seen: Outcome) -> Mistake | None:
+    """Return the mistake that does what was ``seen``, if there is one."""
+    observed = ((mistake, Guard(mistake.wrong).call(exercise.observe)) for mistake in exercise.mistakes)
+    return next((mistake for mistake, outcome in observed if alike(outcome, seen)), None)
+
+
+def alike(a: Outcome, b: Outcome) -> bool:
+    """Whether two outcomes show the same values, or the same trouble; a call cut short is like no other."""
+    return not (a.timed_out or b.timed_out) and a.trouble == b.trouble and same(a.value, b.value)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are alike: same shapes, dtypes and texts, numbers close, NaN equal to NaN."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.dtype == b.dtype and _close(a, b)
+    if isinstance(a, Real) and isinstance(b, Real):
+        return _close(a, b)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return type(a) is type(b) and (a == b) is True
+
+
+def _close(a: Any, b: Any) -> bool:
+    try:
+        close(a, b)
+    except Unmet:
+        return False
+    return True

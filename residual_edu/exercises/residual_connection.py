@@ -1,0 +1,233 @@
+"""Homework on the residual connection: the same three parts in two orders."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
+
+Connection = Callable[..., Tensor]
+
+X = draw(2, 3, 4) + 1
+COINS = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64) / 0.75
+
+
+# The parts that a candidate is handed
+
+
+def norm(x: Tensor) -> Tensor:
+    """Centre each row, and halve it, so that a second norm is seen."""
+    return 0.5 * (x - x.mean(-1, keepdim=True))
+
+
+def sublayer(x: Tensor) -> Tensor:
+    """Bend each number, so that what comes before is told from what comes after."""
+    return 0.5 * x.square() + x + 1
+
+
+def dropout(x: Tensor) -> Tensor:
+    """Drop the second number of each row."""
+    return x * COINS
+
+
+def connected(f: Connection, x: Tensor = X, says: Callable[[Tensor], Tensor] = sublayer) -> Tensor:
+    """Return what a connection makes of ``x`` with these parts."""
+    return run(lambda x: f(x, says, norm, dropout), x, like=x)
+
+
+def handed(f: Connection, part: str) -> Tensor:
+    """Return what a connection hands to one of its parts, which it must call once."""
+    parts, seen = {"sublayer": sublayer, "norm": norm, "dropout": dropout}, list[Tensor]()
+    real = parts[part]
+
+    def overheard(x: Tensor) -> Tensor:
+        seen.append(x.clone())
+        return real(x)
+
+    parts[part] = overheard
+    run(lambda x: f(x, parts["sublayer"], parts["norm"], parts["dropout"]), X)
+    if len(seen) != 1:
+        raise Unmet(f"it called `{part}` {len(seen)} times, where once was asked for")
+    return seen[0]
+
+
+def observe_connection(f: Connection) -> Any:
+    """Return what two inputs become, and the gradient of the first."""
+    return connected(f), connected(f, 3 * X - 2), gradients(lambda x: f(x, sublayer, norm, dropout), X)
+
+
+# Pre-norm: x + dropout(sublayer(norm(x)))
+
+
+def pre(x: Tensor, sublayer: Connection, norm: Connection, dropout: Connection) -> Tensor:
+    """Return the pre-norm connection."""
+    return x + dropout(sublayer(norm(x)))
+
+
+def silent_branch(f: Connection) -> None:
+    """Test that x arrives where the sublayer says 0."""
+    close(connected(f, says=lambda x: 0 * x), X, "with a sublayer that says 0, the output")
+
+
+def silent_gradient(f: Connection) -> None:
+    """Test that the gradient does."""
+    weights = draw(*X.shape, seed=1)
+    close(gradients(lambda x: f(x, lambda z: 0 * z, norm, dropout), X)[0], weights, "the gradient that comes through")
+
+
+RESIDUAL_FORWARD = Exercise(
+    reference=pre,
+    observe=observe_connection,
+    properties=(
+        Property("the norm is asked about x", lambda f: close(handed(f, "norm"), X, "what the norm is handed")),
+        Property(
+            "the sublayer is asked about the normalised x",
+            lambda f: close(handed(f, "sublayer"), norm(X), "what the sublayer is handed"),
+        ),
+        Property(
+            "the sublayer's answer goes through dropout",
+            lambda f: close(handed(f, "dropout"), sublayer(norm(X)), "what dropout is handed"),
+        ),
+        Property("x passes untouched where the sublayer says 0", silent_branch),
+        Property("so does the gradient", silent_gradient),
+        Property("the output is the sum of the two", lambda f: close(connected(f), pre(X, sublayer, norm, dropout))),
+    ),
+    mistakes=(
+        Mistake(
+            lambda x, f, norm, drop: drop(f(norm(x))),
+            "the branch alone, without the skip",
+            "Add x itself to what the branch says.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: norm(x) + drop(f(norm(x))),
+            "a skip that carries norm(x)",
+            "Keep the stream clean: add x as it came, not the normalised one.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x + drop(f(x)),
+            "a branch without its norm",
+            "Hand the sublayer norm(x).",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x + f(norm(x)),
+            "a branch without its gate",
+            "Send the sublayer's answer through dropout before you add it.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: drop(x + f(norm(x))),
+            "dropout on the sum, so that x is dropped too",
+            "Close dropout's bracket before the `x +`: the gate stands on the branch, not on the stream.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x + f(drop(norm(x))),
+            "dropout before the sublayer",
+            "Read the branch from the inside out: norm, sublayer, dropout.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x + drop(norm(f(x))),
+            "a norm on the sublayer's answer",
+            "The norm comes first: the sublayer is asked about norm(x).",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: norm(x + drop(f(x))),
+            "post-norm, the other order",
+            "Move the norm inside the branch; nothing stands around the sum.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x * drop(f(norm(x))),
+            "a product, where the sum belongs",
+            "The branch adds: use +.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x.detach() + drop(f(norm(x))),
+            "a skip that is cut off from the gradient",
+            "Leave out `.detach()` and `.data`: the skip is there to carry the gradient too.",
+        ),
+    ),
+    hints=(
+        "Read the branch from the inside out: which part sees x first?",
+        "`branch = dropout(sublayer(norm(x)))`, and then one addition.",
+    ),
+)
+
+
+# Post-norm: norm(x + dropout(sublayer(x)))
+
+
+def post(x: Tensor, sublayer: Connection, norm: Connection, dropout: Connection) -> Tensor:
+    """Return the post-norm connection."""
+    return norm(x + dropout(sublayer(x)))
+
+
+POST_NORM_FORWARD = Exercise(
+    reference=post,
+    observe=observe_connection,
+    properties=(
+        Property(
+            "the sublayer is asked about x itself",
+            lambda f: close(handed(f, "sublayer"), X, "what the sublayer is handed"),
+        ),
+        Property(
+            "the sublayer's answer goes through dropout",
+            lambda f: close(handed(f, "dropout"), sublayer(X), "what dropout is handed"),
+        ),
+        Property(
+            "the norm is asked about the sum",
+            lambda f: close(handed(f, "norm"), X + dropout(sublayer(X)), "what the norm is handed"),
+        ),
+        Property("the norm has the last word", lambda f: close(connected(f), post(X, sublayer, norm, dropout))),
+    ),
+    mistakes=(
+        Mistake(
+            pre, "pre-norm, the order of the exercise before", "Take the norm out of the branch, put it around the sum."
+        ),
+        Mistake(
+            lambda x, f, norm, drop: norm(x + drop(f(norm(x)))),
+            "a norm at both places",
+            "Hand the sublayer x itself; one norm, around the sum, is enough.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x + norm(drop(f(x))),
+            "a norm on the branch alone, before the sum",
+            "Put the whole sum, x included, inside the norm.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: norm(x + f(x)),
+            "the comment of many tutorials, which leaves dropout out",
+            "Send the sublayer's answer through dropout before you add it.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: norm(drop(f(x))),
+            "the branch alone, without the skip",
+            "Add x before you normalise.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: drop(norm(x + f(x))),
+            "dropout on the stream, after the norm",
+            "Apply dropout to the sublayer's answer, inside the sum.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: norm(drop(x + f(x))),
+            "dropout on the sum, so that x is dropped too",
+            "Close dropout's bracket before you add x.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: norm(x) + drop(f(x)),
+            "a norm on x alone",
+            "Add first, normalise the sum.",
+        ),
+        Mistake(
+            lambda x, f, norm, drop: x + drop(f(x)),
+            "a connection without its norm",
+            "Wrap the sum in norm(...).",
+        ),
+    ),
+    hints=(
+        "The same three parts and one addition: which of them comes last now?",
+        "Add first, `x + dropout(sublayer(x))`, then hand the sum to the norm.",
+    ),
+)
+
+EXERCISES = {"residual_forward": RESIDUAL_FORWARD, "post_norm_forward": POST_NORM_FORWARD}

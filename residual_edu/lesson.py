@@ -1,0 +1,60 @@
+"""What every notebook starts with: a seed, one thread, a device, the style of the figures."""
+
+import base64
+import io
+import os
+from collections.abc import Sequence
+
+import torch
+from IPython.display import display
+from matplotlib.figure import Figure
+
+from residual_edu.errors import InvalidInput, check_choice, check_text
+from residual_edu.explorers import Prediction
+from residual_edu.plotting.style import use_style
+
+
+def setup(seed: int = 0) -> torch.device:
+    """Seed torch, take one thread, set the figures' style, and return the device of ``RESIDUAL_EDU_DEVICE``.
+
+    The variable is ``cpu`` (where it is not set), ``cuda``, ``mps``, or ``auto``, the best one there is.
+
+    Raises:
+        InvalidInput: for another name, or a device that is not there.
+    """
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)  # more are slower on lesson-sized work
+    torch.set_printoptions(precision=4, sci_mode=False)
+    use_style()
+    return find_device(os.environ.get("RESIDUAL_EDU_DEVICE", "cpu"))
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device called ``name``; ``auto`` is the first that is there of cuda, mps and cpu."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    check_choice("RESIDUAL_EDU_DEVICE", name, [*there, "auto"])
+    if name == "auto":
+        name = next(device for device in there if there[device])
+    if not there[name]:
+        raise InvalidInput(f"RESIDUAL_EDU_DEVICE is {name!r}, but torch finds none here; set it to 'cpu' or 'auto'")
+    return torch.device(name)
+
+
+def show(figure: Figure, alt: str) -> None:
+    """Display ``figure``; ``alt`` says in one or two sentences what is seen and what it means.
+
+    Raises:
+        InvalidInput: if ``alt`` is empty.
+    """
+    check_text("alt", alt)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})  # a version would change the bytes
+    data = {"image/png": base64.b64encode(buffer.getvalue()).decode(), "text/plain": alt}
+    display(data, metadata={"image/png": {"alt": alt}}, raw=True)
+
+
+def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:
+    """Ask for a prediction, a choice or a number, before the result is shown; ``.reveal(truth)`` answers it."""
+    prediction = Prediction(question, choices)
+    display(prediction)
+    return prediction

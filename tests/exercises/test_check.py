@@ -1,0 +1,271 @@
+import linecache
+import subprocess
+import sys
+import time
+
+import nbformat
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from nbclient import NotebookClient
+from torch import nn
+
+from residual_edu import InvalidInput
+from residual_edu.exercises import check, guard
+from residual_edu.exercises.catalogue import catalogue
+from residual_edu.exercises.check import NotYet
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, answer, close, draw, run
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+def center(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+CENTER = Exercise(
+    reference=center,
+    observe=lambda f: run(f, draw(2, 3)),
+    properties=(
+        Property("a row has mean 0", lambda f: close(run(f, draw(4)).mean(), 0.0, "the mean")),
+        Property("shape and dtype stay", lambda f: run(f, x := draw(2, 3, dtype=torch.float32), like=x)),
+        Property("each row is centred by itself", lambda f: close(run(f, x := draw(2, 3)), center(x))),
+    ),
+    mistakes=(Mistake(lambda x: x - x.mean(), "one mean for all rows", "Give `mean` its axis."),),
+    hints=("Which axis is averaged?", "`keepdim=True`."),
+)
+SEVEN = Exercise(
+    reference=lambda: 7,
+    observe=lambda f: answer(f, int),
+    properties=(Property("it is the seventh", lambda f: close(answer(f, int), 7, "the depth")),),
+    mistakes=(Mistake(lambda: 8, "one too many", "Count from 0."),),
+    hints=("Count.", "Count from 0."),
+)
+
+
+@pytest.fixture(autouse=True)
+def exercises(monkeypatch):
+    monkeypatch.setitem(catalogue(), "center", CENTER)
+    monkeypatch.setitem(catalogue(), "seven", SEVEN)
+
+
+def report(capsys, candidate, name="center"):
+    """Return the lines that a check prints, and what it raises."""
+    error = None
+    try:
+        check(candidate, name)
+    except NotYet as caught:
+        error = str(caught)
+    out, err = capsys.readouterr()
+    assert err == "" and "Traceback" not in out
+    return out.splitlines(), error
+
+
+def test_a_right_answer(capsys):
+    lines = ["holds:   a row has mean 0", "holds:   shape and dtype stay", "holds:   each row is centred by itself"]
+    assert report(capsys, center) == ([*lines, "All 3 hold."], None)
+
+
+def test_a_known_mistake(capsys):
+    lines, error = report(capsys, lambda x: x - x.mean())
+    assert lines[:3] == [
+        "holds:   a row has mean 0",
+        "holds:   shape and dtype stay",
+        "not yet: each row is centred by itself",
+    ]
+    assert lines[3].startswith("         the output at [0, 0] is ") and lines[3].endswith(" is right")
+    assert lines[4:] == ["This looks like one mean for all rows. Give `mean` its axis."]
+    assert error == "center: 1 of 3 do not hold yet."
+
+
+def test_an_unknown_mistake_is_told_the_second_hint_and_the_same_thing_once(capsys):
+    assert report(capsys, lambda x: None) == (
+        [
+            "not yet: a row has mean 0",
+            "         it returned nothing (is a `return` missing?), where a tensor was asked for",
+            "not yet: shape and dtype stay (the same)",
+            "not yet: each row is centred by itself (the same)",
+            "Hint: `keepdim=True`.",
+        ],
+        "center: 3 of 3 do not hold yet.",
+    )
+
+
+def unwritten(*_):
+    raise NotImplementedError
+
+
+class UnwrittenInit(nn.Module):
+    def __init__(self):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("stub", [unwritten, UnwrittenInit, lambda x: UnwrittenInit(), lambda *_: unwritten() or 3])
+def test_an_untouched_stub(capsys, stub):
+    stub = stub if stub is not UnwrittenInit else lambda x: stub.__new__(stub) and UnwrittenInit()
+    assert report(capsys, stub) == (["center: not attempted yet.", "Hint: Which axis is averaged?"], None)
+
+
+@pytest.mark.parametrize(
+    "candidate, seen",
+    [
+        (lambda x: x[0], "it returned shape (3,), where (2, 3) was asked for"),
+        (lambda x: center(x).double(), "it returned torch.float64, where torch.float32 was asked for"),
+        (lambda x: x.sub_(x.mean(-1, keepdim=True)), "it changed its input in place; write `x = x - m`, not `x -= m`"),
+        (lambda x: sys.exit(), "it raised SystemExit"),
+        (lambda x: 1 / 0, "it raised ZeroDivisionError: division by zero"),
+        (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given"),
+        (nn.Linear, "it raised TypeError: Linear.__init__() missing 1 required positional argument: 'out_features'"),
+        (lambda x: x.numpy().tolist(), "it returned a list, where a tensor was asked for"),
+    ],
+)
+def test_whatever_it_does_is_a_line_of_the_report(capsys, candidate, seen):
+    lines, error = report(capsys, candidate)
+    assert any(line.startswith(f"         {seen}") for line in lines), lines
+    assert error.startswith("center: ")
+    assert report(capsys, candidate) == (lines, error)
+
+
+def test_an_endless_loop_is_stopped_once(capsys, monkeypatch):
+    monkeypatch.setattr(guard, "LIMIT", 0.2)
+
+    def loop(x):
+        while True:
+            pass
+
+    start = time.monotonic()
+    lines, error = report(capsys, loop)
+    assert time.monotonic() - start < 2
+    assert lines[0] == "not yet: a row has mean 0"
+    assert lines[1].startswith("         it did not come to an end in time, and was stopped")
+    assert lines[2:] == [
+        "not run: shape and dtype stay",
+        "not run: each row is centred by itself",
+        "Hint: `keepdim=True`.",
+    ]
+    assert error == "center: 3 of 3 do not hold yet."
+
+
+def learner(source):
+    """Return ``answer`` of a learner's cell, its text where Python looks for it."""
+    linecache.cache["<cell>"] = (len(source), None, source.splitlines(True), "<cell>")
+    cell = {"__name__": "__main__"}
+    exec(compile(source, "<cell>", "exec"), cell)
+    return cell["answer"]
+
+
+def test_the_learners_own_line_is_shown(capsys):
+    source = "def helper(x):\n    return x / 'a'\n\ndef answer(x):\n    return helper(x)\n"
+    lines, _ = report(capsys, learner(source))
+    assert lines[1].endswith("for /: 'Tensor' and 'str' (your line 2: `return x / 'a'`)")
+    lines, _ = report(capsys, learner("import torch\ndef answer(x):\n    return torch.ones(2) @ torch.ones(3)\n"))
+    assert lines[1].endswith("(your line 3: `return torch.ones(2) @ torch.ones(3)`)")
+
+
+def test_where_the_text_of_a_line_is_not_at_hand_it_is_left_out(capsys):
+    scope = {"__name__": "__main__"}
+    exec("def answer(x): return 1 / 0", scope)
+    assert report(capsys, scope["answer"])[0][1] == "         it raised ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("count, shown", [(1, ["one more"]), (1000, ["... and 3995 more lines"])])
+def test_what_it_prints_is_shown_in_part(capsys, count, shown):
+    def talkative(x):
+        for i in range(count):
+            print(f"line {i}")
+        return center(x)
+
+    lines, error = report(capsys, talkative)
+    at = lines.index("While it was checked, your code printed:")
+    assert at == 3 and lines[at + 1] == "         line 0" and lines[-1] == "All 3 hold." and error is None
+    if count > 5:
+        assert lines[at + 2 :] == [*(f"         line {i}" for i in range(1, 5)), f"         {shown[0]}", "All 3 hold."]
+
+
+def test_answers_that_are_values(capsys):
+    assert report(capsys, lambda: 7, "seven") == (["holds:   it is the seventh", "All 1 hold."], None)
+    assert report(capsys, lambda: 7.0, "seven")[1] is None
+    lines, error = report(capsys, lambda: 8, "seven")
+    assert lines[-1] == "This looks like one too many. Count from 0." and error == "seven: 1 of 1 do not hold yet."
+    assert report(capsys, lambda: None, "seven")[0][-1] == "Hint: Count from 0."
+
+
+@pytest.mark.parametrize("value", [7, None, "seven", torch.ones(3)])
+def test_the_function_is_handed_over_and_not_its_result(value):
+    with pytest.raises(NotYet, match=r"^seven: hand over the function itself, not what it returns: check\(answer, 's"):
+        check(value, "seven")
+
+
+@pytest.mark.parametrize(
+    "name, end", [("sevn", r"got 'sevn'; did you mean 'seven'\?"), ("", "got ''"), (None, "got None"), (3, "got 3")]
+)
+def test_an_unknown_exercise_is_refused_with_the_nearest(name, end):
+    with pytest.raises(InvalidInput, match=rf"^the exercise must be one of .*'center'.*, {end}$"):
+        check(center, name)
+
+
+SETUP = """
+import sys
+from residual_edu.exercises import check, guard
+from residual_edu.exercises.catalogue import catalogue
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet
+def is_seven(f):
+    if f() != 7:
+        raise Unmet("it is not 7")
+catalogue()["seven"] = Exercise(
+    lambda: 7, lambda f: f(), (Property("it is 7", is_seven),), (Mistake(lambda: 8, "eight", "Less."),), ("a", "b"))
+guard.LIMIT = 0.3
+def loop():
+    while True:
+        pass
+def unwritten():
+    raise NotImplementedError
+"""
+CELLS = {
+    "check(lambda: 7, 'seven')": ("holds:   it is 7\nAll 1 hold.\n", None),
+    "check(unwritten, 'seven')": ("seven: not attempted yet.\nHint: a\n", None),
+    "check(lambda: 8, 'seven')": ("not yet: it is 7\n         it is not 7\nThis looks like eight. Less.\n", "NotYet"),
+    "check(loop, 'seven')": (
+        "not yet: it is 7\n         it did not come to an end in time, and was stopped; "
+        "is there a loop that never ends?\nHint: b\n",
+        "NotYet",
+    ),
+    "check(lambda: sys.exit(2), 'seven')": (
+        "not yet: it is 7\n         it raised SystemExit: 2 (your line 1: `check(lambda: sys.exit(2), 'seven')`)\nHint: b\n",
+        "NotYet",
+    ),
+    "check(lambda: 8, 'sevn')": ("", "UnknownExercise"),
+    "print(1 + 1)": ("2\n", None),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # the kernel's client warns of its own affairs
+def test_a_notebook_shows_the_report_and_no_traceback():
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in [SETUP, *CELLS]])
+    NotebookClient(notebook, kernel_name="python3", allow_errors=True, timeout=60).execute()
+    for cell, (text, error) in zip(notebook.cells[1:], CELLS.values(), strict=True):
+        streams = "".join(output.text for output in cell.outputs if output.output_type == "stream")
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        assert streams == text
+        assert [output.ename for output in errors] == ([error] if error else [])
+        assert all(output.traceback == [output.evalue] for output in errors)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ipython_shows_one_line(capsys):
+    shell = InteractiveShell()
+    shell.run_cell(SETUP)
+    capsys.readouterr()
+    for source in CELLS:
+        shell.run_cell(source)
+        shown = "".join(capsys.readouterr())
+        assert "Traceback" not in shown and "site-packages" not in shown and "residual_edu/" not in shown
+    shell.run_cell("check(lambda: 8, 'seven')")
+    assert "".join(capsys.readouterr()).splitlines()[-1] == "seven: 1 of 1 do not hold yet."
+
+
+def test_plain_python_ends_with_the_message():
+    run = subprocess.run([sys.executable, "-c", SETUP + "check(lambda: 8, 'seven')"], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1] == "residual_edu.exercises.check.NotYet: seven: 1 of 1 do not hold yet."
+    assert "During handling" not in run.stderr

@@ -1,0 +1,86 @@
+"""A prediction sets what was said beside what was seen, whenever it is answered, and fails no run where it is not."""
+
+import ipywidgets as widgets
+import pytest
+
+from residual_edu.errors import InvalidInput
+from residual_edu.explorers import Prediction
+
+
+@pytest.fixture
+def choice():
+    return Prediction("Is [1, 0] < [0, 1]?", ["yes", "no"])
+
+
+@pytest.fixture
+def number():
+    return Prediction("How long is [1, 1]?")
+
+
+def test_an_answer_before_the_reveal_is_set_beside_the_truth(choice, capsys):
+    choice.control.value = "yes"
+    assert choice.verdict.value == ""
+    choice.reveal("no")
+    assert capsys.readouterr().out == "You said yes; we saw no.\n"
+    assert choice.verdict.value == '<div role="status">You said yes; we saw no.</div>'
+
+
+def test_an_answer_after_the_reveal_gets_its_verdict_at_once_and_may_be_changed(choice, capsys):
+    choice.reveal("no")
+    assert choice.verdict.value == ""
+    for said in ("yes", "no"):
+        choice.control.value = said
+        assert choice.verdict.value == f'<div role="status">You said {said}; we saw no.</div>'
+    assert capsys.readouterr().out == "You made no prediction; we saw no.\n"
+
+
+@pytest.mark.parametrize("blank", [None, "", "  "])
+def test_an_unanswered_one_only_says_what_was_seen(number, capsys, blank):
+    if blank is not None:
+        number.control.value = blank
+    number.reveal(2)
+    assert capsys.readouterr().out == "You made no prediction; we saw 2.\n"
+    assert number.verdict.value == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "truth", "sentence"),
+    [
+        ("1.4", 2**0.5, "You said 1.4; we saw 1.414."),
+        (" 7 ", 7, "You said 7; we saw 7."),
+        ("3/16", 0.1875, "You said 3/16; we saw 0.1875."),
+        ("a lot", 1e-9, "You said a lot; we saw 1e-09."),
+    ],
+)
+def test_a_number_is_said_as_typed_and_seen_with_four_digits(number, capsys, said, truth, sentence):
+    number.control.value = said
+    number.reveal(truth)
+    assert capsys.readouterr().out == f"{sentence}\n"
+
+
+def test_what_is_typed_is_text_not_html(number):
+    number.reveal(2)
+    number.control.value = "<b>1</b>"
+    assert "You said &lt;b&gt;1&lt;/b&gt;;" in number.verdict.value
+
+
+def test_choices_are_buttons_none_pressed_and_a_number_has_a_box_named_by_the_question(choice, number):
+    assert isinstance(choice.control, widgets.ToggleButtons) and choice.control.value is None
+    assert choice.control.options == ("yes", "no")
+    assert isinstance(number.control, widgets.Text) and number.control.tooltip == "How long is [1, 1]?"
+    assert choice.children[0].value == "<b>Is [1, 0] &lt; [0, 1]?</b>"
+
+
+def test_a_page_without_a_kernel_gets_the_question_as_text(choice, number):
+    assert choice._repr_mimebundle_()["text/plain"] == "Predict: Is [1, 0] < [0, 1]? (yes / no)"
+    assert number._repr_mimebundle_()["text/plain"] == "Predict: How long is [1, 1]?"
+
+
+def test_a_truth_that_was_not_to_choose_from_is_refused(choice):
+    with pytest.raises(InvalidInput, match="^truth must be one of 'yes', 'no', got 'perhaps'$"):
+        choice.reveal("perhaps")
+
+
+def test_an_empty_question_is_refused():
+    with pytest.raises(InvalidInput, match="^question must be a sentence for the reader, got ''$"):
+        Prediction("")

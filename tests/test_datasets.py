@@ -1,0 +1,62 @@
+"""The data are scikit-learn's own, whole, split without overlap, and need no network."""
+
+import socket
+
+import pytest
+import torch
+from sklearn.datasets import load_digits, load_wine
+
+from residual_edu.datasets import digits, wine
+from residual_edu.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a data set asked for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def rows(images, labels):
+    """Each digit as one tuple: its label and its 64 pixels of 0 to 16."""
+    table = torch.cat([labels[:, None], (images.flatten(1) * 16).long()], dim=1)
+    return sorted(map(tuple, table.tolist()))
+
+
+def test_the_two_parts_hold_every_digit_once():
+    data = digits()
+    pixels, labels = (torch.tensor(a) for a in load_digits(return_X_y=True))
+    train, test = rows(data.train_images, data.train_labels), rows(data.test_images, data.test_labels)
+    assert (len(train), len(test)) == (1437, 360)
+    assert sorted(train + test) == rows(pixels.view(-1, 8, 8) / 16, labels)
+
+
+def test_images_are_float32_in_zero_to_one_and_labels_whole():
+    data = digits()
+    assert data.train_images.shape == (1437, 8, 8) and data.train_images.dtype == torch.float32
+    assert data.train_images.min() == 0 and data.train_images.max() == 1
+    assert data.train_labels.unique().tolist() == list(range(10))
+
+
+def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone():
+    state = torch.get_rng_state()
+    assert digits(3).train_images.equal(digits(3).train_images)
+    assert not digits(3).train_images.equal(digits(4).train_images)
+    assert torch.get_rng_state().equal(state)
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [(0, "test must be at least 1, got 0"), (1797, "test must be below 1797, got 1797")],
+)
+def test_a_split_with_an_empty_part_is_refused(test, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        digits(test=test)
+
+
+def test_wine_is_the_table_in_its_own_units():
+    table, names = wine()
+    assert table.dtype == torch.float32 and table.shape == (178, 13)
+    assert torch.allclose(table.double(), torch.tensor(load_wine().data), rtol=1e-6, atol=0)
+    assert names[0] == "alcohol" and names[-1] == "proline" and len(names) == 13

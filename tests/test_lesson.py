@@ -1,0 +1,132 @@
+"""Every notebook starts with one seed, one thread, the device asked for, and figures that say what they show."""
+
+import base64
+import io
+import struct
+import zlib
+
+import matplotlib
+import pytest
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+
+from residual_edu import lesson
+from residual_edu.errors import InvalidInput
+from residual_edu.plotting.style import STYLE_FILE
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    with matplotlib.rc_context():
+        yield
+    torch.set_printoptions(profile="default")
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What ``display`` was handed: (object, metadata)."""
+    calls = []
+    monkeypatch.setattr(lesson, "display", lambda thing, metadata=None, raw=False: calls.append((thing, metadata)))
+    return calls
+
+
+def machine(monkeypatch, name=None, cuda=False, mps=False):
+    """Ask for a device on a machine that has these."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.delenv("RESIDUAL_EDU_DEVICE", raising=False)
+    if name:
+        monkeypatch.setenv("RESIDUAL_EDU_DEVICE", name)
+
+
+def test_setup_seeds_takes_one_thread_and_sets_the_style():
+    lesson.setup(seed=3)
+    drawn = torch.rand(4)
+    assert drawn.equal(torch.rand(4, generator=torch.Generator().manual_seed(3)))
+    assert torch.get_num_threads() == 1
+    assert str(torch.tensor([1e-3, 1e3])) == "tensor([   0.0010, 1000.0000])"
+    style = matplotlib.rc_params_from_file(STYLE_FILE, use_default_template=False)
+    assert all(matplotlib.rcParams[name] == value for name, value in style.items())
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "given"),
+    [
+        (None, {"cuda": True}, "cpu"),
+        ("cpu", {"cuda": True}, "cpu"),
+        ("cuda", {"cuda": True}, "cuda"),
+        ("mps", {"mps": True}, "mps"),
+        ("auto", {"cuda": True, "mps": True}, "cuda"),
+        ("auto", {"mps": True}, "mps"),
+        ("auto", {}, "cpu"),
+    ],
+)
+def test_the_device_is_the_one_that_was_asked_for(monkeypatch, asked, there, given):
+    machine(monkeypatch, asked, **there)
+    assert lesson.setup() == torch.device(given)
+
+
+@pytest.mark.parametrize("name", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_an_error_not_a_fall_back(monkeypatch, name):
+    machine(monkeypatch, name)
+    message = f"^RESIDUAL_EDU_DEVICE is '{name}', but torch finds none here; set it to 'cpu' or 'auto'$"
+    with pytest.raises(InvalidInput, match=message):
+        lesson.setup()
+
+
+def test_an_unknown_device_is_refused(monkeypatch):
+    machine(monkeypatch, "gpu")
+    message = "^RESIDUAL_EDU_DEVICE must be one of 'cuda', 'mps', 'cpu', 'auto', got 'gpu'"
+    with pytest.raises(InvalidInput, match=message):
+        lesson.setup()
+
+
+def figure():
+    drawing = Figure(figsize=(3, 2))
+    drawing.add_subplot(title="A line rises").plot([0, 1], [0, 1])
+    return drawing
+
+
+def test_a_figure_is_shown_as_png_with_its_alternative_text(shown):
+    lesson.setup()
+    lesson.show(figure(), alt="A line that rises: more gives more.")
+    ((data, metadata),) = shown
+    assert metadata == {"image/png": {"alt": "A line that rises: more gives more."}}
+    assert data["text/plain"] == "A line that rises: more gives more."
+    picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    assert picture.format == "PNG" and picture.size == (300, 200)
+    assert picture.getpixel((0, 0))[3] == 255, "the background must be opaque, to be read in a dark JupyterLab"
+
+
+def test_a_figure_is_the_same_bytes_on_each_run_and_names_no_version(shown):
+    lesson.show(figure(), alt="A line.")
+    lesson.show(figure(), alt="A line.")
+    (first, _), (second, _) = shown
+    assert first == second
+    assert not {b"tEXt", b"tIME"} & set(chunks(base64.b64decode(first["image/png"])))
+
+
+def chunks(png):
+    """The kinds of chunk in a PNG, each with its checksum verified."""
+    at = 8
+    while at < len(png):
+        (length,) = struct.unpack(">I", png[at : at + 4])
+        assert zlib.crc32(png[at + 4 : at + 8 + length]) == struct.unpack(">I", png[at + 8 + length :][:4])[0]
+        yield png[at + 4 : at + 8]
+        at += 12 + length
+
+
+@pytest.mark.parametrize("alt", ["", "   ", None])
+def test_a_figure_without_alternative_text_is_refused(as_installed, shown, alt):
+    with pytest.raises(InvalidInput, match=f"^alt must be a sentence for the reader, got {alt!r}$"):
+        lesson.show(figure(), alt=alt)
+    assert shown == []
+
+
+def test_a_prediction_is_shown_and_kept(shown, capsys):
+    guess = lesson.predict("Which is larger?", ["the one", "the other"])
+    assert shown == [(guess, None)]
+    guess.control.value = "the one"
+    guess.reveal("the other")
+    assert capsys.readouterr().out == "You said the one; we saw the other.\n"
