@@ -6,8 +6,12 @@ A block is a list of branches, and a branch adds to the residual stream::
     post-norm   x <- norm(x + g * f(x))
 """
 
+from residual_edu.blocks import *  # noqa: F403
+from residual_edu.blocks import __all__ as _blocks
+from residual_edu.config import LazyConfig, build
 from residual_edu.errors import InvalidInput
 from residual_edu.parts import *  # noqa: F403
 from residual_edu.parts import __all__ as _parts
 
-__all__ = ["InvalidInput", *_parts]
+__all__ = ["InvalidInput", "LazyConfig", "build", *_parts, *_blocks]
+__all__.sort()

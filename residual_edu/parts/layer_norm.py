@@ -22,6 +22,7 @@ def layer_norm(
 
     Mean and variance (divided by n) run over the last axis, in float32 or better; the result has x's dtype.
     """
+    check_floating("x", x)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     centred = wide - wide.mean(dim=-1, keepdim=True)
     y = centred * (centred.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
@@ -60,9 +61,11 @@ class LayerNorm(nn.Module):
         """Normalise the last axis of ``x``; shape and dtype stay."""
         check_floating("x", x)
         check_width("x", x, self.dim)
-        if self.fused:
-            return nn.functional.layer_norm(x, (self.dim,), self.weight, self.bias, self.eps)
-        return layer_norm(x, self.weight, self.bias, self.eps)
+        if not self.fused:
+            return layer_norm(x, self.weight, self.bias, self.eps)
+        wide = torch.promote_types(x.dtype, torch.float32)  # in 16 bits the kernel's sums over rows would stall
+        weight, bias = (p if p is None else p.to(wide) for p in (self.weight, self.bias))
+        return nn.functional.layer_norm(x.to(wide), (self.dim,), weight, bias, self.eps).to(x.dtype)
 
     def extra_repr(self) -> str:
         """Say width, eps and which of the two ways runs."""

@@ -1,0 +1,232 @@
+import copy
+import inspect
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from residual_edu import (
+    AdaLNZeroResidualBlock,
+    DropPath,
+    InvalidInput,
+    LayerNorm,
+    LazyConfig,
+    Modulation,
+    SimpleFeedForward,
+)
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+C = 6
+
+
+class Mixer(nn.Module):
+    """Mixes the positions of any number of axes, and listens to its own condition."""
+
+    def __init__(self, dim=C):
+        super().__init__()
+        self.inner = nn.Linear(dim, dim)
+        self.film = nn.Linear(dim, dim)
+
+    def forward(self, x, *, conditioning=None):
+        film = self.film(conditioning).view(len(conditioning), *[1] * (x.ndim - 2), -1)
+        space = tuple(range(1, x.ndim - 1))
+        return self.inner(x - x.mean(space, keepdim=True) if space else x) * film
+
+
+def block(awake=True, **changes):
+    parts = {
+        "sequence_mixer_cfg": Mixer,
+        "sequence_mixer_norm_cfg": LazyConfig(LayerNorm)(dim=C),
+        "mlp_cfg": LazyConfig(SimpleFeedForward)(d_model=C, d_ff=2 * C),
+        "mlp_norm_cfg": LazyConfig(LayerNorm)(dim=C),
+        "condition_norm_cfg": LazyConfig(LayerNorm)(dim=C),
+        "dropout_cfg": nn.Identity,
+        "hidden_dim": C,
+    }
+    made = AdaLNZeroResidualBlock(**(parts | changes)).double()
+    for p in made.parameters() if awake else []:
+        nn.init.normal_(p, std=0.5)
+    return made
+
+
+def normed(x, p, name):
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+
+def transcribed(x, c, p):
+    """The block's equations on (batch, positions, channels), one channel block of the projection after another."""
+    shape, x = x.shape, x.reshape(len(x), -1, C)
+    c = normed(c.reshape(len(c), -1, C).mean(1), p, "condition_norm")
+    six = (c / (1 + torch.exp(-c))) @ p["condition_proj.1.weight"].T + p["condition_proj.1.bias"]
+    shift_s, scale_s, gate_s, shift_m, scale_m, gate_m = (six[:, None, i * C : (i + 1) * C] for i in range(6))
+    h = normed(x, p, "sequence_norm") * (1 + scale_s) + shift_s
+    if len(shape) > 2:
+        h = h - h.mean(1, keepdim=True)
+    film = (c @ p["sequence_mixer.film.weight"].T + p["sequence_mixer.film.bias"])[:, None]
+    x = x + gate_s * ((h @ p["sequence_mixer.inner.weight"].T + p["sequence_mixer.inner.bias"]) * film)
+    h = normed(x, p, "mlp_norm") * (1 + scale_m) + shift_m
+    h = (h @ p["mlp.linear1.weight"].T + p["mlp.linear1.bias"]).clamp(min=0)
+    return (x + gate_m * (h @ p["mlp.linear2.weight"].T + p["mlp.linear2.bias"])).view(shape)
+
+
+@pytest.mark.parametrize("elsewhere", [(), (1,), (7,), (2, 3)])
+@pytest.mark.parametrize("space", [(), (5,), (2, 3), (2, 1, 3), (2, 2, 1, 2)])
+def test_values_and_gradients_in_float64(space, elsewhere):
+    made = block()
+    x = torch.randn(3, *space, C, dtype=torch.float64, requires_grad=True)
+    c = torch.randn(3, *elsewhere, C, dtype=torch.float64, requires_grad=True)
+    g = torch.randn(x.shape, dtype=torch.float64)
+    ours, theirs = made(x, c), transcribed(x, c, dict(made.named_parameters()))
+    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
+    leaves = [x, c, *made.parameters()]
+    for a, b in zip(torch.autograd.grad(ours, leaves, g), torch.autograd.grad(theirs, leaves, g), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("space", [(5,), (2, 3)])
+def test_one_condition_serves_every_sample(space):
+    made, x, c = block(), torch.randn(4, *space, C).double(), torch.randn(1, C).double()
+    torch.testing.assert_close(made(x, c), made(x, c.expand(4, C)), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_at_the_start_the_block_is_the_identity_bit_for_bit(dtype):
+    x = torch.randn(3, 5, C).to(dtype)
+    assert block(awake=False).to(dtype)(x, torch.randn(3, C).to(dtype)).equal(x)
+
+
+def gradients(made, x, c):
+    made.zero_grad()
+    made(x, c).square().sum().backward()
+    alive = {name: p.grad.reshape(len(p), -1).any(1) for name, p in made.named_parameters()}
+    return {name: rows for name, rows in alive.items() if rows.any()}
+
+
+def test_at_the_start_only_the_gate_rows_have_a_gradient_one_step_later_everything_has():
+    made, x = block(awake=False), torch.randn(3, 5, C).double()
+    c = torch.randn(3, C, dtype=torch.float64, requires_grad=True)
+    gates = [False, False, True, False, False, True]  # shift, scale, gate of the mixer, then of the MLP
+    first = gradients(made, x, c)
+    assert set(first) == {"condition_proj.1.weight", "condition_proj.1.bias"}
+    assert all(rows.view(6, C).all(1).tolist() == rows.view(6, C).any(1).tolist() == gates for rows in first.values())
+    assert not c.grad.any()
+    torch.optim.SGD(made.parameters(), lr=0.1).step()
+    assert set(gradients(made, x, c)) == {name for name, _ in made.named_parameters()} and c.grad.any()
+
+
+def test_the_mixer_hears_the_normalised_pooled_condition():
+    heard = []
+
+    class Listener(nn.Module):
+        def forward(self, x, *, conditioning):
+            heard.append(conditioning)
+            return x
+
+    made, c = block(sequence_mixer_cfg=Listener), torch.randn(2, 4, 3, C).double()
+    made(torch.randn(2, 5, C).double(), c)
+    torch.testing.assert_close(heard[0], made.condition_norm(c.mean((1, 2))))
+
+
+def test_state_dict_keys_in_order():
+    prefixes = dict.fromkeys(key.rsplit(".", 1)[0].split(".")[0] for key in block().state_dict())
+    expected = ["sequence_mixer", "sequence_norm", "mlp", "mlp_norm", "condition_norm", "condition_proj"]
+    assert list(prefixes) == expected
+    made = block()
+    assert made.condition_proj[1].weight.shape == (6 * C, C) and made.condition_proj[1].bias.shape == (6 * C,)
+    assert isinstance(made.condition_proj[0], nn.SiLU) and isinstance(made.dropout, nn.Identity)
+    assert made.sequence_norm._no_weight_decay and made.mlp_norm._no_weight_decay
+    assert made.condition_norm._no_weight_decay
+
+
+@pytest.mark.parametrize("left_out", ["sequence_mixer", "mlp"])
+def test_an_identity_leaves_its_branch_out(left_out):
+    made, x, c = block(**{f"{left_out}_cfg": nn.Identity}), torch.randn(3, 5, C).double(), torch.randn(3, C).double()
+    other = block()
+    other.load_state_dict(made.state_dict(), strict=False)
+    with torch.no_grad():  # a branch whose gate is shut
+        gate = 2 if left_out == "sequence_mixer" else 5
+        for p in other.condition_proj[1].parameters():
+            p[gate * C : (gate + 1) * C] = 0
+    torch.testing.assert_close(made(x, c), other(x, c), rtol=1e-13, atol=1e-13)
+
+
+def test_two_identities_return_the_very_same_tensor():
+    made = block(sequence_mixer_cfg=nn.Identity, mlp_cfg=nn.Identity)
+    assert made(x := torch.randn(3, 5, C).double(), torch.randn(3, C).double()) is x
+
+
+def test_dropout_falls_on_each_branch_by_itself_and_never_on_the_stream():
+    made = block(dropout_cfg=LazyConfig(DropPath)(drop_prob=0.5))
+    x, c = torch.randn(1, 5, C).double().expand(400, 5, C), torch.randn(1, C).double()
+    ways = made(x, c).flatten(1).unique(dim=0)
+    assert len(ways) == 4 and (ways - x[0].flatten()).abs().amax(1).min() == 0
+    assert len(made.eval()(x, c).flatten(1).unique(dim=0)) == 1
+
+
+@pytest.mark.parametrize("way", ["compile", "deepcopy", "pickle", "state_dict"])
+def test_same_numbers_by_another_way(way, compiled, monkeypatch):
+    for method in ("after", "open"):  # dynamo cannot trace the test run's shape hook on these two
+        monkeypatch.setattr(Modulation, method, inspect.unwrap(getattr(Modulation, method)))
+    made, x, c = block(), torch.randn(3, 2, 4, C).double(), torch.randn(3, 5, C).double()
+    if way == "state_dict":
+        other = block()
+        other.load_state_dict(made.state_dict())
+    else:
+        other = {
+            "compile": compiled,
+            "deepcopy": copy.deepcopy,
+            "pickle": lambda m: pickle.loads(pickle.dumps(m)),
+        }[way](made)
+    torch.testing.assert_close(other(x, c), made(x, c), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_dim": 0}, "hidden_dim must be at least 1, got 0"),
+        ({"hidden_dim": 6.0}, r"hidden_dim must be a whole number, got 6\.0"),
+        (
+            {"sequence_mixer_cfg": LazyConfig(nn.Linear)(in_features=C, out_features=C)},
+            r"sequence_mixer must take conditioning=, Linear\.forward does not; wrap it in a module whose forward does",
+        ),
+        ({"mlp_cfg": 3}, "a module was to be built, got 3; .*"),
+    ],
+)
+def test_what_cannot_be_built(changes, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        block(**changes)
+
+
+@pytest.mark.parametrize(
+    ("x", "condition", "message"),
+    [
+        ((3, 5, C), None, "condition must be given, got None"),
+        ((3, 5, C), (C,), r"condition must have at least the axes \(batch, channels\), got shape \(6,\)"),
+        ((3, 5, C), (3, 4), r"condition must have 6 features on its last axis, got shape \(3, 4\)"),
+        ((3, 5, C), (3, 2, 1), r"condition must have 6 features on its last axis, got shape \(3, 2, 1\)"),
+        ((3, 5, C), (2, C), r"condition must hold 3 samples, or 1 for them all, got shape \(2, 6\)"),
+        ((1, 5, C), (4, C), r"condition must hold 1 samples, or 1 for them all, got shape \(4, 6\)"),
+        ((3, 5, 4), (3, C), r"x must have 6 features on its last axis, got shape \(3, 5, 4\)"),
+        ((3, 5, 1), (3, C), r"x must have 6 features on its last axis, got shape \(3, 5, 1\)"),
+        ((C,), (3, C), r"x must have at least the axes \(batch, channels\), got shape \(6,\)"),
+    ],
+)
+def test_shapes_that_do_not_fit(x, condition, message):
+    made = block()
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        made(torch.zeros(x).double(), None if condition is None else torch.zeros(condition).double())
+
+
+def test_a_width_of_one_does_not_pass_by_broadcasting():
+    made = block(hidden_dim=1)
+    with pytest.raises(InvalidInput, match=r"^x must have 1 features on its last axis, got shape \(3, 5, 6\)$"):
+        made(torch.zeros(3, 5, C).double(), torch.zeros(3, 1).double())
+
+
+def test_whole_numbers_are_refused():
+    made, labels = block(), torch.zeros(3, C, dtype=torch.long)
+    with pytest.raises(InvalidInput, match=r"^condition must be floating point, got torch\.int64; "):
+        made(torch.zeros(3, 5, C).double(), labels)

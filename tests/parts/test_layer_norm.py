@@ -1,0 +1,125 @@
+"""LayerNorm's own laws, and the tutorials' LayerNormalization beside it. What every norm must do: test_norms.py."""
+
+import pytest
+import torch
+
+from residual_edu import InvalidInput, LayerNorm, LayerNormalization, layer_norm
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+def test_four_numbers_by_hand():
+    x = torch.tensor([1, 0, 0, 0], dtype=torch.float64)
+    root = 3**0.5  # centred (3, -1, -1, -1)/4, variance 3/16
+    expected = torch.tensor([root, -1 / root, -1 / root, -1 / root], dtype=torch.float64)
+    torch.testing.assert_close(layer_norm(x, eps=0.0), expected, rtol=1e-15, atol=1e-15)
+
+
+def test_rows_land_on_the_sphere_perpendicular_to_the_ones():
+    y = layer_norm(torch.randn(8, 16, dtype=torch.float64), eps=0.0)
+    torch.testing.assert_close(y.square().sum(-1), torch.full((8,), 16.0).double())
+    torch.testing.assert_close(y.sum(-1), torch.zeros(8).double(), rtol=0, atol=1e-12)
+
+
+def test_neither_shift_nor_scale_of_a_row_matters():
+    x = torch.randn(8, 16, dtype=torch.float64)
+    torch.testing.assert_close(layer_norm(7 * x + 3, eps=0.0), layer_norm(x, eps=0.0), rtol=1e-12, atol=1e-12)
+
+
+def test_two_directions_are_lost():
+    jacobian = torch.autograd.functional.jacobian(lambda x: layer_norm(x, eps=0.0), torch.randn(6).double())
+    assert (torch.linalg.svdvals(jacobian) < 1e-12).sum() == 2
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1e-2, 1.0])
+def test_eps_stands_inside_the_root(eps):
+    x = torch.tensor([1.0, -1.0], dtype=torch.float64)  # variance 1
+    torch.testing.assert_close(layer_norm(x, eps=eps), x / (1 + eps) ** 0.5, rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [({}, ["weight", "bias"]), ({"bias": False}, ["weight"]), ({"elementwise_affine": False}, [])],
+)
+def test_options_and_state_dict_are_those_of_torch(options, keys, fused):
+    ours, theirs = LayerNorm(6, fused=fused, **options).double(), torch.nn.LayerNorm(6, **options).double()
+    for p in theirs.parameters():
+        torch.nn.init.normal_(p)
+    assert list(ours.state_dict()) == keys
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(2, 3, 6).double()
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-12, atol=1e-12)
+    theirs.load_state_dict(ours.state_dict())
+
+
+def test_starts_as_the_plain_normalisation():
+    assert LayerNorm(3).weight.tolist() == [1, 1, 1] and LayerNorm(3).bias.tolist() == [0, 0, 0]
+
+
+def test_the_formula_refuses_whole_numbers():
+    with pytest.raises(InvalidInput, match=r"^x must be floating point, got torch\.int64; convert it with x\.float"):
+        layer_norm(torch.tensor([1, 0, 0, 0]))
+
+
+def test_a_weight_of_another_width_does_not_pass():
+    with pytest.raises(RuntimeError, match="must match the size of tensor"):
+        layer_norm(torch.zeros(2, 4), torch.ones(3))
+
+
+@pytest.mark.parametrize("start", [1.0, -5.0, 100.0])
+@pytest.mark.parametrize("step", [1.0, 0.1, 25.0])
+def test_layer_normalization_of_any_arithmetic_progression(start, step):
+    y = LayerNormalization(4)(start + step * torch.arange(4.0))
+    expected = torch.tensor([-1.1619, -0.3873, 0.3873, 1.1619])
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [2, 4, 64, 400])
+def test_layer_normalization_is_short_of_torchs_by_an_exact_ratio(width):
+    x = torch.randn(5, width, dtype=torch.float64)
+    ours = LayerNormalization(width, eps=1e-300).double()(x)
+    theirs = torch.nn.functional.layer_norm(x, (width,), eps=0.0)
+    torch.testing.assert_close(ours, theirs * ((width - 1) / width) ** 0.5, rtol=1e-13, atol=1e-13)
+
+
+def test_layer_normalization_against_its_formula():
+    module, x = LayerNormalization(5, eps=0.5).double(), torch.randn(3, 5, dtype=torch.float64)
+    torch.nn.init.normal_(module.alpha), torch.nn.init.normal_(module.bias)
+    alpha, bias = module.alpha.detach().numpy(), module.bias.detach().numpy()
+    n = x.numpy()
+    expected = alpha * (n - n.mean(-1, keepdims=True)) / (n.std(-1, ddof=1, keepdims=True) + 0.5) + bias
+    torch.testing.assert_close(module(x).detach(), torch.as_tensor(expected), rtol=1e-13, atol=1e-13)
+    assert list(module.state_dict()) == ["alpha", "bias"]
+
+
+@pytest.mark.filterwarnings("ignore:std.*degrees of freedom is <= 0")
+def test_layer_normalization_of_a_single_feature_is_nan():
+    assert LayerNormalization(1)(torch.ones(3, 1)).isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "features must be at least 1, got 0"),
+        ((-2,), "features must be at least 1, got -2"),
+        (("4",), "features must be a whole number, got '4'"),
+        ((4, 0.0), r"eps must be a finite number above 0, got 0\.0"),
+    ],
+)
+def test_a_layer_normalization_that_cannot_be_built(arguments, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        LayerNormalization(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.tensor(1.0), r"x must have a feature axis of 4, got a single number \(no axes\)"),
+        (torch.zeros(3, 1), r"x must have 4 features on its last axis, got shape \(3, 1\)"),
+        (torch.zeros(3, 4, dtype=torch.int32), r"x must be floating point, got torch\.int32; .*"),
+    ],
+)
+def test_what_a_layer_normalization_cannot_take(x, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        LayerNormalization(4)(x)

@@ -1,0 +1,79 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from residual_edu import InvalidInput, LayerNorm, LayerScale, no_weight_decay, parameter_groups
+
+
+class Positions(nn.Module):
+    """A table, and so no vector."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(8, 4))
+
+
+def model():
+    return nn.ModuleDict(
+        {
+            "embed": nn.Linear(4, 4),
+            "norm": LayerNorm(4),
+            "scale": LayerScale(4),
+            "positions": no_weight_decay(Positions()),
+            "free": Positions(),
+        }
+    )
+
+
+def names(net, group):
+    found = {id(p) for p in group["params"]}
+    return [name for name, p in net.named_parameters() if id(p) in found]
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), nn.Module.half]
+)
+def test_matrices_decay_vectors_and_what_is_marked_do_not_in_copies_too(copied):
+    net = copied(model())
+    decayed, spared = parameter_groups(net, 0.1)
+    assert names(net, decayed) == ["embed.weight", "free.table"]
+    assert names(net, spared) == ["embed.bias", "norm.weight", "norm.bias", "scale.gamma", "positions.table"]
+    assert decayed["weight_decay"] == 0.1 and spared["weight_decay"] == 0.0
+
+
+def test_a_mark_holds_for_everything_inside():
+    net = no_weight_decay(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2))))
+    assert parameter_groups(net, 0.1)[0]["params"] == []
+
+
+def test_every_parameter_stands_in_one_group_once_also_where_it_is_shared():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    net[1].weight = net[0].weight
+    both = [id(p) for group in parameter_groups(net, 0.1) for p in group["params"]]
+    assert sorted(both) == sorted(id(p) for p in net.parameters()) and len(both) == 3
+
+
+def test_an_optimizer_decays_exactly_the_first_group():
+    net = model()
+    before = {name: p.detach().clone() for name, p in net.named_parameters()}
+    optimizer = torch.optim.AdamW(parameter_groups(net, 0.5), lr=0.1)
+    sum((0 * p).sum() for p in net.parameters()).backward()
+    optimizer.step()
+    for name, p in net.named_parameters():
+        factor = 1 - 0.1 * 0.5 if name in ("embed.weight", "free.table") else 1
+        torch.testing.assert_close(p.detach(), before[name] * factor)
+
+
+def test_the_mark_returns_the_module_and_adds_nothing_to_its_state():
+    module = Positions()
+    assert no_weight_decay(module) is module and list(module.state_dict()) == ["table"]
+
+
+@pytest.mark.parametrize("weight_decay", [-0.1, float("nan"), float("inf")])
+def test_a_decay_out_of_range(weight_decay):
+    message = f"^weight_decay must be a finite number, at least 0, got {weight_decay}$"
+    with pytest.raises(InvalidInput, match=message):
+        parameter_groups(model(), weight_decay)
