@@ -1,0 +1,147 @@
+"""An explorer in the browser: each control is moved as a learner moves it, and the picture is seen to change."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from playwright.sync_api import FloatRect, Locator
+
+PATIENCE = 2_000  # milliseconds after which a picture counts as unchanged
+TOGGLES = "input[type=checkbox], button.jupyter-widgets.widget-toggle-button"
+CONTROLS = f".widget-slider, {TOGGLES}, .widget-toggle-buttons, select"
+
+# Promises the milliseconds from the next key or press of the mouse to the frame that shows the changed picture,
+# or null where it does not change.
+WATCH = """(picture, patience) => {
+    let begun;
+    const begin = () => begun = performance.now();
+    for (const kind of ["keydown", "pointerdown", "input"])
+        document.addEventListener(kind, begin, {capture: true, once: true});
+    window.painted = new Promise(resolve => {
+        setTimeout(() => resolve(null), patience);
+        new MutationObserver(async (_, observer) => {
+            observer.disconnect();
+            await picture.decode().catch(() => {});  // a newer picture is on its way
+            requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - begun)));
+        }).observe(picture, {attributeFilter: ["src"]});
+    });
+}"""
+
+# Resolves once the picture stands still and the kernel is idle: the answers to an earlier move have all arrived.
+SETTLED = """picture => new Promise(resolve => {
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    let changed = performance.now();
+    const observer = new MutationObserver(() => changed = performance.now());
+    observer.observe(picture, {attributeFilter: ["src"]});
+    const look = setInterval(() => {
+        if (kernel.status !== "idle") changed = performance.now();
+        if (performance.now() - changed < 100) return;
+        clearInterval(look);
+        observer.disconnect();
+        resolve();
+    }, 20);
+})"""
+
+
+class Move(NamedTuple):
+    """A move of one control: what it is called, and what to do there and back."""
+
+    what: str
+    there: Callable[[], Any]
+    back: Callable[[], Any]
+
+
+class MovedExplorer:
+    """The explorer whose widget is ``root``."""
+
+    def __init__(self, root: Locator) -> None:
+        self.root, self.page = root, root.page
+        self.picture = root.locator("img.widget-image")
+        self.sliders = root.locator(".noUi-handle").all()
+
+    def unknown(self) -> int:
+        """Return how many controls there are that nothing here moves."""
+        controls = self.root.locator(":scope > *").count() - 2  # the picture and the reading
+        return controls - self.root.locator(CONTROLS).count()
+
+    def by_keyboard(self) -> list[Move]:
+        """Return a move of each control by keys."""
+        return [self.arrows(slider) for slider in self.sliders] + self.others(lambda c: partial(c.press, "Space"))
+
+    def by_mouse(self) -> list[Move]:
+        """Return a move of each control by the mouse."""
+        return [self.pulls(slider) for slider in self.sliders] + self.others(lambda c: c.click)
+
+    def others(self, press: Callable[[Locator], Callable[[], Any]]) -> list[Move]:
+        """Return a move of each toggle, each button of a choice and each entry of a list."""
+        moves = [Move(f"the toggle {label(c)!r}", press(c), press(c)) for c in self.root.locator(TOGGLES).all()]
+        for group in self.root.locator(".widget-toggle-buttons").all():
+            chosen, rest = buttons(group)
+            moves += [Move(f"the button {other.inner_text()!r}", press(other), press(chosen)) for other in rest]
+        for menu in self.root.locator("select").all():
+            first, entries = menu.input_value(), menu.locator("option:not(:checked)").all_inner_texts()
+            choose = partial(partial, menu.select_option)
+            moves += [Move(f"the entry {entry!r}", choose(entry), choose(first)) for entry in entries]
+        return moves
+
+    def arrows(self, slider: Locator) -> Move:
+        """Return the arrow keys that move a slider; at one of its ends it moves the other way only."""
+        self.settle()
+        for there, back in [("ArrowRight", "ArrowLeft"), ("ArrowLeft", "ArrowRight")]:
+            move = Move(f"the slider {label(slider)!r}", partial(slider.press, there), partial(slider.press, back))
+            if self.changes(move.there):
+                move.back()
+                return move
+        raise AssertionError(f"the slider {label(slider)!r} moves nothing by keyboard")
+
+    def pulls(self, slider: Locator) -> Move:
+        """Return the drags of a slider by a third of its track, to where there is room and back."""
+        track, handle = box(slider.locator("xpath=../..")), box(slider)
+        far = track["width"] / 3 * (1 if handle["x"] < track["x"] + track["width"] / 2 else -1)
+        return Move(f"the slider {label(slider)!r}", partial(self.pull, slider, far), partial(self.pull, slider, -far))
+
+    def pull(self, slider: Locator, far: float) -> None:
+        """Press the mouse on a slider, drag it ``far`` to the right, and let it go."""
+        slider.scroll_into_view_if_needed()
+        handle = box(slider)
+        x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+        self.page.mouse.move(x, y)
+        self.page.mouse.down()
+        self.page.mouse.move(x + far, y, steps=10)
+        self.page.mouse.up()
+
+    def changes(self, act: Callable[[], Any]) -> float | None:
+        """Do ``act`` and return the milliseconds until the changed picture was painted, ``None`` if it did not."""
+        self.picture.evaluate(WATCH, PATIENCE)
+        act()
+        return self.page.evaluate("() => window.painted")
+
+    def settle(self) -> None:
+        """Wait until the picture stands still."""
+        self.picture.evaluate(SETTLED)
+
+    def latencies(self, move: Move, times: int) -> list[float]:
+        """Move there and back so many times; return the milliseconds from each to its painted picture."""
+        self.settle()
+        waits = [wait for act in (move.there, move.back) * times if (wait := self.changes(act))]
+        assert len(waits) == 2 * times, f"{move.what} moves nothing"
+        return waits
+
+
+def buttons(group: Locator) -> tuple[Locator, list[Locator]]:
+    """Return the pressed button of a choice, and the others."""
+    pressed = [("mod-active" in (b.get_attribute("class") or ""), b) for b in group.locator("button").all()]
+    return next(b for active, b in pressed if active), [b for active, b in pressed if not active]
+
+
+def label(control: Locator) -> str:
+    """Return the first words that stand beside a control, or on it."""
+    widget = control.locator("xpath=ancestor-or-self::*[contains(@class, 'lm-Widget')][1]")
+    return next(line for line in widget.inner_text().replace("\u200b", "").split("\n") if line)
+
+
+def box(element: Locator) -> FloatRect:
+    """Return where an element stands on the screen."""
+    found = element.bounding_box()
+    assert found, "the element is not on the page"
+    return found

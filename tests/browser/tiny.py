@@ -1,0 +1,78 @@
+"""Two tiny lessons: a sound one, and one with everything wrong that the browser test must see."""
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+START = """\
+import time
+import ipywidgets as widgets
+import numpy as np
+from IPython.display import HTML, display
+from matplotlib.figure import Figure
+from residual_edu.explorers import Explorer
+from residual_edu.lesson import predict, setup, show
+device = setup()
+
+t = np.linspace(0, 6, 300)
+figure = Figure()
+axes = figure.add_subplot(ylim=(-2, 2))
+(curve,) = axes.plot(t, np.sin(t))
+title = axes.set_title("A wave")
+show(figure, alt="A wave.")
+"""
+PREDICT = """\
+guess = predict("Is 1 below 2?", ["yes", "no"])
+number = predict("How much is 2 + 2?")
+"""
+REVEAL = """\
+guess.reveal("yes")
+number.reveal(4)
+"""
+MOVE = """\
+def draw(speed, size, upright, twice, kind):
+    curve.set_ydata((1 if upright else -1) * (1 + twice) / 2 * size * np.sin(speed * t) + (kind == "high"))
+    title.set_text(f"A {kind} wave of speed {speed:.1f}")
+    return f"The wave has speed {speed:.1f} and size {size:.1f}."
+
+controls = {
+    "speed": widgets.FloatSlider(value=3, min=1, max=3, step=0.1),
+    "size": widgets.FloatSlider(value=0.2, min=0.2, max=1, step=0.1),
+    "upright": widgets.Checkbox(value=True),
+    "twice": widgets.ToggleButton(value=False),
+    "kind": widgets.ToggleButtons(options=["low", "high"]),
+}
+Explorer(figure, draw, controls, alt="A low wave of speed 3.", animated=[curve, title])
+"""
+DEAD = """\
+Explorer(Figure(), lambda dead: "Nothing moves.", {"dead": widgets.FloatSlider(max=1)}, alt="An empty picture.")
+"""
+SLOW = """\
+def late(slow):
+    time.sleep(0.3)
+    curve.set_ydata(slow * np.sin(t))
+    return f"The wave has size {slow:.1f}."
+
+Explorer(figure, late, {"slow": widgets.FloatSlider(value=1, max=2)}, alt="A wave that comes late.")
+"""
+LEAVE = """\
+display(HTML("<img src='http://away.invalid/pixel.png' alt=''>"))
+"""
+FOLD = "Why? <details><summary>Hint 1</summary>Look closely.</details>"
+
+
+def sound() -> nbformat.NotebookNode:
+    """Return a lesson that a learner gets through."""
+    folded = new_code_cell("print('a solution')", metadata={"jupyter": {"source_hidden": True}})
+    return lesson(START, FOLD, PREDICT, REVEAL, folded, MOVE)
+
+
+def broken() -> nbformat.NotebookNode:
+    """Return a lesson with a dead slider, a slow one, a request away, and a cell that raises."""
+    return lesson(START, DEAD, SLOW, LEAVE, "1 / 0", "print('never reached')")
+
+
+def lesson(*cells: str | nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return a notebook of code cells, the fold as text."""
+    made = [c if not isinstance(c, str) else (new_markdown_cell if c is FOLD else new_code_cell)(c) for c in cells]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(cells=made, metadata={"kernelspec": kernel})
