@@ -1,0 +1,103 @@
+"""Homework on DropPath: a coin for each sample."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+
+Gate = Callable[[Tensor, Tensor, float], Tensor]
+
+# A coin for each sample: u is drawn evenly from [0, 1), and the sample stays where u >= p.
+
+U = torch.tensor([0.1, 0.25, 0.9], dtype=torch.float64)
+
+
+def per_sample(branch: Tensor, u: Tensor, p: float) -> Tensor:
+    """Return the samples that stay, divided by 1 - p, the others 0."""
+    keep = (u >= p).to(branch.dtype).view(-1, *[1] * (branch.ndim - 1))
+    return branch * keep / (1 - p)
+
+
+def drops(f: Gate, shape: Sequence[int], p: float) -> None:
+    """Test one shape and rate."""
+    branch = draw(*shape) + 3
+    got = run(lambda branch: f(branch, U.clone(), p), branch, like=branch)
+    close(got, per_sample(branch, U, p), f"for p = {p} and shape {tuple(shape)} the output")
+
+
+def each(test: Callable[..., None], *cases: Sequence[object]) -> Callable[[object], None]:
+    """Return a test that goes through all ``cases``."""
+
+    def run_all(f: object) -> None:
+        for case in cases:
+            test(f, *case)
+
+    return run_all
+
+
+def whole_samples(f: Gate) -> None:
+    """Test that a sample stays or goes as a whole."""
+    got = run(lambda branch: f(branch, U.clone(), 0.25), torch.ones(3, 4, dtype=torch.float64))
+    close((got != 0).double().mean(-1), torch.tensor([0.0, 1.0, 1.0]), "the share of each sample that stays")
+
+
+def gradient_of_kept(f: Gate) -> None:
+    """Test the gradient that comes back to the branch."""
+    got = gradients(lambda branch: f(branch, U.clone(), 0.25), draw(3, 4))[0]
+    close(got, per_sample(draw(3, 4, seed=1), U, 0.25), "the gradient of the branch")
+
+
+SQUARE = draw(3, 3) + 3  # as many features as samples, so that a coin along the wrong axis fits
+
+DROP_PATH = Exercise(
+    reference=per_sample,
+    observe=lambda f: run(lambda branch: f(branch, U.clone(), 0.25), SQUARE),
+    properties=(
+        Property("a sample stays or goes as a whole", whole_samples),
+        Property(
+            "the sample with u = 0.1 goes at p = 0.25, the others are divided by 0.75", lambda f: drops(f, (3, 3), 0.25)
+        ),
+        Property("any rate will do", each(drops, ((3, 5), 0.05), ((3, 5), 0.5), ((3, 5), 0.85))),
+        Property("any number of axes will do", each(drops, ((3,), 0.25), ((3, 2, 4), 0.25), ((3, 2, 2, 5), 0.25))),
+        Property("a dropped sample sends no gradient back", gradient_of_kept),
+    ),
+    mistakes=(
+        Mistake(
+            lambda b, u, p: b * (u >= p).view(-1, *[1] * (b.ndim - 1)),
+            "dropping without scaling",
+            "Divide what stays by 1 - p.",
+        ),
+        Mistake(
+            lambda b, u, p: per_sample(b, u, p) * (1 - p) ** 2,
+            "a multiplication by 1 - p, which shrinks twice",
+            "Divide by 1 - p.",
+        ),
+        Mistake(
+            lambda b, u, p: per_sample(b, u, p) * (1 - p) / p,
+            "a division by the share that goes",
+            "Divide by the share that stays.",
+        ),
+        Mistake(
+            lambda b, u, p: b / (1 - p) - per_sample(b, u, p), "coins read upside down", "A sample stays where u >= p."
+        ),
+        Mistake(
+            lambda b, u, p: b * (u >= p) / (1 - p),
+            "a coin for each feature: u was lined up with the last axis",
+            "Give u an axis of 1 for each axis behind the samples: `u.view(-1, 1, 1)` for three axes.",
+        ),
+        Mistake(
+            lambda b, u, p: b * (u[0] >= p) / (1 - p),
+            "one coin for the whole batch",
+            "u holds a coin for each sample: use all of it.",
+        ),
+        Mistake(lambda b, u, p: b / (1 - p), "scaling without dropping", "Multiply by the coins as well."),
+    ),
+    hints=(
+        "Compare u with p first: one yes or no for each sample. Which shape lets it meet a branch of three axes?",
+        "`keep = (u >= p).view(-1, *[1] * (branch.ndim - 1))`, then `branch * keep / (1 - p)`.",
+    ),
+)
+
+EXERCISES = {"drop_path": DROP_PATH}

@@ -1,0 +1,94 @@
+"""Move the rate, the depth and the place of the coins, and see how much of the stream is noise."""
+
+from functools import cache, partial
+
+import ipywidgets as widgets
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from residual_edu.explorers.explorer import Explorer
+from residual_edu.parts import layer_norm, pre_norm_residual
+from residual_edu.parts.drop_path import drop_path
+from residual_edu.parts.dropout import dropout
+from residual_edu.plotting.dropout import plot_noise
+
+DEEPEST, WIDTH, SAMPLES = 48, 64, 64
+PLACES = {"units of the branch": "branch", "samples of the branch": "path", "units of the stream": "stream"}
+
+
+def noises(rate: float, depth: int, place: str) -> np.ndarray:
+    """Return, at each of the ``depth + 1`` places of a pre-norm stack, the coins' noise over the signal.
+
+    The signal is the stream without coins; the noise is what two runs with different coins differ by, over sqrt(2).
+    """
+    quiet, *loud = (streams(depth, place, rate, coins) for coins in (None, 0, 1))
+    sizes = [(one - other).norm() / 2**0.5 / calm.norm() for calm, one, other in zip(quiet, *loud, strict=True)]
+    return torch.stack(sizes).numpy()
+
+
+def streams(depth: int, place: str, rate: float, coins: int | None) -> list[Tensor]:
+    """Return the stream at each place; ``coins`` is their seed, or ``None`` for evaluation."""
+    x, first, second = ingredients()
+    training, generator = coins is not None, torch.Generator().manual_seed(coins or 0)
+    gate = partial(drop_path if place == "path" else dropout, training=training, generator=generator)
+    places = [x]
+    for inward, outward in zip(first[:depth], second[:depth], strict=True):
+        layer = partial(feed_forward, inward, outward)
+        if place == "stream":
+            x = gate(pre_norm_residual(x, layer, layer_norm), rate)
+        else:
+            x = pre_norm_residual(x, layer, layer_norm, [lambda branch: gate(branch, rate)])
+        places.append(x)
+    return places
+
+
+def feed_forward(inward: Tensor, outward: Tensor, x: Tensor) -> Tensor:
+    """Return the two linear maps of one branch, a ReLU between."""
+    return torch.relu(x @ inward) @ outward
+
+
+@cache
+def ingredients() -> tuple[Tensor, Tensor, Tensor]:
+    """Return a stream and the two weights of each branch, ``(DEEPEST, WIDTH, WIDTH)`` each, the same each time."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(SAMPLES, WIDTH, generator=generator)
+    first, second = torch.randn(2, DEEPEST, WIDTH, WIDTH, generator=generator) / WIDTH**0.5
+    return x, 2**0.5 * first, second
+
+
+class NoisePicture:
+    """The noise along one stack; ``draw`` moves the artists listed in ``moving``, and nothing else changes."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.axes = plot_noise([1], figure.add_subplot(), DEEPEST)
+        self.curve = self.axes.lines[0]
+        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
+        self.moving = [self.curve, self.title]
+
+    def draw(self, rate: float, depth: int, place: str) -> str:
+        """Move the curve, and say what it shows."""
+        noise = noises(rate, depth, PLACES[place])
+        self.curve.set_data(range(1, depth + 1), noise[1:])
+        self.title.set_text(f"p = {rate:g}, {place}: noise is {noise[-1]:.2g} times the signal")
+        return (
+            f"After {depth} blocks with coins of rate {rate:g} for {place}, two runs with other coins differ by "
+            f"{noise[-1]:.2g} times the size of the stream without coins."
+        )
+
+
+def explore_coins() -> Explorer:
+    """Return sliders for rate and depth, and a choice of where the coins fall, over the noise along the stack."""
+    figure = Figure(figsize=(7, 3.6))
+    picture = NoisePicture(figure)
+    controls = {
+        "rate": widgets.FloatSlider(0.3, min=0.05, max=0.6, step=0.05, description="rate p"),
+        "depth": widgets.IntSlider(24, 1, DEEPEST),
+        "place": widgets.Dropdown(options=list(PLACES), description="coins for"),
+    }
+    alt = (
+        "Noise over signal along 24 pre-norm blocks with dropout of 0.3 on each branch: it rises in the first blocks, "
+        "then stays below the signal, because each block adds a little fresh noise to a growing stream."
+    )
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)

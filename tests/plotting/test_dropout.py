@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from residual_edu.plotting.dropout import plot_coins, plot_depths_left, plot_moments, plot_noise, plot_scores
+
+
+@pytest.fixture
+def ax():
+    return Figure().add_subplot()
+
+
+def dots(ax):
+    return [np.asarray(line.get_ydata(), float) for line in ax.lines if line.get_marker() == "o"]
+
+
+def words(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_moments_draws_what_was_measured_over_the_laws(ax):
+    assert plot_moments([0, 0.5], [1.01, 0.99], [0, 1.1], ax) is ax
+    means, variances = dots(ax)
+    assert means.tolist() == [1.01, 0.99] and variances.tolist() == [0, 1.1]
+    mean_law, variance_law = (line.get_ydata()[-1] for line in ax.lines if line.get_marker() != "o")
+    assert mean_law == 1 and variance_law == pytest.approx(1)  # p / (1 - p) at 1/2
+
+
+def test_coins_are_a_field_of_two_colours(ax):
+    assert plot_coins([[1, 0, 1], [0, 0, 1]], ax) is ax
+    assert ax.images[0].get_array().tolist() == [[True, False, True], [False, False, True]]
+
+
+def test_depths_left_draws_bars_dots_and_the_uniform_line(ax):
+    assert plot_depths_left([0.25, 0.5, 0.25], [0.2, 0.5, 0.3], ax) is ax
+    assert [bar.get_height() for bar in ax.patches] == [0.25, 0.5, 0.25]
+    assert dots(ax)[0].tolist() == [0.2, 0.5, 0.3]
+    assert any("uniform" in text for text in words(ax))
+    assert ax.lines[1].get_ydata()[0] == 0.5  # one half each for 1 and 2 branches
+
+
+def test_scores_draws_every_seed_and_names_both_places(ax):
+    scores = {"on the branch": [[0.9, 0.91], [0.8, 0.82]], "on the stream": [[0.7, 0.71], [0.1, 0.12]]}
+    assert plot_scores(scores, [0.1, 0.3], ax) is ax
+    assert [row.tolist() for row in dots(ax)] == [[0.9, 0.91], [0.8, 0.82], [0.7, 0.71], [0.1, 0.12]]
+    assert {"on the branch", "on the stream", "chance"} <= set(words(ax))
+
+
+def test_noise_begins_with_the_curve(ax):
+    assert plot_noise([0.1, 0.5, 2], ax) is ax
+    assert list(ax.lines[0].get_ydata()) == [0.1, 0.5, 2]
