@@ -10,6 +10,7 @@ from inspect import signature
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
+import torch
 from torch import Tensor, nn
 
 
@@ -101,8 +102,25 @@ def check_axes(name: str, x: Tensor, *axes: str) -> None:
 
 def check_batch(name: str, x: Tensor, batch: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` holds ``batch`` samples, or one for them all."""
+    check_axes(name, x, "batch")
     if len(x) not in (1, batch):
         raise InvalidInput(f"{name} must hold {batch} samples, or 1 for them all, got shape {tuple(x.shape)}")
+
+
+def check_square(name: str, x: Tensor, side: int) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a batch of squares, ``side`` numbers along each side."""
+    check_floating(name, x)
+    if x.ndim != 3 or x.shape[1:] != (side, side):
+        raise InvalidInput(f"{name} must have shape (batch, {side}, {side}), got {tuple(x.shape)}")
+
+
+def check_labels(name: str, labels: Tensor, count: int) -> None:
+    """Raise ``InvalidInput`` unless ``labels`` is a tensor of whole numbers from 0 to ``count`` - 1."""
+    check_axes(name, labels, "batch")
+    whole = labels.dtype in (torch.int32, torch.int64)
+    if not whole or (labels.numel() and not 0 <= labels.min() <= labels.max() < count):
+        seen = f"{labels.min()} to {labels.max()}" if whole else str(labels.dtype)
+        raise InvalidInput(f"{name} must be whole numbers from 0 to {count - 1}, got {seen}")
 
 
 def check_same_length(name: str, tensors: Sequence[Tensor]) -> None:

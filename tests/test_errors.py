@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,39 +116,84 @@ def test_what_is_no_text(value):
     refuses(f"alt must be a sentence for the reader, got {value!r}", errors.check_text, "alt", value)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_a_floating_tensor(dtype):
-    errors.check_floating("x", torch.zeros(2, dtype=dtype))
+def test_a_number_below_a_limit():
+    errors.check_below("test", 9, 10)
+    refuses("test must be below 10, got 10", errors.check_below, "test", 10, 10)
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.complex64])
-def test_a_tensor_of_another_kind(dtype):
-    message = f"x must be floating point, got {dtype}; convert it with x.float()"
-    refuses(message, errors.check_floating, "x", torch.zeros(2, dtype=dtype))
+@pytest.mark.parametrize("value", [0, 0.0, 1e-5, 3, np.float32(0.1), np.int64(0)])
+def test_a_number_that_is_not_negative(value):
+    errors.check_not_negative("init_value", value)
 
 
-@pytest.mark.parametrize("value", [None, "3", 3.0, nan, inf, True, 0, [1.0, 2.0], np.int64(3), np.zeros(2)])
+@pytest.mark.parametrize("value", [-1, -1e-5, nan, inf, -inf, None, "3", True, [1.0], np.int64(-1)])
+def test_what_is_negative_or_no_number(value):
+    message = f"init_value must be a finite number, at least 0, got {value!r}"
+    refuses(message, errors.check_not_negative, "init_value", value)
+
+
+def test_what_must_be_given():
+    x = torch.zeros(2)
+    assert errors.check_given("condition", x) is x
+    refuses("condition must be given, got None", errors.check_given, "condition", None)
+
+
+def test_keywords():
+    errors.check_keywords(torch.nn.Linear, ["in_features", "bias"])
+    with pytest.raises(
+        InvalidInput, match=r"^Linear got an unexpected keyword argument 'widht'; it takes in_features, "
+    ):
+        errors.check_keywords(torch.nn.Linear, ["widht"])
+
+
+class Conditioned(torch.nn.Module):
+    def forward(self, x, *, conditioning=None):
+        return x
+
+
+def test_a_module_that_takes_a_condition():
+    errors.check_conditionable("mixer", Conditioned())
+    message = "mixer must take conditioning=, Linear.forward does not; wrap it in a module whose forward does"
+    refuses(message, errors.check_conditionable, "mixer", torch.nn.Linear(2, 2))
+
+
+def test_blocks():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    assert errors.check_blocks(model, model) == list(model)
+    assert errors.check_blocks(model, iter(model[:1])) == [model[0]]
+
+
 @pytest.mark.parametrize(
-    "check", [errors.check_tensor, errors.check_floating, lambda n, x: errors.check_width(n, x, 4)]
-)
-def test_what_is_no_tensor(check, value):
-    refuses(f"x must be a tensor, got {value!r}", check, "x", value)
-
-
-@pytest.mark.parametrize("shape", [(4,), (2, 4), (0, 4), (2, 3, 5, 4)])
-def test_a_tensor_of_the_right_width(shape):
-    errors.check_tensor("x", torch.zeros(shape))
-    errors.check_width("x", torch.zeros(shape), 4)
-
-
-@pytest.mark.parametrize(
-    "shape, message",
+    "blocks, message",
     [
-        ((), "x must have a feature axis of 4, got a single number (no axes)"),
-        ((5,), "x must have 4 features on its last axis, got shape (5,)"),
-        ((4, 1), "x must have 4 features on its last axis, got shape (4, 1)"),
-        ((2, 0), "x must have 4 features on its last axis, got shape (2, 0)"),
+        (None, "blocks must be a list of modules, got None; put it into [ ]"),
+        (3, "blocks must be a list of modules, got 3; put it into [ ]"),
+        ([], "blocks must name at least 1 module, got none"),
+        (["a"], "blocks[0] must be a module, got 'a'"),
+        ([torch.nn.Tanh()], "blocks[0], a Tanh, must be a module of model; keep blocks in an nn.ModuleList"),
     ],
 )
-def test_a_tensor_of_another_width(shape, message):
-    refuses(message, errors.check_width, "x", torch.zeros(shape), 4)
+def test_what_are_no_blocks(blocks, message):
+    refuses(message, errors.check_blocks, torch.nn.Sequential(torch.nn.ReLU()), blocks)
+
+
+class Compiled(torch.nn.Module):
+    """Looks as ``torch.compile`` leaves a module, without its half minute."""
+
+    def __init__(self, module):
+        super().__init__()
+        self._orig_mod = module
+
+
+def test_a_model_that_was_compiled_as_a_whole():
+    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU())
+    errors.check_not_compiled(model, list(model))
+    errors.check_not_compiled(torch.nn.Sequential(block := Compiled(torch.nn.ReLU())), [block])
+    message = "model must not be compiled: it calls no hooks then; compile its blocks one by one, or none"
+    refuses(message, errors.check_not_compiled, Compiled(model), list(model))
+
+
+def test_every_check_is_tested_here():
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_errors*.py"))
+    for name in vars(errors):
+        assert not name.startswith("check_") or f"errors.{name}" in text, name

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # The residual connection, step by step
+# # 00 · The residual connection, step by step
 #
 # 60 minutes. You need PyTorch's tensors and `backward()`; the rest is made here, and nothing is downloaded.
 #
@@ -46,15 +46,16 @@ device = setup()
 # %% [markdown]
 # ## One token, four numbers
 #
-# A token has the features 1, 2, 3, 4. The branch normalises them and asks f. Then a coin is thrown for each of f's four
-# answers: one in ten is dropped, the others are divided by 0.9. Say the third coin is the unlucky one.
+# A token, the row of numbers that stands for one word, has the features 1, 2, 3, 4. The branch normalises them and asks
+# f. Then a coin is thrown for each of f's four answers: one in ten is dropped, the others are divided by 0.9. Say the
+# third coin is the unlucky one.
 #
 # This lesson grew out of a demo that printed such a connection in eight steps. It drew its f without a seed, so that f
 # is lost; but the demo printed what f said: 0.0744, -0.3077, -0.0528, -0.0717. Here another f is drawn, and its last
 # bias shifted until it says the same.
 
 # %% tags=["predict"]
-guess = predict("Number three is 3, and f's answer for it is dropped. What leaves?", ["0", "3", "3.33"])
+guess = predict("The third is 3, and its branch is dropped. What leaves?", ["0", "3", "3.33"])
 
 token = torch.tensor([1.0, 2.0, 3.0, 4.0])
 normed = (token - token.mean()) / token.std()
@@ -71,8 +72,9 @@ ax = draw.plot_connection(*stages, fig.add_subplot())
 ax.set_title("x goes straight through; the branch only adds")
 show(
     fig,
-    alt="Four numbers cross the picture in a straight stream. Below it a branch normalises them, sends them through f "
-    "and a gate, and adds: 1 becomes 1.08, 2 becomes 1.66, 4 becomes 3.92. The third is dropped, and 3 stays 3.",
+    alt="Four numbers cross the picture in a straight stream. Below it a branch normalises "
+    "them, sends them through f and a gate, and adds: 1 becomes 1.08, 2 becomes 1.66, 4 "
+    "becomes 3.92. The third is dropped, and 3 stays 3.",
 )
 guess.reveal("3")
 assert (token + gated)[2] == 3
@@ -100,7 +102,7 @@ assert (token + gated)[2] == 3
 x = torch.arange(1.0, 25.0).view(2, 3, 4).to(device)
 primes = [n for n in range(2, 90) if all(n % k for k in range(2, n))]
 primes = torch.tensor(primes, dtype=torch.float32).view(2, 3, 4).to(device)
-guess = predict("Six tokens go in. How many different ones come out of the norm?", ["6", "2", "1"])
+guess = predict("Six tokens enter the norm. How many different ones leave?", ["6", "2", "1"])
 
 
 # %% tags=["promote:parts/layer_norm"]
@@ -218,7 +220,7 @@ assert torch.allclose(f(norm(x)), answer.to(device).expand(2, 3, 4), atol=1e-5)
 # no cause for alarm: exactly one comes up in 24 × 0.1 × 0.9²³ = 21 % of all runs. To see a rate, throw 100,000 coins.
 
 # %% tags=["predict"]
-guess = predict("A tenth of 100,000 ones becomes 0. What does their sum do?", ["it falls", "it stays"])
+guess = predict("A tenth of 100,000 ones becomes 0. And their mean?", ["it falls", "it stays"])
 
 # %%
 ones, dropout = torch.ones(100_000, device=device), nn.Dropout(0.1)
@@ -233,12 +235,14 @@ assert dropout.eval()(ones).equal(ones)
 assert [round(v / 0.9, 4) for v in (0.0744, -0.3077)] == [0.0827, -0.3419]
 
 # %% [markdown]
-# The kept ones became 1.1111 = 1 / 0.9, and that is why the sum stays. The demo shows it too: f said 0.0744, dropout
-# handed on 0.0827. For a network in use there is `eval()`, which the demo never called: every number stays as it is.
+# The kept ones became 1.1111 = 1 / 0.9, and that is why the mean stays, to half a percent. The demo shows it: f said
+# 0.0744, dropout handed on 0.0827. For a network in use there is `eval()`, which the demo never called: every
+# number stays as it is.
 #
 # ## Step 5: the sum
 #
-# Now x comes back, unchanged. Here are the demo's first token and its two sizes.
+# Now x comes back, unchanged. Here is the demo's first token, of which no number was dropped, and beside it how long x
+# and the branch are, as vectors.
 
 # %%
 added = token + answer / 0.9
@@ -251,12 +255,15 @@ assert torch.allclose(added, torch.tensor([1.0827, 1.6581, 2.9413, 3.9203]), ato
 # ## Step 6: end to end
 #
 # The two lines of the beginning have names in this course: `pre_norm_residual(x, f, norm, gates)` is x + g(f(norm(x))),
-# `post_norm_residual(x, f, norm, gates)` is norm(x + g(f(x))). Lesson 04 weighs them; here they make the whole class.
+# `post_norm_residual(x, f, norm, gates)` is norm(x + g(f(x))), and `gates` is a list of what f's answer passes through,
+# here dropout alone. Lesson 04 weighs the two; here they make the whole class.
 
 
 # %% tags=["promote:parts/residual"]
 class ResidualConnection(nn.Module):
     """A residual connection that takes its layer when it is called: x + dropout(sublayer(norm(x))).
+
+    Its norm is the tutorials' ``LayerNormalization``; with another one, call ``pre_norm_residual`` itself.
 
     Args:
         features: number of features on the last axis, at least 1.
@@ -296,13 +303,14 @@ print(list(connection.state_dict()))
 # Post-norm is the same three parts in another order, the one of the first Transformer.
 
 # %% tags=["predict"]
-guess = predict("norm(x + f(x)) for 2 3 5 7: what do its numbers sum to?", ["17", "near 17", "0"])
+guess = predict("norm(x + f(x)) for 2 3 5 7: its four numbers sum to", ["17", "near 17", "0"])
 
 # %%
 post = ResidualConnection(4, dropout=0.1, placement="post").to(device).eval()
 before, after = (layer(primes, f)[0].detach().cpu() for layer in (connection, post))
 print(before, after, sep="\n")
-assert after.sum(-1).abs().max() < 1e-5 and torch.allclose(after.std(-1), torch.ones(3), atol=1e-4)
+assert after.sum(-1).abs().max() < 1e-5
+assert torch.allclose(after.std(-1), torch.ones(3), atol=1e-4)
 guess.reveal("0")
 
 # %% [markdown]
@@ -329,7 +337,7 @@ check(residual_forward, "residual_forward")
 
 # %% [markdown]
 # ### Exercise 2 · 3 minutes · ●●○○○
-# The same parts in post-norm's order. The comment in the demo left one of them out; the paper did not.
+# The same three parts in post-norm's order, each used once. (The comment in the demo left one of them out.)
 # <details><summary>Hint 1</summary>Which part comes last now?</details>
 # <details><summary>Hint 2</summary>Add first, x + dropout(sublayer(x)), then hand the sum to the norm.</details>
 
@@ -352,14 +360,15 @@ check(post_norm_forward, "post_norm_forward")
 # 1.4997. It looks like nothing in particular. It sums to 4.0000.
 
 # %% tags=["predict"]
-guess = predict("Another token, other weights: what is the sum now?", ["anything", "4"])
+guess = predict("Another token, other weights: its sum?", ["anything", "near 4", "4"])
 
 
 # %%
 def input_gradient(x, *branches, placement="pre"):
     """Return the gradient of out.sum() at x, through one connection for each branch."""
+    connection = ResidualConnection(x.shape[-1], dropout=0.0, placement=placement).to(x)
     leaf = x.detach().clone().requires_grad_()
-    out, connection = leaf, ResidualConnection(x.shape[-1], dropout=0.0, placement=placement).to(x)
+    out = leaf
     for branch in branches:
         out = connection(out, branch)
     return torch.autograd.grad(out.sum(), leaf)[0]
@@ -381,7 +390,7 @@ guess.reveal("4")
 # **Law.** A shift of x comes out of pre-norm as the same shift. Now put 64 connections one after another.
 
 # %% tags=["predict"]
-guess = predict("One token, 64 connections: what does its gradient sum to?", ["4", "4 × 64", "2 to the 64"])
+guess = predict("64 connections: one token's gradient sums to", ["4", "4 × 64", "2 to the 64"])
 
 # %%
 assert torch.allclose(connection(primes + 5, f), connection(primes, f) + 5, atol=1e-4)
@@ -395,8 +404,7 @@ assert input_gradient(tokens, *branches, placement="post").abs().max() < 1e-9
 
 # %% [markdown]
 # A shift passes through any number of them. And post-norm, in the last line? Its gradient is 0, every entry. Nothing
-# has vanished: the output of a norm always sums to 0, so `out.sum()` is a constant. Never test a post-norm network with
-# it.
+# has vanished: what leaves a norm sums to 0, so `out.sum()` is a constant. Never test a post-norm network with it.
 
 # %% [markdown]
 # ### Exercise 3 · 3 minutes · ●●○○○
@@ -426,7 +434,7 @@ check(input_gradient_sum, "input_gradient_sum")
 
 # %% tags=["predict"]
 def gate_gradients(skip):
-    """Return the gradient of out.sum() at three small tokens, for each gate: (gates, entries)."""
+    """Return the gradient of out.sum() at three small tokens: (gates, entries)."""
     gates = torch.linspace(0, 1, 11, device=device)[:, None, None]
     leaf = (0.1 * norm(primes[0])).expand(11, 3, 4).detach().clone().requires_grad_()
     out = skip * leaf + gates * f(norm(leaf))
@@ -434,7 +442,7 @@ def gate_gradients(skip):
 
 
 kept, lost = gate_gradients(skip=1), gate_gradients(skip=0)
-guess = predict("g = 0, with the skip: what is each entry of the gradient?", ["0", "1", "it depends on x"])
+guess = predict("g = 0, with the skip: each entry of the gradient is", ["0", "1", "different"])
 
 # %%
 fig = Figure(figsize=(7, 3.6))
@@ -442,8 +450,8 @@ ax = draw.plot_gate_gradients(torch.linspace(0, 1, 11), kept, lost, fig.add_subp
 ax.set_title("A silent branch leaves a gradient of 1, not of 0")
 show(
     fig,
-    alt="Entries of the input's gradient against the gate g. With the skip, straight lines fan out from exactly 1 at "
-    "g = 0; without it, the same fan starts at 0.",
+    alt="Entries of the input's gradient against the gate g. With the skip, straight lines fan "
+    "out from exactly 1 at g = 0; without it, the same fan starts at 0.",
 )
 guess.reveal("1")
 assert (kept[0] == 1).all() and (lost[0] == 0).all()
@@ -451,24 +459,24 @@ assert torch.allclose(kept - 1, lost, atol=1e-5)
 assert (input_gradient(primes, *[lambda x: 0 * f(x)] * 64) == 1).all()  # and at depth 64
 
 # %% [markdown]
-# **Law.** gradient = 1 + g · (what comes through the branch), and the 1 asks nothing of the branch. That is the
-# sentence behind every picture of this course. Is the 1 enough?
+# **Law.** For `out.sum()`, gradient = 1 + g · (what comes through the branch), and the 1 asks nothing of the branch.
+# With another loss the 1 is whatever arrives at the output. Is it enough?
 
 # %% [markdown]
 # ## Step 8: with and without, 64 times
 #
 # The demo compared one connection with none. What skips are for shows in a stack. The input is real now: 32 handwritten
 # digits, 64 pixels each, normalised. A random gradient is put in at the end, and two sizes are measured against what
-# was put in: the signal at the end, and the gradient that comes back. In float64, because some sizes will be near
-# 1e-40.
+# was put in: the signal at the end, and the gradient that comes back. All of it in float64; you will see why.
 
 # %%
 DEPTHS = [2, 4, 8, 16, 32, 64]
-images = LayerNormalization(64).double()(digits().train_images[:32].flatten(1).double()).detach()
+pixels = digits().train_images[:32].flatten(1).double()
+images = LayerNormalization(64).double()(pixels).detach()
 
 
 def run_stack(step, layers):
-    """Return what a stack makes of the images, the size of the signal, the size of the gradient that comes back."""
+    """Return what a stack makes of the images, and the sizes of signal and gradient."""
     leaf = images.clone().requires_grad_()
     out = leaf
     for layer in layers:
@@ -484,7 +492,7 @@ def run_stack(step, layers):
 
 # %% tags=["predict"]
 def sweep(make, steps):
-    """Return, for signal and gradient, a dict from each step's name to its sizes, (seeds, depths)."""
+    """Return signal and gradient: for each step's name its sizes, (seeds, depths)."""
     found = {name: torch.empty(2, 3, len(DEPTHS), dtype=torch.float64) for name in steps}
     for seed in range(3):
         torch.manual_seed(seed)
@@ -497,7 +505,7 @@ def sweep(make, steps):
 
 steps = {"f(x)": lambda x, f, depth: f(x), "x + f(x)": lambda x, f, depth: x + f(x)}
 signal, gradient = sweep(SimpleFeedForward, steps)
-guess = predict("64 times f, no skip. Of a gradient of 1, what comes back?", ["0.1", "1e-6", "1e-40"])
+guess = predict("64 times f, no skip: a gradient of 1 comes back as", ["0.1", "1e-6", "1e-40"])
 
 
 # %%
@@ -505,8 +513,10 @@ def show_depths(title, alt, laws=()):
     """Show signal and gradient against depth, side by side."""
     fig = Figure(figsize=(7, 4))
     left, right = fig.subplots(1, 2, sharey=True)
-    draw.plot_depths(DEPTHS, signal, left, laws).set_title("signal at the end", weight="normal")
-    draw.plot_depths(DEPTHS, gradient, right, laws).set_title("gradient at the input", weight="normal")
+    draw.plot_depths(DEPTHS, signal, left, laws)
+    left.set_title("signal at the end", weight="normal")
+    draw.plot_depths(DEPTHS, gradient, right, laws)
+    right.set_title("gradient at the input", weight="normal")
     left.set_ylabel("size, against what was put in")
     draw.label_ends(right)
     fig.suptitle(title, x=0.01, ha="left", weight="bold")
@@ -515,17 +525,19 @@ def show_depths(title, alt, laws=()):
 
 show_depths(
     "Without the skip a tenth of the signal is left, and no gradient",
-    "Signal and gradient against depth, on log scales, three seeds. Left: f alone keeps the signal near a tenth, "
-    "x + f(x) lets it grow to 5. Right: the gradient of f alone falls to 1e-41, that of x + f(x) grows to 6.",
+    "Signal and gradient against depth, on log scales, three seeds. Left: f alone keeps the "
+    "signal near a tenth, x + f(x) lets it grow to 5. Right: the gradient of f alone falls to "
+    "1e-41, that of x + f(x) grows to 5.",
 )
 guess.reveal("1e-40")
 assert (gradient["f(x)"][:, -1] < 1e-39).all()
 assert ((gradient["x + f(x)"] > 1) & (gradient["x + f(x)"] < 10)).all()
 
 # %% [markdown]
-# The right side: PyTorch draws a weight's square as 1/3n on average, f has two maps, and its ReLU halves what passes.
-# So a layer keeps 1/18 of the square, and 18⁻³² is 7e-41. The left side is a trap. A tenth of the signal is left:
-# **does it still say which digit came in?**
+# The right side: the square of PyTorch's weights is 1/(3n) on average, n being the width, so each of f's two maps keeps
+# a third of the square, and the ReLU between them a half. A layer keeps 1/18 of the square, 64 of them 18⁻³² of the
+# size. That is 7e-41, below the normal range of float32. The left side is a trap. A tenth of the signal is left: **does
+# it still say which digit came in?**
 
 # %%
 torch.manual_seed(0)
@@ -570,8 +582,8 @@ check(depth_to_find, "depth_to_find")
 # %% [markdown]
 # ## Is the skip enough?
 #
-# PyTorch's weights are small: f says a quarter of what it is asked. He's rule draws them so that f(x) is as large as x,
-# and a stack without skips need not dry out. That sounds better. Now add the skip.
+# PyTorch's weights are small: what f says is a quarter as large as what it is asked. The rule of Kaiming He draws them
+# so that f(x) is as large as x, and a stack without skips need not dry out. That sounds better. Now add the skip.
 
 
 # %% tags=["predict"]
@@ -598,8 +610,9 @@ laws = {
 }
 show_depths(
     "The skip alone floods; a norm or a gate of 1/√L holds it",
-    "Signal and gradient against depth with He's weights. x + f(x) doubles in square with each connection and ends "
-    "above 1e9; x + f(norm(x)) ends at 8, x + f(x)/√L at 1.6; f alone shrinks to 0.1. Dotted laws lie on them.",
+    "Signal and gradient against depth with He's weights. x + f(x) doubles in square with each "
+    "connection and ends near 4e9; x + f(norm(x)) ends at 8, x + f(x)/√L at 1.6; f alone "
+    "shrinks towards 0.1. Dotted laws lie on them.",
     laws.values(),
 )
 guess.reveal("4e9")
@@ -618,8 +631,8 @@ for sizes in (signal, gradient):
 # - the **gate** 1/√L makes it add one 64th of the square each time: (1 + 1/64)⁶⁴ is nearly e, and √e = 1.65 at any
 #   depth.
 #
-# And f alone? With He's weights it loses about a factor of ten, not of 1e40. Are skips a matter of size, then? Compare
-# how alike two different digits are, before and after 64 layers: the cosine of the angle between them.
+# And f alone? With He's weights it loses a factor between 3 and 12, not of 1e40. Are skips a matter of size, then?
+# Compare how alike two different digits are, before and after 64 layers: the cosine of the angle between them.
 
 
 # %%
@@ -632,14 +645,15 @@ def likeness(out):
 for seed in range(3):
     torch.manual_seed(seed)
     layers = [he(64, 64).double() for _ in range(64)]
-    outs = [run_stack(steps[name], layers)[0] for name in ("f(x)", "x + f(x)/√L")]
-    alike = [likeness(out) for out in (images, *outs)]
-    assert 0.49 < alike[0] < 0.52 and alike[1] > 0.9 and alike[2] < 0.75
-print("input {:.1f}, f alone {:.2f}, with skip and gate {:.1f}".format(*alike))
+    alike = {name: likeness(run_stack(step, layers)[0]) for name, step in steps.items()}
+    assert 0.49 < likeness(images) < 0.52 and alike["f(x)"] > 0.98 and alike["x + f(x)"] > 0.8
+    assert 0.65 < alike["x + f(norm(x))"] < 0.9 and 0.5 < alike["x + f(x)/√L"] < 0.7
+print(f"the input: {likeness(images):.1f}")
+print("\n".join(f"{name}: {value:.1f}" for name, value in alike.items()))
 
 # %% [markdown]
-# Without a skip all digits turn into nearly one direction, at any size. The skip keeps them apart, as long as its gate
-# or its norm keeps it in bounds.
+# Without a skip all digits turn into nearly one direction, at any size. A skip that floods lets them come close too, to
+# between 0.8 and 1 over three seeds. With a gate of 1/√L, or less well with a norm, they stay apart.
 
 # %% [markdown]
 # ## Find the rule yourself
@@ -653,17 +667,17 @@ explore_stack()
 
 # %% [markdown]
 # <details><summary>Answer</summary>0.125 at depth 64, 0.275 at 16, 0.575 at 4: four times the depth, half the gate. The
-# gate times √L stays near 1, so the gate that holds is about 1/√L. Now switch the skip off and look for a gate that
-# holds at depth 64. There is none on the slider: without a skip even 1 shrinks. With it, every gate from 0 up to 0.125
-# does.
+# gate times √L stays near 1, so the gate that holds is about 1/√L. Now, the norm still off, switch the skip off and look
+# for a gate that holds at depth 64. There is none on the slider: without a skip even 1 shrinks. With it, every gate from
+# 0 up to 0.125 does.
 # </details>
 #
 # ## True or false?
 #
 # - A skip keeps a deep stack from exploding. <details><summary>Answer</summary>False. x + f(x) with f as large as x
 #   doubles its square each time; the norm or the gate is what holds it.</details>
-# - If the branch's gradient vanishes, so does the input's. <details><summary>Answer</summary>False. It is exactly 1
-#   (step 7).</details>
+# - If the branch's gradient vanishes, so does the input's. <details><summary>Answer</summary>False. It is exactly what
+#   arrived at the output, 1 for `out.sum()` (step 7).</details>
 # - A signal that keeps its size still carries its input. <details><summary>Answer</summary>False. 64 plain layers keep
 #   a tenth of the size and nothing of the digit.</details>
 # - Dropout may drop part of x. <details><summary>Answer</summary>False here: its coins fall on the branch. Lesson 03
@@ -678,7 +692,7 @@ explore_stack()
 # | kept numbers grow by 1/(1 - p) | 0.0744 became 0.0827; 100,000 ones kept their mean within 0.005 | training; `eval()` changes nothing |
 # | pre-norm: one token's gradient of `out.sum()` sums to its features | 4.0000, at depth 1 and 64 | any f, any depth |
 # | post-norm: the same gradient is 0 | below 1e-9 | while `alpha` is all ones |
-# | gradient = 1 + g · (branch's gradient) | exactly 1 at g = 0 | any branch |
+# | gradient = 1 + g · (branch's gradient) | exactly 1 at g = 0 | any branch; the loss is `out.sum()` |
 # | f alone: the gradient falls by √18 = 4.2 a layer | 1e-41 at depth 64 | PyTorch's weights at the start of training |
 # | x + f(x): size 2^(L/2) | 256 within a factor of 3 at depth 16, above 1e8 at 64 | He's weights, f independent of x, at the start |
 # | x + f(norm(x)): size √(1 + L) | near 8 at depth 64 | the same |

@@ -22,8 +22,9 @@
 # <details><summary>2. Dropout keeps a value with probability 0.9. What does it do to a kept one?</summary>It divides
 # it by 0.9, so that the average stays. In evaluation it does nothing.</details>
 #
-# <details><summary>3. A skip, and no norm: what happens to the signal over 64 connections?</summary>It explodes: each
-# branch adds something about as large as what it is handed.</details>
+# <details><summary>3. A skip, and no norm: what happens to the signal over 64 connections?</summary>With He's weights
+# it explodes, to 4e9: each branch adds something as large as what it is handed. With PyTorch's smaller ones it grows by
+# a factor of 5.</details>
 
 # %%
 import math
@@ -46,7 +47,8 @@ device = setup()
 
 def draw(*shape, seed=0):
     """Standard normal numbers in float64, the same on every run."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 # %% [markdown]
@@ -70,9 +72,9 @@ assert torch.allclose(y, nn.LayerNorm(4, eps=1e-12).double()(x))
 guess.reveal("1.732")
 
 # %% [markdown]
-# Both are spreads. Dividing by 4 asks how far these four numbers lie from their mean; dividing by 3 guesses at a
-# population they were drawn from. LayerNorm has no population in mind. It wants the four to have length 2, the square
-# root of 4.
+# Both are spreads. Dividing by 4, to 3/16, asks how far these four numbers lie from their mean; dividing by 3, to 1/4,
+# guesses at a population they were drawn from. LayerNorm has no population in mind. It wants the four to have length 2,
+# the square root of 4.
 #
 # Four numbers cannot be drawn, three can. Below, 120 rows of three numbers; follow the three that are numbered. The
 # vertical line holds the rows whose numbers are all equal, and the grey plane is perpendicular to it.
@@ -89,8 +91,9 @@ for ax, title, points in zip(fig.subplots(1, 3), titles, (rows, flat, even), str
 fig.suptitle("LayerNorm moves every row onto one circle", weight="bold")
 show(
     fig,
-    alt="Points around a vertical line, first scattered, then flattened onto the plane through 0, then all on a "
-    "circle of radius 1.73 in that plane. LayerNorm keeps a row's direction in the plane and nothing else.",
+    alt="Points around a vertical line, first scattered, then flattened onto the plane through "
+    "0, then all on a circle of radius 1.73 in that plane. LayerNorm keeps a row's direction "
+    "in the plane and nothing else.",
 )
 
 # %% [markdown]
@@ -104,7 +107,7 @@ show(
 # **How large is the gap in a layer of realistic width?**
 
 # %% tags=["predict"]
-guess = predict("768 features: the tutorials' LayerNorm is smaller by", ["13 %", "1.3 %", "0.07 %"])
+guess = predict("768 features: the tutorials' norm is smaller by", ["13 %", "1.3 %", "0.07 %"])
 
 # %%
 for d in (2, 4, 64, 768):
@@ -127,7 +130,7 @@ guess.reveal("0.07 %")
 #
 # A constant row has spread 0, and 0/0 is no number. So a small eps is added: by torch to the variance, inside the
 # root; by the tutorials to the standard deviation, outside. With eps = 0.00001, take a row whose spread is 0.001.
-# **How long does it come out, where a healthy row has rms 1?**
+# **What root mean square (rms) does it come out with, where a healthy row has 1?**
 
 # %% tags=["predict"]
 guess = predict("eps = 0.00001 inside the root, spread 0.001: rms", ["0.99", "0.95", "0.30"])
@@ -149,8 +152,8 @@ plots.plot_floors(spread, lengths, {"eps inside": math.sqrt(1e-5), "eps outside"
 ax.set_title("The same eps bites 300 times earlier inside the root")
 show(
     fig,
-    alt="Length of the output against the spread of the row. With eps outside it falls below 1 near a spread of "
-    "0.00001; with eps inside the root already near 0.003.",
+    alt="Length of the output against the spread of the row. With eps outside it falls below 1 "
+    "near a spread of 0.00001; with eps inside the root already near 0.003.",
 )
 
 # %% [markdown]
@@ -216,7 +219,8 @@ def layer_norm(
 # send each through one and the same LayerNorm, its 64 pixels as one row.
 
 # %% tags=["predict"]
-guess = predict("A digit, a faded and a washed-out copy come out", ["different", "alike"])
+options = ["all different", "two of them alike", "all alike"]
+guess = predict("A digit, a faded and a washed-out copy come out", options)
 
 # %%
 seven = digits().test_images[8].to(device)
@@ -233,10 +237,10 @@ axes[1, 0].set_ylabel("after LayerNorm")
 fig.suptitle("Brightness and contrast go in; neither comes out", weight="bold")
 show(
     fig,
-    alt="Top: a handwritten seven as it is, faded, and washed out to light grey. Below: the three after "
-    "LayerNorm over their 64 pixels, which look the same.",
+    alt="Top: a handwritten seven as it is, faded, and washed out to light grey. Below: the "
+    "three after LayerNorm over their 64 pixels, which look the same.",
 )
-guess.reveal("alike")
+guess.reveal("all alike")
 
 tokens = torch.tensor([[1.0, 0, 0, 0], [5.0, 2, 2, 2]], dtype=torch.float64)
 weight, bias = torch.tensor([[2.0, -1, 3, 0.5], [10.0, 20, 30, 40]], dtype=torch.float64)
@@ -257,7 +261,7 @@ assert torch.allclose(shifted, stretched) and (normed - normed[0]).abs().max() <
 # BatchNorm is trained and set to `eval()`?**
 
 # %% tags=["predict"]
-guess = predict("In eval(), one BatchNorm output listens to", ["its row", "its column", "itself alone"])
+guess = predict("In eval(), one BatchNorm output listens to", ["row", "column", "itself alone"])
 
 # %%
 table = draw(5, 4).requires_grad_()
@@ -271,8 +275,9 @@ for ax, norm, title, count in zip(fig.subplots(1, 3), norms, titles, (4, 5, 1), 
 fig.suptitle("LayerNorm listens along the row, BatchNorm down the column", weight="bold")
 show(
     fig,
-    alt="Three tables of five rows and four features. The output at row 2, feature 1 listens to its whole row "
-    "under LayerNorm, to its whole column under BatchNorm in training, and to itself alone under its eval().",
+    alt="Three tables of five rows and four features. The output at row 2, feature 1 listens "
+    "to its whole row under LayerNorm, to its whole column under BatchNorm in training, and to "
+    "itself alone under its eval().",
 )
 guess.reveal("itself alone")
 
@@ -296,7 +301,7 @@ assert torch.equal(layer(table), layer.eval()(table))
 # %% [markdown]
 # ## What a norm across features assumes
 #
-# The wine table has 178 wines and 13 measurements, each in its own unit: hue about 1, proline in the hundreds.
+# The wine table has 178 wines and 13 measurements, each in its own unit: hue about 1, proline up to 1,680.
 # **LayerNorm goes across one wine. What does its proline become?** (Remember the largest number that thirteen allow.)
 
 # %% tags=["predict"]
@@ -314,8 +319,9 @@ plots.plot_strips(down, labels, right).set_title("each column standardised", siz
 fig.suptitle("Across a wine, proline's unit drowns the other twelve", weight="bold")
 show(
     fig,
-    alt="Thirteen strips of dots, one per measurement. After LayerNorm every wine looks alike: proline near 3.4, "
-    "magnesium near 0, all others near -0.3. After standardising each column, every measurement spreads from -2 to 3.",
+    alt="Thirteen strips of dots, one per measurement. After LayerNorm every wine looks alike: "
+    "proline near 3.4, magnesium near 0, all others near -0.3. After standardising each "
+    "column, every measurement spreads from -2 to 3.",
 )
 guess.reveal("3.4")
 assert across[:, -1].min() > 3.3 and across[:, -1].max() < math.sqrt(12)
@@ -324,7 +330,7 @@ in_grams = wines.clone()
 in_grams[:, -1] /= 1000
 moved = (layer_norm(in_grams) - across).abs().max()
 unmoved = ((in_grams - in_grams.mean(0)) / in_grams.std(0, correction=0) - down).abs().max()
-print(f"proline in grams: LayerNorm changes by up to {moved:.1f}, standardised columns by {unmoved:.1f}")
+print(f"in grams: LayerNorm changes by {moved:.1f}, standardised columns by {unmoved:.1f}")
 assert moved > 3 and unmoved < 1e-3
 
 # %% [markdown]
@@ -342,7 +348,7 @@ assert moved > 3 and unmoved < 1e-3
 # the four give x no gradient at all. Which one does?**
 
 # %% tags=["predict"]
-guess = predict("x receives a gradient from the loss", ["sum of y", "sum of y²", "y[0]", "y[1]"])
+guess = predict("x gets a gradient from the loss", ["sum of y", "sum of y²", "y[0]", "y[1]"])
 
 # %%
 leaf = x.clone().requires_grad_()
@@ -367,7 +373,7 @@ guess.reveal("y[1]")
 #
 # $$\frac{\partial L}{\partial c} = \frac{1}{s}\bigl(g - y\,\mathrm{mean}(g\,y)\bigr).$$
 #
-# What g said along y has been taken out, for y has a fixed length.
+# What g said along y has been taken out, for y has a fixed length (all of it at eps = 0).
 #
 # **Centring.** Each x moves its own c by 1 and all of them by −1/d, so the gradient is centred too. As y has mean 0,
 #
@@ -378,7 +384,7 @@ guess.reveal("y[1]")
 # %% [markdown]
 # ### Exercise 2 · 10 minutes · ●●●○○
 #
-# Write it for any leading axes. Four lines are enough, and no autograd is needed.
+# Write it for any leading axes; `weight` is the gain. Four lines are enough, and no autograd is needed.
 #
 # <details><summary>Hint 1</summary>Two parts leave the gradient: one lies along (1, ..., 1), the other along
 # y.</details>
@@ -388,7 +394,7 @@ guess.reveal("y[1]")
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "layer-norm-backward", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def layer_norm_backward(grad, x, weight, eps=1e-5):
-    """Return the gradient with respect to x, given the gradient that arrives at layer_norm(x, weight)."""
+    """Return the gradient at x, given the gradient that arrives at layer_norm(x, weight)."""
     ### BEGIN SOLUTION
     spread = (x.var(dim=-1, correction=0, keepdim=True) + eps).sqrt()
     y = (x - x.mean(dim=-1, keepdim=True)) / spread
@@ -572,16 +578,17 @@ class RMSNorm(nn.Module):
 
 # %%
 row = draw(8)
-both = {"LayerNorm": lambda v: layer_norm(v, eps=0.0), "RMSNorm": lambda v: rms_norm(v, eps=0.0)}
-jacobians = {name: torch.autograd.functional.jacobian(norm, row) for name, norm in both.items()}
-gains = {name: torch.linalg.svdvals(jacobian) for name, jacobian in jacobians.items()}
+gains = {}
+for name, norm in {"LayerNorm": layer_norm, "RMSNorm": rms_norm}.items():
+    jacobian = torch.autograd.functional.jacobian(lambda v, norm=norm: norm(v, eps=0.0), row)
+    gains[name] = torch.linalg.svdvals(jacobian)
 fig = Figure()
 ax = fig.add_subplot()
 plots.plot_singular_values(gains, ax).set_title("LayerNorm forgets two directions, RMSNorm one")
 show(
     fig,
-    alt="Singular values of the two Jacobians for one row of eight numbers: seven equal bars and one zero for "
-    "RMSNorm, six equal bars and two zeros for LayerNorm.",
+    alt="Singular values of the two Jacobians for one row of eight numbers: seven equal bars "
+    "and one zero for RMSNorm, six equal bars and two zeros for LayerNorm.",
 )
 assert [int((found < 1e-9).sum()) for found in gains.values()] == [2, 1]
 assert torch.allclose(layer_norm(row, eps=1e-6), rms_norm(row - row.mean(), eps=1e-6))
@@ -593,16 +600,16 @@ assert torch.allclose(layer_norm(row, eps=1e-6), rms_norm(row - row.mean(), eps=
 # mean of 10,000 and a spread of 1, the variance it finds is**
 
 # %% tags=["predict"]
-guess = predict(
-    "E[x²] − E[x]² in float32 at a mean of 10,000", ["right to 4 digits", "right to 1", "sometimes negative"]
-)
+options = ["right to 4 digits", "right to 1", "sometimes negative"]
+guess = predict("E[x²] − E[x]² in float32 at a mean of 10,000 is", options)
 
 
 # %%
 def three_ways(offset, seed=0):
-    """Variances of 256 rows over the true ones: centred first, the shortcut, centred in bfloat16."""
+    """256 variances over the true ones: centred first, the shortcut, centred in bfloat16."""
     rows = draw(256, 512, seed=seed)
-    x, coarse = (rows + offset).float().to(device), (rows + offset).bfloat16().float().to(device)
+    x = (rows + offset).float().to(device)
+    coarse = (rows + offset).bfloat16().float().to(device)
     shortcut = x.square().mean(-1) - x.mean(-1).square()
     centred, stored = ((r - r.mean(-1, keepdim=True)).square().mean(-1) for r in (x, coarse))
     return torch.stack([centred, shortcut, stored]).cpu() / rows.var(-1, correction=0)
@@ -612,34 +619,34 @@ for seed in range(3):
     ratios = three_ways(1e4, seed)
     centred, shortcut, stored = (ratios - 1).abs().median(dim=-1).values
     assert ratios[1].min() < 0 and shortcut > 1 and centred < 1e-4 and stored > 0.99
-print("at a mean of 10,000 the shortcut is wrong by more than 100 %, and some variances are negative")
+print("at a mean of 10,000 the shortcut errs by more than 100 %; some variances are negative")
 assert torch.tensor(1e8).nextafter(torch.tensor(2e8)) - 1e8 == 8
 guess.reveal("sometimes negative")
 
 # %% [markdown]
 # At 10,000, x² is 10⁸, and neighbouring float32 numbers up there lie 8 apart: the 1 we are looking for falls between
 # them. A negative variance under a root is NaN. Centring first subtracts while the digits are still there, and keeps
-# four of them. bfloat16 is another matter: near 10,000 its neighbours lie 64 apart, so the row is constant before any
-# norm sees it.
+# four of them. bfloat16, the 16 bits in which most large networks are trained, is another matter: near 10,000 its
+# neighbours lie 64 apart, so the row is constant before any norm sees it.
 
 # %%
 offsets = torch.logspace(-1, 5, 13, dtype=torch.float64)
-errors = torch.stack([(three_ways(offset) - 1).abs().median(dim=-1).values for offset in offsets])
+errors = [(three_ways(offset) - 1).abs().median(dim=-1).values for offset in offsets]
 names = ["centred first", "E[x²] − E[x]²", "centred first,\nx in bfloat16"]
 fig = Figure()
 ax = fig.add_subplot()
-plots.plot_variance_errors(offsets, dict(zip(names, errors.T, strict=True)), ax)
+plots.plot_variance_errors(offsets, dict(zip(names, torch.stack(errors).T, strict=True)), ax)
 ax.set_title("At a mean of 10,000 the shortcut is all error, centring is not")
 show(
     fig,
-    alt="Relative error of the variance against the mean of the row, both axes logarithmic. The shortcut's error "
-    "grows with the square of the mean and passes 1 near 3,000, as it does for bfloat16 inputs; centring first stays "
-    "below 0.0002.",
+    alt="Relative error of the variance against the mean of the row, both axes logarithmic. "
+    "The shortcut's error grows with the square of the mean and passes 1 near 3,000, as it "
+    "does for bfloat16 inputs; centring first stays below 0.0002.",
 )
 
 far = draw(4, 512) + 1e4
 reference = layer_norm(far)
-kept, lost = layer_norm(far.float().to(device)).cpu(), layer_norm(far.bfloat16().to(device)).cpu()
+kept, lost = (layer_norm(v.to(device)).cpu() for v in (far.float(), far.bfloat16()))
 kernel = nn.functional.layer_norm(far.float().to(device), (512,)).cpu()
 assert (kept - reference).abs().max() < 2e-3 and (kernel - reference).abs().max() < 2e-3
 assert far.bfloat16().unique().numel() == 1 and (lost == 0).all()
@@ -654,14 +661,15 @@ print("float32: right to 2 thousandths; bfloat16: all zeros; RMSNorm: all ones")
 # ## One kernel instead of nine
 #
 # Our formula reads well and runs slowly: each step reads the whole tensor and writes a new one, and autograd keeps
-# track of each. Torch has the same formula as one kernel. Count what autograd sees:
+# track of each. Torch has the same formula as one kernel, a compiled routine that goes over the tensor by itself. Count
+# what autograd sees:
 
 
 # %%
 def steps(node):
     """The operations behind a tensor, without its leaves."""
     found = set() if node is None or node.name().endswith("AccumulateGrad") else {node}
-    return found.union(*(steps(before) for before, _ in node.next_functions)) if found else found
+    return found.union(*(steps(last) for last, _ in node.next_functions)) if found else found
 
 
 row, weight, bias = (torch.ones(shape, requires_grad=True) for shape in ((3, 4), (4,), (4,)))
@@ -670,7 +678,7 @@ print(f"formula: {len(steps(ours.grad_fn))} steps, kernel: {len(steps(theirs.gra
 
 # %% [markdown]
 # So the finished class calls the kernel, and keeps the formula one keyword away. That both give the same numbers is a
-# claim, so the cell below it checks values and gradients of both classes, in float64, from no rows and a single
+# claim, so the cell after the class checks values and gradients of both classes, in float64, from no rows and a single
 # feature to five axes.
 
 
@@ -751,7 +759,7 @@ print("kernel and formula agree")
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "which-is-torch", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def which_is_torch():
-    """Return three letters, such as "ABC": torch's, the one with n - 1, the one with eps outside."""
+    """Return three letters, such as "ABC": torch's, n - 1, eps outside."""
     ### BEGIN SOLUTION
     return "BAC"
     ### END SOLUTION
@@ -770,7 +778,7 @@ check(which_is_torch, "which_is_torch")
 # | tutorials' / torch's = √((d − 1)/d) | 0.866 at 4, 0.9993 at 768 | eps negligible, d at least 2 |
 # | eps inside the root is a floor at √eps, outside at eps | rms 0.30 against 0.99 at spread 0.001 | eps = 0.00001 |
 # | shift and stretch of a token are lost | [1, 0, 0, 0] and [5, 2, 2, 2] agree | stretch above 0, spread above the floor |
-# | one output listens to its row; BatchNorm's to its column, then to history | evaluating / training 0.894 on one batch of 5 | always; the factor is √((n − 1)/n) |
+# | LayerNorm's output listens to its row; BatchNorm's to its column, then to history | evaluating / training 0.894 on one batch of 5 | always; the factor is √((n − 1)/n) |
 # | the Jacobian has two zero gains, RMSNorm's one; the others are 1/spread, 1/rms | 2.309, 2.309, 0, 0 | exactly at eps = 0 |
 # | a constant row passes gradient times 1/√eps, in the tutorials' norm 1/eps | 316 against 1,000,000 | any constant row |
 # | centre first: E[x²] − E[x]² is noise once the format cannot tell mean² from mean² + 1 | negative variances at mean 10,000 | float32; in bfloat16 the input is lost before |

@@ -7,6 +7,7 @@ from typing import Any
 from residual_edu.exercises.exercise import Exercise, Mistake
 from residual_edu.exercises.guard import Notepad, Outcome
 from residual_edu.exercises.properties import Unmet
+from residual_edu.exercises.time_limit import OutOfTime
 
 PRINTED = 5  # lines of the learner's own printing that are shown
 
@@ -33,7 +34,7 @@ def verdicts(exercise: Exercise, outcomes: list[Outcome], candidate: Any) -> lis
 
 def own_line(error: BaseException | None, candidate: Any) -> str:
     """Return the last line of the learner's code that an error passed through, where its text is at hand."""
-    if error is None or isinstance(error, Unmet):  # the code returned, and what it returned is not right
+    if error is None or isinstance(error, Unmet | OutOfTime):  # it returned, or was stopped wherever it happened to be
         return ""
     home = getattr(candidate, "__module__", None)
     walk = traceback.walk_tb(error.__traceback__)

@@ -15,35 +15,49 @@ from types import FrameType
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-AGAIN = 0.2  # seconds until the next interruption, for a call that swallows one
+TICK = 0.1  # seconds from one look at the clock to the next
+PATIENCE = 3  # seconds of waiting that count as one of work, so that a busy machine stops nobody
 
 
 class OutOfTime(BaseException):
     """A call took longer than it was given; no ``Exception``, so that ``except Exception`` does not swallow it."""
 
 
+class Stopwatch:
+    """Counts the seconds that this process has worked since it was made, or a third of those that have passed."""
+
+    def __init__(self) -> None:
+        self.work, self.start = time.process_time(), time.monotonic()
+
+    def seconds(self) -> float:
+        """Return the larger of the two."""
+        return max(time.process_time() - self.work, (time.monotonic() - self.start) / PATIENCE)
+
+
 def limited(seconds: float, function: Callable[[], Result]) -> Result:
-    """Return ``function()``, or raise ``OutOfTime`` once ``seconds`` are over."""
+    """Return ``function()``, or raise ``OutOfTime`` once a ``Stopwatch`` shows ``seconds``."""
     in_main = threading.current_thread() is threading.main_thread()
     return (_by_alarm if in_main and hasattr(signal, "setitimer") else _by_watcher)(seconds, function)
 
 
-# An interruption can land on any line below, so each `finally` begins with the one call into C that ends them.
+# An interruption can land anywhere below, so each inner `finally` is the one call into C that ends them.
 
 
 def _by_alarm(seconds: float, function: Callable[[], Result]) -> Result:
     start, (left, interval) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
-    tracer, alarm = sys.gettrace(), _Alarm(sys._getframe())
+    tracer, alarm = sys.gettrace(), _Alarm(seconds, sys._getframe())
     handler = signal.signal(signal.SIGALRM, alarm.ring)
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
-        return function()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
+            return function()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         sys.settrace(tracer)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
         if left:  # someone else's alarm goes on, less the time that has passed
-            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - start), AGAIN), interval)
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - start), TICK), interval)
 
 
 class _Alarm:
@@ -52,13 +66,15 @@ class _Alarm:
     So a loop around a bare ``except:`` ends too: the line after the ``except:`` stands outside its ``try``.
     """
 
-    def __init__(self, end: FrameType) -> None:
-        self.end, self.rung = end, False
+    def __init__(self, seconds: float, end: FrameType) -> None:
+        self.seconds, self.end, self.watch, self.rung = seconds, end, Stopwatch(), False
 
     def ring(self, _: int, frame: FrameType | None) -> None:
-        while self.rung and frame and frame is not self.end:
-            frame.f_trace, frame = _stop, frame.f_back
+        if self.watch.seconds() < self.seconds:
+            return
         if self.rung:
+            while frame and frame is not self.end:
+                frame.f_trace, frame = _stop, frame.f_back
             sys.settrace(lambda *_: None)
         self.rung = True
         raise OutOfTime
@@ -76,19 +92,17 @@ def _by_watcher(seconds: float, function: Callable[[], Result]) -> Result:
     watcher = threading.Thread(target=_watch, args=(seconds, here, running), daemon=True)
     watcher.start()
     try:
-        return function()
+        try:
+            return function()
+        finally:
+            running.release()
     finally:
-        running.release()
-        with suppress(OutOfTime):  # the last one may be on its way
+        with suppress(OutOfTime):  # the last one may be on its way, and comes while we wait
             watcher.join()
-        _raise_in(here, None)
 
 
 def _watch(seconds: float, thread: int, running: Any) -> None:
-    while not running.acquire(timeout=seconds):
-        _raise_in(thread, ctypes.py_object(OutOfTime))
-        seconds = AGAIN
-
-
-def _raise_in(thread: int, error: Any) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
+    watch = Stopwatch()
+    while not running.acquire(timeout=TICK):
+        if watch.seconds() >= seconds:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(OutOfTime))

@@ -102,6 +102,8 @@ def labelled(controls: dict[str, widgets.ValueWidget]) -> list[widgets.ValueWidg
     longest = max((len(control.description) for control in controls.values()), default=0)
     for control in controls.values():
         control.style.description_width, control.layout.width = f"{longest}ch", "min(100%, 36em)"
+        if isinstance(control, widgets.ToggleButtons):
+            control.add_class("widget-inline-hbox")  # the label to the left, where every other control has it
     return list(controls.values())
 
 

@@ -49,6 +49,8 @@ def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
 class ResidualConnection(nn.Module):
     """A residual connection that takes its layer when it is called: x + dropout(sublayer(norm(x))).
 
+    Its norm is the tutorials' ``LayerNormalization``; with another one, call ``pre_norm_residual`` itself.
+
     Args:
         features: number of features on the last axis, at least 1.
         dropout: rate in [0, 1) at which elements of the branch are dropped in training.

@@ -46,6 +46,7 @@ def test_a_value_comes_back_and_the_candidate_goes_in():
     "error, trouble",
     [
         (Unmet("it is 1 where 2 is right"), "it is 1 where 2 is right"),
+        (Unmet(), "it does not"),
         (TypeError("no float"), "it raised TypeError: no float"),
         (KeyError("a"), "it raised KeyError: 'a'"),
         (ValueError(), "it raised ValueError"),
@@ -110,12 +111,11 @@ def test_an_endless_call_that_turns_its_stop_into_an_error_is_stopped(hurried):
 
 
 def test_all_calls_together_have_a_budget(monkeypatch):
-    monkeypatch.setattr(guard, "LIMIT", 0.3)
-    monkeypatch.setattr(guard, "BUDGET", 0.5)
+    monkeypatch.setattr(guard, "BUDGET", 0.3)
     slow, start = Guard(None), time.monotonic()
-    found = [slow.call(lambda _: time.sleep(0.25)) for _ in range(20)]
+    found = [slow.call(lambda _: time.sleep(0.4)) for _ in range(20)]  # less than LIMIT
     assert not found[0].timed_out and found[-1].timed_out
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 5
 
 
 def test_the_learners_own_interrupt_passes_and_all_is_put_back():
@@ -182,11 +182,11 @@ def test_each_call_finds_the_same_seed_float32_and_gradients():
 def test_what_is_printed_is_kept_as_far_as_there_is_room(capsys):
     talker = Guard(None)
     talker.call(lambda _: print("seen"))
-    talker.call(lambda _: [print("x" * 99) for _ in range(100_000)])
+    talker.call(lambda _: [print("x" * 99) for _ in range(2_000)])
     talker.call(lambda _: print("an aside", file=sys.stderr))
     assert capsys.readouterr() == ("", "")
     assert talker.printed.text.startswith("seen\nxxx") and len(talker.printed.text) == 2000
-    assert talker.printed.lines == 100_002
+    assert talker.printed.lines == 2_002
 
 
 def test_out_of_time_is_no_exception():

@@ -50,7 +50,7 @@ def test_a_right_answer_passes(capsys, name, answer):
     out, error = report(capsys, answer, name)
     count = len(catalogue()[name].properties)
     assert error is None, out
-    assert out.count("holds: ") == count and out.endswith(f"\nAll {count} hold.\n")
+    assert out.count("holds: ") == count and out.endswith("\nEverything holds.\n")
 
 
 @pytest.mark.parametrize("name, mistake", WRONG)
@@ -111,4 +111,4 @@ def test_nonsense_fails_with_the_second_hint_or_a_known_mistake(capsys, name, ex
 
 def test_no_exercise_hides_another():
     modules = [import_module(f"residual_edu.exercises.{found.name}") for found in iter_modules(exercises.__path__)]
-    assert len(catalogue()) == sum(len(getattr(module, "EXERCISES", ())) for module in modules)
+    assert len(catalogue.__wrapped__()) == sum(len(getattr(module, "EXERCISES", ())) for module in modules)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from residual_edu.exercises.time_limit import OutOfTime, limited
+from residual_edu.exercises.time_limit import OutOfTime, Stopwatch, limited
 
 
 def forever():
@@ -85,11 +85,26 @@ def test_a_call_in_time_returns_its_result_and_raises_its_error(place):
     assert isinstance(place(lambda: limited(5.0, lambda: 1 / 0)), ZeroDivisionError)
 
 
+def work(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def test_a_stopwatch_counts_work_in_full_and_waiting_by_a_third():
+    watch = Stopwatch()
+    time.sleep(0.3)
+    assert 0.1 <= watch.seconds() < 0.25
+    watch = Stopwatch()
+    work(0.2)
+    assert watch.seconds() >= 0.2
+
+
 @pytest.mark.parametrize("place", [here, in_a_thread])
 def test_nothing_strikes_later(place):
     def late():
         here(lambda: limited(0.02, forever))
-        limited(0.05, lambda: time.sleep(0.04))
+        limited(1.0, lambda: time.sleep(0.15))
         for _ in range(100):
             time.sleep(0.005)
         return "unharmed"
@@ -98,15 +113,11 @@ def test_nothing_strikes_later(place):
 
 
 @pytest.mark.parametrize("place", [here, in_a_thread])
-def test_a_call_that_ends_at_the_limit_is_one_or_the_other(place):
-    def busy():
-        end = time.monotonic() + 0.01
-        while time.monotonic() < end:
-            pass
-
+def test_a_call_that_ends_at_a_tick_is_one_or_the_other(place):
     def race():
-        for _ in range(50):
-            assert isinstance(here(lambda: limited(0.01, busy)), OutOfTime | None)
+        for _ in range(8):
+            assert isinstance(here(lambda: limited(0.05, lambda: time.sleep(0.1))), OutOfTime | None)
+            assert isinstance(here(lambda: limited(0.05, lambda: work(0.1))), OutOfTime | None)
         time.sleep(0.3)
         return "unharmed"
 
