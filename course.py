@@ -28,10 +28,11 @@ PYTHON = ENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP, LOG = ENV / "installed-by-course-py", ENV / "pip.log"
 PIP = [str(PYTHON), "-m", "pip", "install", "--progress-bar=off", "-c", "constraints.txt", "-e", ".[lab,test]"]
 STEP = re.compile(" *(Starting|Collecting|Downloading|Using cached|Processing|Building|Preparing|Installing)")
+CUDA = "several more where pip brings CUDA"
 AGAIN = "then run the same command again."
 BROKEN = f"The environment {ENV} is broken: {{}}. Delete that folder, {AGAIN}"
 CAUSES = {  # what Python, pip or the system says (the first that fits counts), and what we say
-    "No space left|Errno 28|not enough space": f"The disk is full. Free at least 3 GB, {AGAIN}",
+    "No space left|Errno 28|not enough space": f"The disk is full. Free at least 3 GB, {CUDA}, {AGAIN}",
     "Permission denied|Read-only file system|Access is denied": f"Cannot write into {ROOT}. Make it yours, {AGAIN}",
     "No module named '?(venv|ensurepip)": "This Python cannot make environments: its venv or ensurepip is missing. "
     f"Install it (Debian and Ubuntu: apt install python3-venv), {AGAIN}",
@@ -69,7 +70,7 @@ def prepare() -> None:
 
 def create() -> None:
     """Make ``.venv``; what fails or is stopped half way leaves nothing behind."""
-    print(f"Making the environment {ENV}; this happens once, takes minutes and 2 GB or more.", flush=True)
+    print(f"Making the environment {ENV}; this happens once, takes minutes and 2 GB, {CUDA}.", flush=True)
     try:
         import venv
 

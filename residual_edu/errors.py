@@ -53,7 +53,8 @@ def check_rate(name: str, value: float) -> None:
     if not _is_number(value):
         raise InvalidInput(f"{name} must be a number in [0, 1), got {_shown(value)}")
     if not 0 <= value < 1:
-        raise InvalidInput(f"{name} must lie in [0, 1), got {_shown(value)}; a rate of 1 would drop everything")
+        why = "; a rate of 1 would drop everything" if value == 1 else ""
+        raise InvalidInput(f"{name} must lie in [0, 1), got {_shown(value)}{why}")
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

@@ -75,7 +75,8 @@ def test_a_rate_lies_below_one(value):
 
 @pytest.mark.parametrize("value", [1, 1.0, 1.5, -0.1, -1, nan, inf, np.int64(1)])
 def test_a_rate_out_of_range(value):
-    refuses(f"p must lie in [0, 1), got {value!r}; a rate of 1 would drop everything", errors.check_rate, "p", value)
+    why = "; a rate of 1 would drop everything" if value == 1 else ""
+    refuses(f"p must lie in [0, 1), got {value!r}{why}", errors.check_rate, "p", value)
 
 
 @pytest.mark.parametrize("value", [None, "0.5", False, True, [0.1]])

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from residual_edu.exercises.properties import Unmet, answer, close, construct, draw, gradients, raises, run
+from residual_edu.exercises.properties import Broken, Unmet, answer, close, construct, draw, gradients, run
 
-__all__ = ["Exercise", "Mistake", "Property"]
-__all__ += ["Unmet", "answer", "close", "construct", "draw", "gradients", "raises", "run"]
+__all__ = ["Broken", "Exercise", "Mistake", "Property"]
+__all__ += ["Unmet", "answer", "close", "construct", "draw", "gradients", "run"]
 
 Candidate = Any  # what the learner wrote: a function, a class, or a function without arguments that returns a value
 
@@ -43,7 +43,8 @@ class Exercise:
             known mistake is found. What the candidate raises is let through: it is an observation too.
         properties: what must hold, in the order in which a learner should mend it.
         mistakes: at least six wrong answers.
-        hints: two, from a nudge, shown for an untouched stub, to nearly the answer, shown for an unknown mistake.
+        hints: two, from a nudge, shown for an untouched stub, to nearly the answer, shown for an unknown mistake in an
+            answer that ran through.
         also_right: other right answers, such as torch's own class.
     """
 

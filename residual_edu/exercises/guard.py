@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from residual_edu.exercises.properties import Unmet
+from residual_edu.exercises.properties import Broken, Unmet
 from residual_edu.exercises.time_limit import OutOfTime, Stopwatch, limited
 
 LIMIT = 4.0  # seconds for one call, as a Stopwatch counts them
@@ -35,6 +35,11 @@ class Outcome:
     def unwritten(self) -> bool:
         """Whether a stub was met: ``raise NotImplementedError`` without a word, as torch's own never are."""
         return isinstance(self.error, NotImplementedError) and not _text(self.error)
+
+    @property
+    def mechanical(self) -> bool:
+        """Whether the code did not run through, returned nothing or changed its input: no idea is to be judged yet."""
+        return self.error is not None and (isinstance(self.error, Broken) or not isinstance(self.error, Unmet))
 
     @property
     def trouble(self) -> str:

@@ -7,10 +7,9 @@ from torch import Tensor
 from torch.nn.functional import layer_norm
 
 from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run
+from residual_edu.exercises.layer_norm import SHAPES, by_hand, spread
 
 Backward = Callable[..., Tensor]
-
-SHAPES = [(4,), (3, 5), (2, 3, 8)]
 
 
 def mean(x: Tensor) -> Tensor:
@@ -18,19 +17,16 @@ def mean(x: Tensor) -> Tensor:
     return x.mean(-1, keepdim=True)
 
 
-def spread(x: Tensor, eps: float) -> Tensor:
-    """Return LayerNorm's divisor of each row."""
-    return (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+def pulled(formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Backward:
+    """Return the backward pass that ``formula`` makes of h = grad * weight, the normalised y, and the spread s."""
+    return lambda grad, x, weight, eps=1e-5: formula(grad * weight, by_hand(x, eps), spread(x, eps))
 
 
-def backward(grad: Tensor, x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
-    """Return the gradient of LayerNorm's input, from its formula."""
-    y, h = (x - mean(x)) / spread(x, eps), grad * weight
-    return (h - mean(h) - y * mean(h * y)) / spread(x, eps)
+backward = pulled(lambda h, y, s: (h - mean(h) - y * mean(h * y)) / s)
 
 
 def by_autograd(grad: Tensor, x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
-    """Return the same from autograd."""
+    """Return the gradient of LayerNorm's input from autograd."""
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
         return torch.autograd.grad(layer_norm(leaf, x.shape[-1:], weight, eps=eps), leaf, grad)[0]
@@ -76,13 +72,8 @@ def _float32(f: Backward) -> None:
     pulls_back(f, *case(2, 6, dtype=torch.float32))
 
 
-def pulled(formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Backward:
-    """Return the backward pass that ``formula`` makes of h = grad * weight, the normalised y, and the spread s."""
-    return lambda grad, x, weight, eps=1e-5: formula(grad * weight, (x - mean(x)) / spread(x, eps), spread(x, eps))
-
-
 LAYER_NORM_BACKWARD = Exercise(
-    reference=pulled(lambda h, y, s: (h - mean(h) - y * mean(h * y)) / s),
+    reference=backward,
     also_right=(by_autograd,),
     observe=lambda f: (run(f, *case(3, 5, seed=7)), run(f, *case(4, seed=8))),
     properties=(

@@ -18,6 +18,10 @@ class Unmet(Exception):
     """What a candidate did instead of what was asked, said to the learner in one sentence."""
 
 
+class Broken(Unmet):
+    """A slip of the pen, to be mended before the idea can be judged: nothing returned, or an input changed."""
+
+
 def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     """Return standard normal numbers, the same on every call; no other random number moves."""
     generator = torch.Generator().manual_seed(seed)
@@ -33,9 +37,9 @@ def run(function: Callable[..., Any], *inputs: Tensor, like: Tensor | None = Non
     copies = [x.clone() for x in inputs]
     result = function(*copies)
     if not isinstance(result, Tensor):
-        raise Unmet(f"it returned {_kind(result)}, where a tensor was asked for")
+        raise _wrong_kind("it returned", result, "a tensor was asked for")
     if not all(map(_unchanged, copies, inputs)):
-        raise Unmet("it changed its input in place; write `x = x - m`, not `x -= m`")
+        raise Broken("it changed its input in place; write `x = x - m`, not `x -= m`")
     if like is not None and result.shape != like.shape:
         raise Unmet(f"it returned shape {tuple(result.shape)}, where {tuple(like.shape)} was asked for")
     if like is not None and result.dtype != like.dtype:
@@ -81,24 +85,11 @@ def close(got: Any, want: Any, what: str = "the output", rtol: float | None = No
         raise Unmet(f"{what}{f' at {at}' if at else ''} is {got_text} where {want_text} is right")
 
 
-def raises(error: type[Exception], function: Callable[..., Any], *inputs: Any, what: str) -> None:
-    """Raise ``Unmet`` unless ``function(*inputs)`` raises ``error``; ``what`` is a noun, "a rate of 1.5"."""
-    try:
-        function(*inputs)
-    except error:
-        return
-    except NotImplementedError:  # a stub, not an answer
-        raise
-    except Exception as other:
-        raise Unmet(f"it met {what} with {type(other).__name__}, where {error.__name__} was asked for") from other
-    raise Unmet(f"it accepted {what}, where {error.__name__} was asked for")
-
-
 def construct(candidate: Callable[..., Any], *args: Any, **keywords: Any) -> nn.Module:
     """Return the module ``candidate(*args, **keywords)`` in float64, or raise ``Unmet`` if it makes no module."""
     module = candidate(*args, **keywords)
     if not isinstance(module, nn.Module):
-        raise Unmet(f"it made {_kind(module)}, where an nn.Module was asked for")
+        raise _wrong_kind("it made", module, "an nn.Module was asked for")
     return module.double()
 
 
@@ -116,23 +107,23 @@ def answer(candidate: Callable[[], Any], kind: type) -> Any:
     if isinstance(value, Real) and not isinstance(value, bool) and kind in (int, float):
         number = float(value)
         return int(number) if number.is_integer() else number
-    raise Unmet(f"it returned {_kind(value)}, where a {'text' if kind is str else 'number'} was asked for")
+    raise _wrong_kind("it returned", value, f"a {'text' if kind is str else 'number'} was asked for")
 
 
 def _tensor(value: Any, what: str) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach().cpu()
     if not isinstance(value, Real):
-        raise Unmet(f"{what} is {_kind(value)}, where a tensor or a number was asked for")
+        raise _wrong_kind(f"{what} is", value, "a tensor or a number was asked for")
     return torch.tensor(value, dtype=torch.int64 if isinstance(value, Integral) else torch.float64)
 
 
-def _kind(value: Any) -> str:
-    """Name the type of ``value``, with its article."""
+def _wrong_kind(said: str, value: Any, asked: str) -> Unmet:
+    """Name the type of ``value``, with its article, and what was asked for."""
     if value is None:
-        return "nothing (is a `return` missing?)"
+        return Broken(f"{said} nothing (is a `return` missing?), where {asked}")
     name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+    return Unmet(f"{said} {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}, where {asked}")
 
 
 def _unchanged(copy: Tensor, original: Tensor) -> bool:

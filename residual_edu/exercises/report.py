@@ -1,6 +1,7 @@
 """What a check says: a line for each property, then the next step."""
 
 import linecache
+import textwrap
 import traceback
 from typing import Any
 
@@ -10,11 +11,13 @@ from residual_edu.exercises.properties import Unmet
 from residual_edu.exercises.time_limit import OutOfTime
 
 PRINTED = 5  # lines of the learner's own printing that are shown
+WIDTH = 88  # columns of a line, so that a notebook need not break it inside a word
+INDENT = " " * 9
 
 
 def not_attempted(name: str, exercise: Exercise) -> str:
     """Say so, with the first hint."""
-    return f"{name}: not attempted yet.\nHint: {exercise.hints[0]}"
+    return f"{name}: not attempted yet.\n{wrapped('Hint: ', exercise.hints[0])}"
 
 
 def verdicts(exercise: Exercise, outcomes: list[Outcome], candidate: Any) -> list[str]:
@@ -23,11 +26,12 @@ def verdicts(exercise: Exercise, outcomes: list[Outcome], candidate: Any) -> lis
     for prop, outcome in zip(exercise.properties, outcomes, strict=True):
         seen = outcome.trouble and outcome.trouble + own_line(outcome.error, candidate)
         if not seen:
-            lines.append(f"holds:   {prop.holds}")
+            lines.append(wrapped("holds:   ", prop.holds))
         elif seen != said:
-            lines += [f"not yet: {prop.holds}", f"         {seen}"]
+            lines += [wrapped("not yet: ", prop.holds), wrapped(INDENT, seen)]
         else:
-            lines.append(f"not run: {prop.holds}" if outcome.timed_out else f"not yet: {prop.holds} (the same)")
+            again = ("not run: ", prop.holds) if outcome.timed_out else ("not yet: ", f"{prop.holds} (the same)")
+            lines.append(wrapped(*again))
         said = seen or said
     return lines
 
@@ -43,16 +47,23 @@ def own_line(error: BaseException | None, candidate: Any) -> str:
     return f" (your line {own[-1][1]}: `{text}`)" if text else ""
 
 
-def next_step(exercise: Exercise, mistake: Mistake | None) -> str:
-    """Name the known mistake and its mend, or give the second hint."""
-    if mistake is None:
-        return f"Hint: {exercise.hints[1]}"
-    return f"This looks like {mistake.looks_like}. {mistake.next_step}"
+def next_step(exercise: Exercise, mistake: Mistake | None, first: Outcome) -> str:
+    """Name the known mistake and its mend, or give the second hint, unless the ``first`` trouble is mechanical."""
+    if mistake:
+        return wrapped("", f"This looks like {mistake.looks_like}. {mistake.next_step}")
+    return "Mend that first, then check again." if first.mechanical else wrapped("Hint: ", exercise.hints[1])
 
 
 def printing(notes: Notepad) -> list[str]:
     """Show the first lines of what the candidate printed while it was checked."""
-    lines = [f"         {line[:100]}" for line in notes.text.splitlines()[:PRINTED]]
+    lines = [wrapped(INDENT, line[:100]) for line in notes.text.splitlines()[:PRINTED]]
     if notes.lines > PRINTED:
-        lines.append(f"         ... and {notes.lines - PRINTED} more lines")
+        lines.append(f"{INDENT}... and {notes.lines - PRINTED} more lines")
     return ["While it was checked, your code printed:", *lines] if lines else []
+
+
+def wrapped(label: str, text: str) -> str:
+    """Return ``label`` and ``text`` in lines of at most ``WIDTH``, the text below itself; no word is broken."""
+    return textwrap.fill(
+        label + text, WIDTH, subsequent_indent=" " * len(label), break_long_words=False, break_on_hyphens=False
+    )

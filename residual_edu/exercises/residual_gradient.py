@@ -56,13 +56,13 @@ Layer = Callable[[Tensor], Tensor]
 Finder = Callable[[Sequence[Layer], Tensor], Any]
 
 
-def pulled(layers: Sequence[Layer], x: Tensor) -> Tensor:
+def input_gradient(layers: Sequence[Layer], x: Tensor) -> Tensor:
     """Return the gradient, at ``x``, of the sum of what the last layer says."""
     leaf = x.detach().clone().requires_grad_()
-    return torch.autograd.grad(through(layers, leaf).sum(), leaf)[0]
+    return torch.autograd.grad(last_output(layers, leaf).sum(), leaf)[0]
 
 
-def through(layers: Sequence[Layer], x: Tensor) -> Tensor:
+def last_output(layers: Sequence[Layer], x: Tensor) -> Tensor:
     """Return what the last layer says."""
     for layer in layers:
         x = layer(x)
@@ -71,7 +71,7 @@ def through(layers: Sequence[Layer], x: Tensor) -> Tensor:
 
 def size(layers: Sequence[Layer], x: Tensor) -> Tensor:
     """Return the largest entry of the gradient, without its sign."""
-    return pulled(layers, x).abs().max()
+    return input_gradient(layers, x).abs().max()
 
 
 def finder(measure: Callable[[Sequence[Layer], Tensor], Tensor]) -> Finder:
@@ -91,6 +91,7 @@ STACKS: dict[str, list[Layer]] = {
     "the same with biases": [turn(0.2, seed, 1.0) for seed in range(12)],
     "layers that shrink and then grow": [turn(factor, 3) for factor in (1e-4, 1e-4, 1e5, 1e5)],
     "layers that grow and then shrink": [turn(factor, 4) for factor in (1e3, 1e-4, 1e-4, 1e-4, 1e-4)],
+    "one large layer and two tiny ones": [turn(factor, 6) for factor in (1e3, 1e-7, 1e-7)],
     "layers that shrink one feature faster": [lambda x: x * UNEVEN] * 8,
     "one layer that shrinks by ten million": [turn(1e-7, 5)],
     "three layers that hold their size": [lambda x: -0.999 * x] * 3,
@@ -114,7 +115,7 @@ def accumulated(layers: Sequence[Layer], x: Tensor) -> int | None:
     """Return the depth found by someone who never clears ``x.grad``."""
     leaf = x.detach().clone().requires_grad_()
     for depth in range(1, len(layers) + 1):
-        through(layers[:depth], leaf).sum().backward()
+        last_output(layers[:depth], leaf).sum().backward()
         if leaf.grad is not None and leaf.grad.abs().max() < 1e-6:
             return depth
     return None
@@ -136,7 +137,7 @@ DEPTH_TO_FIND = Exercise(
             "Return how many layers the stack has: one more than the index.",
         ),
         Mistake(
-            finder(lambda layers, x: through(layers, x).abs().max()),
+            finder(lambda layers, x: last_output(layers, x).abs().max()),
             "the depth at which the signal fades, not the gradient",
             "Ask autograd for the gradient of the sum with respect to x.",
         ),
@@ -146,22 +147,27 @@ DEPTH_TO_FIND = Exercise(
             "Leave out the `x +`: here each layer gets what the one before said, and nothing else.",
         ),
         Mistake(
+            finder(lambda layers, x: size(layers[-1:], x)),
+            "each layer tried alone",
+            "The gradient passes through all of the first layers: `layers[:depth]`, not `layers[depth - 1]`.",
+        ),
+        Mistake(
             accumulated,
             "gradients of all depths added up in x.grad",
             "Take a fresh copy of x for each depth, or use torch.autograd.grad.",
         ),
         Mistake(
-            finder(lambda layers, x: pulled(layers, x).max()),
+            finder(lambda layers, x: input_gradient(layers, x).max()),
             "a negative gradient taken for a small one",
             "Take the absolute value before the maximum.",
         ),
         Mistake(
-            finder(lambda layers, x: pulled(layers, x).sum().abs()),
+            finder(lambda layers, x: input_gradient(layers, x).sum().abs()),
             "a sum in which entries of both signs cancel",
             "Take the largest entry, `.abs().max()`.",
         ),
         Mistake(
-            finder(lambda layers, x: pulled(layers, x).abs().min()),
+            finder(lambda layers, x: input_gradient(layers, x).abs().min()),
             "the smallest entry",
             "Ask for the largest: only when that is below 1e-6 are all of them.",
         ),
@@ -169,6 +175,11 @@ DEPTH_TO_FIND = Exercise(
             lambda layers, x: len(layers) if size(layers, x) < 1e-6 else None,
             "the whole stack tried, and no other depth",
             "Try 1 layer, then 2, then 3, and stop at the first that is below.",
+        ),
+        Mistake(
+            lambda layers, x: None,
+            "a search that never returns a depth",
+            "Is a `return` missing, or its condition never met? Print the size of the gradient at each depth.",
         ),
         Mistake(
             finder(lambda layers, x: 1e-6 - size(layers, x)),

@@ -1,5 +1,8 @@
 """Stop a call that does not return.
 
+It is heavier than one alarm, because a learner's bare ``except:`` in an endless loop swallows whatever is raised in
+it, and must not hang a class; nor may a strike that comes late hit the next cell.
+
 In the main thread of Linux and macOS the system's alarm interrupts it, also while it sleeps or waits. Elsewhere a
 second thread asks the interpreter to raise in this one, which a loop in Python hears and a wait inside C does not.
 """

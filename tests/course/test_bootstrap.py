@@ -165,13 +165,13 @@ def test_no_network(checkout):
     done = run(checkout, "lab", PIP_EXTRA_INDEX_URL="", PIP_FIND_LINKS="", **closed)
     said = "No network: pip cannot reach the package index. Connect, then run the same command again."
     assert sentence(done) == said
-    assert "Making the environment" in done.stdout
+    assert "Making the environment" in done.stdout and "2 GB, several more where pip brings CUDA." in done.stdout
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "The disk is full. Free at least 3 GB"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "The disk is full. Free at least 3 GB, several more"),
         (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), "Cannot write into .* Make it yours"),
         (OSError(errno.EROFS, os.strerror(errno.EROFS)), "Cannot write into"),
         (ImportError("No module named 'venv'"), "cannot make environments.*apt install python3-venv"),

@@ -8,6 +8,7 @@ from torch import nn
 
 from residual_edu import InvalidInput
 from residual_edu.exercises import check, guard
+from residual_edu.exercises import report as check_report
 from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.check import NotYet
 from residual_edu.exercises.exercise import Exercise, Mistake, Property, answer, close, draw, run
@@ -43,6 +44,7 @@ SEVEN = Exercise(
 def exercises(monkeypatch):
     monkeypatch.setitem(catalogue(), "center", CENTER)
     monkeypatch.setitem(catalogue(), "seven", SEVEN)
+    monkeypatch.setattr(check_report, "WIDTH", 10_000)  # test_report.py breaks the lines
 
 
 def report(capsys, candidate, name="center"):
@@ -74,14 +76,18 @@ def test_a_known_mistake(capsys):
     assert error == "center: 1 of 3 do not hold yet."
 
 
-def test_an_unknown_mistake_is_told_the_second_hint_and_the_same_thing_once(capsys):
+def test_an_unknown_mistake_is_told_the_second_hint(capsys):
+    assert report(capsys, lambda x: x - x.amax(-1, keepdim=True))[0][-1] == "Hint: `keepdim=True`."
+
+
+def test_the_same_thing_is_said_once(capsys):
     assert report(capsys, lambda x: None) == (
         [
             "not yet: a row has mean 0",
             "         it returned nothing (is a `return` missing?), where a tensor was asked for",
             "not yet: shape and dtype stay (the same)",
             "not yet: each row is centred by itself (the same)",
-            "Hint: `keepdim=True`.",
+            "Mend that first, then check again.",
         ],
         "center: 3 of 3 do not hold yet.",
     )
@@ -106,6 +112,14 @@ def test_an_untouched_stub(capsys, stub):
     assert report(capsys, stub) == (["center: not attempted yet.", "Hint: Which axis is averaged?"], None)
 
 
+@pytest.mark.parametrize("run_by", ["autograde", "validate"])
+def test_nbgrader_gives_an_untouched_stub_no_points(capsys, monkeypatch, run_by):
+    monkeypatch.setenv("NBGRADER_EXECUTION", run_by)
+    lines = ["center: not attempted yet.", "Hint: Which axis is averaged?"]
+    assert report(capsys, unwritten) == (lines, "center: not attempted yet.")
+    assert report(capsys, center)[1] is None
+
+
 def test_a_module_without_forward_was_attempted(capsys):
     lines, error = report(capsys, nn.Module())
     assert 'it raised NotImplementedError: Module [Module] is missing the required "forward"' in lines[1] and error
@@ -128,7 +142,12 @@ def test_whatever_it_does_is_a_line_of_the_report(capsys, candidate, seen):
     lines, error = report(capsys, candidate)
     assert any(line.startswith(f"         {seen}") for line in lines), lines
     assert error.startswith("center: ")
+    assert (lines[-1] == "Mend that first, then check again.") == seen.startswith(("it raised", "it changed"))
     assert report(capsys, candidate) == (lines, error)
+
+
+def test_a_wrong_value_comes_before_an_error_further_down(capsys):
+    assert report(capsys, lambda x: x + 1 if x.ndim == 1 else x / "a")[0][-1] == "Hint: `keepdim=True`."
 
 
 def test_an_endless_loop_is_stopped_once(capsys, monkeypatch):
@@ -146,7 +165,7 @@ def test_an_endless_loop_is_stopped_once(capsys, monkeypatch):
     assert lines[2:] == [
         "not run: shape and dtype stay",
         "not run: each row is centred by itself",
-        "Hint: `keepdim=True`.",
+        "Mend that first, then check again.",
     ]
     assert error == "center: 3 of 3 do not hold yet."
 
@@ -208,7 +227,7 @@ def test_answers_that_are_values(capsys):
     assert report(capsys, lambda: 7.0, "seven")[1] is None
     lines, error = report(capsys, lambda: 8, "seven")
     assert lines[-1] == "This looks like one too many. Count from 0." and error == "seven: 1 of 1 do not hold yet."
-    assert report(capsys, lambda: None, "seven")[0][-1] == "Hint: Count from 0."
+    assert report(capsys, lambda: None, "seven")[0][-1] == "Mend that first, then check again."
 
 
 @pytest.mark.parametrize("value", [7, None, "seven", torch.ones(3)])

@@ -36,12 +36,12 @@ CELLS = {
     "check(lambda: 8, 'seven')": ("not yet: it is 7\n         it is not 7\nThis looks like eight. Less.\n", "NotYet"),
     "check(loop, 'seven')": (
         "not yet: it is 7\n         it did not come to an end in time, and was stopped; "
-        "is there a loop that never ends?\nHint: b\n",
+        "is there a loop that never\n         ends?\nMend that first, then check again.\n",
         "NotYet",
     ),
     "check(lambda: sys.exit(2), 'seven')": (
         "not yet: it is 7\n         it raised SystemExit: 2 (your line 1: `check(lambda: sys.exit(2), 'seven')`)\n"
-        "Hint: b\n",
+        "Mend that first, then check again.\n",
         "NotYet",
     ),
     "check(lambda: 8, 'sevn')": ("", "UnknownExercise"),

@@ -10,7 +10,7 @@ import torch
 
 from residual_edu.exercises import guard
 from residual_edu.exercises.guard import Guard, Outcome
-from residual_edu.exercises.properties import Unmet
+from residual_edu.exercises.properties import Broken, Unmet
 from residual_edu.exercises.time_limit import OutOfTime
 
 
@@ -73,6 +73,13 @@ def test_an_exit_and_endless_recursion_become_outcomes():
 
     assert outcome(sys.exit).trouble == "it raised SystemExit"
     assert outcome(deeper).trouble.startswith("it raised RecursionError: maximum recursion depth")
+
+
+def test_what_did_not_run_through_or_returned_nothing_is_mechanical():
+    for error in (NameError("x"), SystemExit(), OutOfTime(), Broken("it returned nothing")):
+        assert outcome(lambda error=error: throw(error)).mechanical
+    assert not outcome(lambda: throw(Unmet("it is 1 where 2 is right"))).mechanical
+    assert not Outcome(value=7).mechanical
 
 
 def test_only_a_stub_without_words_is_unwritten():

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu.exercises.properties import Unmet, answer, close, construct, draw, gradients, raises, run
+from residual_edu.exercises.properties import Unmet, answer, close, construct, draw, gradients, run
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -143,28 +143,6 @@ def test_the_tolerance_follows_the_coarser_dtype(dtype, gap):
     one = torch.ones(2, dtype=dtype)
     close(one * (1 + gap / 100), torch.ones(2, dtype=torch.float64))
     assert "where 1 is right" in unmet(close, one * (1 + gap), torch.ones(2, dtype=torch.float64))
-
-
-def refuse(error):
-    def function(x):
-        raise error("no")
-
-    return function
-
-
-def test_raises():
-    raises(ValueError, refuse(ValueError), 1, what="a rate of 1")
-    raises(ValueError, refuse(UnicodeError), 1, what="a rate of 1")  # a kind of ValueError
-    assert (
-        unmet(raises, ValueError, lambda x: x, 1, what="a rate of 1")
-        == "it accepted a rate of 1, where ValueError was asked for"
-    )
-    assert (
-        unmet(raises, ValueError, refuse(KeyError), 1, what="a rate of 1")
-        == "it met a rate of 1 with KeyError, where ValueError was asked for"
-    )
-    with pytest.raises(NotImplementedError):
-        raises(ValueError, refuse(NotImplementedError), 1, what="a rate of 1")
 
 
 def test_construct_makes_a_module_in_float64():

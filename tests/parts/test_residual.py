@@ -127,8 +127,8 @@ def test_compiles_into_one_graph(compiled):
     [
         ((0, 0.1), "features must be at least 1, got 0"),
         ((4, 1.0), r"dropout must lie in \[0, 1\), got 1\.0; a rate of 1 would drop everything"),
-        ((4, -0.1), r"dropout must lie in \[0, 1\), got -0\.1; .*"),
-        ((4, float("nan")), r"dropout must lie in \[0, 1\), got nan; .*"),
+        ((4, -0.1), r"dropout must lie in \[0, 1\), got -0\.1"),
+        ((4, float("nan")), r"dropout must lie in \[0, 1\), got nan"),
         ((4, 0.1, "peri"), "placement must be one of 'pre', 'post', got 'peri'"),
     ],
 )
