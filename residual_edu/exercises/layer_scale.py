@@ -1,0 +1,161 @@
+"""Homework on LayerScale: the class, from nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, construct, draw, gradients, run
+from residual_edu.parts import LayerScale
+
+Maker = Callable[..., nn.Module]
+
+
+def made(forward: Callable[[Tensor, Tensor], Tensor], start: Callable[[int, float], Tensor] | None = None) -> Maker:
+    """Return a class that applies ``forward(x, gamma)``; its ``gamma`` begins as ``start(dim, init_value)``."""
+
+    class MyLayerScale(nn.Module):
+        def __init__(self, dim: int, init_value: float = 1e-4) -> None:
+            super().__init__()
+            self.gamma = nn.Parameter(start(dim, init_value) if start else torch.full((dim,), float(init_value)))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return forward(x, self.gamma)
+
+    return MyLayerScale
+
+
+class Frozen(nn.Module):
+    """Gates that no optimiser sees."""
+
+    def __init__(self, dim: int, init_value: float = 1e-4) -> None:
+        super().__init__()
+        self.gamma = torch.full((dim,), float(init_value), dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale the last axis of ``x``."""
+        return x * self.gamma.to(x.dtype)
+
+
+def gates(module: nn.Module) -> Tensor:
+    """Return the module's only parameter, ``gamma``, or raise ``Unmet``."""
+    names = [name for name, _ in module.named_parameters()]
+    if names != ["gamma"]:
+        raise Unmet(f"its parameters are {names or 'none'}, where `gamma` alone was asked for")
+    return module.get_parameter("gamma")
+
+
+def with_gates(maker: Maker, gamma: Tensor) -> nn.Module:
+    """Return a module of ``maker`` in float64 whose gates are ``gamma``."""
+    module = construct(maker, len(gamma), 0.5)
+    with torch.no_grad():
+        gates(module).copy_(gamma)
+    return module
+
+
+def _starts(maker: Maker) -> None:
+    close(gates(construct(maker, 3, 0.25)), torch.full((3,), 0.25), "gamma of a new module with init_value 0.25", 1e-6)
+    close(gates(construct(maker, 3)), torch.full((3,), 1e-4), "gamma of a new module", 1e-6)
+
+
+def _scales(maker: Maker) -> None:
+    x, gamma = draw(3, 4), draw(4, seed=1)
+    close(run(with_gates(maker, gamma), x, like=x), x * gamma, "the output")
+
+
+def _any_shape(maker: Maker) -> None:
+    for shape in [(4,), (4, 4), (2, 3, 4)]:
+        x, gamma = draw(*shape), draw(4, seed=1)
+        close(run(with_gates(maker, gamma), x, like=x), x * gamma, f"the output for shape {shape}")
+
+
+def _gradients(maker: Maker) -> None:
+    x, gamma = draw(3, 4), draw(4, seed=2)
+    module = with_gates(maker, gamma)
+    close(gradients(module, x)[0], draw(3, 4, seed=1) * gamma, "the branch's gradient")
+    total = (draw(3, 4, seed=1) * module(x)).sum()
+    found = torch.autograd.grad(total, gates(module), allow_unused=True)[0]
+    close(torch.zeros(4) if found is None else found, (draw(3, 4, seed=1) * x).sum(0), "gamma's gradient")
+
+
+def _float32(maker: Maker) -> None:
+    run(construct(maker, 4).float(), x := draw(2, 4, dtype=torch.float32), like=x)
+
+
+def observe(maker: Maker) -> Any:
+    """Return the parameters of two new modules, and values and gradients of one, in float64."""
+    new, module = construct(maker, 4), construct(maker, 4, 0.5)
+    before = [p.detach().clone() for p in (*new.parameters(), *module.parameters())]
+    x = draw(4, 4, seed=7) + 1
+    y = run(module, x)
+    found = torch.autograd.grad(y.square().sum(), list(module.parameters()), allow_unused=True) if before else []
+    return before, y.detach(), [str(g) if g is None else g for g in found]
+
+
+LAYER_SCALE = Exercise(
+    reference=made(lambda x, gamma: x * gamma),
+    also_right=(LayerScale, made(lambda x, gamma: gamma * x)),
+    observe=observe,
+    properties=(
+        Property("it has one parameter, `gamma`, which starts at init_value, 1e-4 unless told", _starts),
+        Property("each channel is multiplied by its own gamma", _scales),
+        Property("any number of axes may stand before the channels", _any_shape),
+        Property("gradients reach the branch and gamma", _gradients),
+        Property("float32 stays float32", _float32),
+    ),
+    mistakes=(
+        Mistake(
+            made(lambda x, gamma: x * gamma, lambda dim, start: torch.tensor(float(start))),
+            "one gate for all channels",
+            "Make `gamma` as long as the channels: `torch.full((dim,), init_value)`.",
+        ),
+        Mistake(
+            made(lambda x, gamma: x * gamma, lambda dim, start: torch.ones(dim)),
+            "gates that start open",
+            "Fill `gamma` with init_value.",
+        ),
+        Mistake(
+            made(lambda x, gamma: x * gamma, lambda dim, start: torch.zeros(dim)),
+            "gates that start at 0, whatever was asked",
+            "Fill `gamma` with init_value; zero is one choice of it.",
+        ),
+        Mistake(
+            made(lambda x, gamma: x * gamma, lambda dim, start: start * torch.rand(dim)),
+            "gates that start at random",
+            "All gates of a branch start at the same init_value.",
+        ),
+        Mistake(
+            Frozen,
+            "gates that are a plain tensor, which no optimiser will find",
+            "Wrap it: `self.gamma = nn.Parameter(...)`.",
+        ),
+        Mistake(
+            made(lambda x, gamma: x + x * gamma),
+            "the whole residual connection",
+            "The skip stands outside: return the gated branch alone.",
+        ),
+        Mistake(made(lambda x, gamma: x + gamma), "the gates added, as a bias would be", "A gate multiplies."),
+        Mistake(
+            made(lambda x, gamma: x * gamma.detach()),
+            "gates cut off from their gradient",
+            "Leave out `.detach()` and `.data`: gamma learns.",
+        ),
+        Mistake(
+            made(lambda x, gamma: x * torch.sigmoid(gamma)),
+            "gates squeezed by a sigmoid, half open at 0",
+            "Multiply by gamma as it is; a sigmoid of 1e-4 is 0.5.",
+        ),
+        Mistake(
+            made(lambda x, gamma: x * gamma.view(-1, *[1] * (x.ndim - 1))),
+            "gates along the first axis",
+            "Channels are the last axis: `x * self.gamma` lines them up.",
+        ),
+    ),
+    hints=(
+        "What must a tensor be, so that an optimiser finds it?",
+        "`self.gamma = nn.Parameter(torch.full((dim,), init_value))`, and forward returns `x * self.gamma`.",
+    ),
+)
+
+EXERCISES = {"layer_scale": LAYER_SCALE}

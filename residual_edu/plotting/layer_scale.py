@@ -1,0 +1,97 @@
+"""Gates: the valley of one gate and one weight, gradients at step 0, where gates end, and how a race went."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE
+
+
+def plot_valley(
+    gates: ArrayLike, weights: ArrayLike, losses: ArrayLike, paths: Mapping[str, ArrayLike], ax: Axes
+) -> Axes:
+    """Draw the loss over a gate and a weight, ``(weights, gates)``, and the way down from each named start.
+
+    The darker, the higher the loss. Each path is ``(steps, 2)``, gate and weight; its start is ringed and named.
+    """
+    losses = np.asarray(losses, float)
+    levels = np.linspace(0, np.quantile(losses, 0.9), 9)
+    ax.contourf(gates, weights, losses, levels, cmap="Greys", alpha=0.5, extend="max")
+    ax.text(0.985, 0.03, "dark: a high loss", transform=ax.transAxes, color="white", ha="right")
+    for name, path in paths.items():
+        across, up = np.asarray(path, float).T
+        ax.plot(across, up, ".-", color=GATE, ms=5, lw=1.5)
+        ax.plot(across[:1], up[:1], "o", color=GATE, ms=11, mec="white", mew=1.5)
+        ax.annotate(
+            name, (across[0], up[0]), (9, -4), textcoords="offset points", color=REFERENCE, weight="bold", va="top"
+        )
+    ax.set(xlabel="gate α", ylabel="weight w of the branch")
+    return ax
+
+
+def plot_step_zero(starts: ArrayLike, layer: ArrayLike, gate: ArrayLike, ax: Axes) -> Axes:
+    """Draw the sizes of two gradients before any training, of a branch's layer and of its gate, over the gate's start.
+
+    Sizes are ``(seeds, starts)``; a dotted guide line is proportional to the start.
+    """
+    starts, layer = np.asarray(starts, float), np.asarray(layer, float)
+    guide = starts / starts.min() * layer[:, starts.argmin()].mean()
+    ax.loglog(starts, guide, ":", color=REFERENCE, lw=4, alpha=0.4)
+    for name, sizes, ink in (
+        ("gradient of the gate γ", gate, GATE),
+        ("gradient of the branch's weights", layer, BRANCH),
+    ):
+        for row in np.asarray(sizes, float):
+            ax.loglog(starts, row, ".-", color=ink, lw=1.2)
+        middle = len(starts) // 2
+        ax.annotate(
+            name,
+            (starts[middle], row[middle]),
+            (0, 9),
+            textcoords="offset points",
+            color=ink,
+            weight="bold",
+            ha="right" if ink == BRANCH else "center",
+        )
+    ax.set(xlabel="λ, where every gate starts", ylabel="size of the gradient")
+    return ax
+
+
+def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
+    """Draw how large gates are over the steps taken, ``(seeds, steps)`` for each start, both axes logarithmic.
+
+    Each start is a dot, and the size of the gates that began lowest is written at their end.
+    """
+    lowest, *others = sorted((np.asarray(rows, float) for rows in starts), key=lambda rows: rows[0, 0])
+    for rows in (lowest, *others):
+        for row in rows:
+            ax.plot(range(len(row)), row, color=GATE, lw=1.2, alpha=0.8)
+        ax.plot([0], rows[:1, 0], "o", color=GATE, ms=8, clip_on=False, zorder=3)
+    end = float(np.median(lowest[:, -1]))
+    ax.annotate(
+        f"{end:.2g}", (len(row), end), (0, -26), textcoords="offset points", color=GATE, weight="bold", ha="right"
+    )
+    ax.set_xscale("symlog", linthresh=1, linscale=0.6)
+    ax.set(yscale="log", xlim=(0, len(row)), xlabel="steps taken", ylabel="mean size of γ")
+    ax.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
+    return ax
+
+
+def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> Axes:
+    """Draw curves over the steps, ``(seeds, steps)`` for each name: the first name without the gate, the second with.
+
+    Each name stands over the end of its curves, where ``named``.
+    """
+    for (name, rows), ink in zip(curves.items(), (DROPPED, GATE), strict=True):
+        rows = np.asarray(rows, float)
+        for row in rows:
+            ax.plot(range(len(row)), row, color=ink, lw=1.2, alpha=0.8)
+        if named:
+            end = (len(row), float(rows[:, -len(row) // 5 :].max()))
+            ax.annotate(
+                name, end, (0, 4), textcoords="offset points", color=ink, weight="bold", ha="right", va="bottom"
+            )
+    ax.set(xlabel="steps taken", xlim=(0, len(row)))
+    return ax

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from residual_edu.plotting.layer_scale import plot_funnel, plot_race, plot_step_zero, plot_valley
+
+
+@pytest.fixture
+def ax():
+    return Figure().add_subplot()
+
+
+def curves(ax):
+    return [np.asarray(line.get_ydata(), float).tolist() for line in ax.lines]
+
+
+def words(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_valley_draws_each_path_and_rings_and_names_its_start(ax):
+    axis = np.linspace(-1, 1, 9)
+    paths = {"here": [(0.0, 0.5), (0.1, 0.6)], "there": [(0.5, 0.0), (0.6, 0.2)]}
+    assert plot_valley(axis, axis, axis[:, None] * axis, paths, ax) is ax
+    assert [line.get_xydata().tolist() for line in ax.lines[::2]] == [
+        [list(p) for p in path] for path in paths.values()
+    ]
+    assert [line.get_xydata().tolist() for line in ax.lines[1::2]] == [[[0.0, 0.5]], [[0.5, 0.0]]]
+    assert {"here", "there"} <= set(words(ax)) and ax.collections
+
+
+def test_valley_has_the_gate_across_and_the_weight_up(ax):
+    gates, weights = np.linspace(-1, 1, 5), np.linspace(-2, 2, 7)
+    plot_valley(gates, weights, np.ones((7, 1)) * np.arange(5.0), {}, ax)
+    assert ax.get_xlim() == (-1, 1) and ax.get_ylim() == (-2, 2)
+
+
+def test_step_zero_draws_every_seed_and_a_guide_that_is_proportional(ax):
+    starts, layer, gate = [1.0, 0.1, 0.01], [[4.0, 0.5, 0.05], [2.0, 0.3, 0.03]], [[7.0, 7, 7], [6, 6, 6]]
+    assert plot_step_zero(starts, layer, gate, ax) is ax
+    guide, *rows = curves(ax)
+    assert sorted(rows) == sorted(layer + gate)
+    assert np.allclose(guide, [4.0, 0.4, 0.04])  # through the mean at the smallest start
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+
+
+def test_funnel_draws_every_seed_marks_each_start_and_writes_the_end_of_the_lowest(ax):
+    low, high = [[1e-6, 0.01, 0.12], [1e-6, 0.02, 0.14]], [[0.1, 0.1, 0.2]]
+    assert plot_funnel([np.array(high), np.array(low)], ax) is ax
+    assert all(row in curves(ax) for row in low + high)
+    assert sorted(row for row in curves(ax) if len(row) == 1) == [[1e-6], [0.1]]
+    assert words(ax) == ["0.13"]
+
+
+def test_race_draws_every_seed_and_names_both(ax):
+    rows = {"without": [[2.0, 2, 2], [2, 1, 2]], "with": [[2.0, 1, 0]]}
+    assert plot_race(rows, ax) is ax
+    assert curves(ax) == rows["without"] + rows["with"]
+    assert words(ax) == ["without", "with"]
+    ends = {text.get_text(): text.xy for text in ax.texts}
+    assert ends["without"] == (3, 2) and ends["with"] == (3, 0)
+
+
+def test_race_without_names(ax):
+    plot_race({"without": [[1.0, 2]], "with": [[1.0, 0]]}, ax, named=False)
+    assert not words(ax) and len(ax.lines) == 2
