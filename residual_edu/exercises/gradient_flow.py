@@ -1,0 +1,184 @@
+"""Homework on deltas, weight gradients, the shares of skip and branch, and how fast weights move."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+
+Pair = Callable[[Tensor, Tensor], Tensor]
+Share = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor]
+Delta = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+# Weight gradient = delta times activation, summed over the batch
+
+
+def is_the_gradient(f: Pair, batch: int, inputs: int, outputs: int) -> None:
+    """Test one shape against autograd."""
+    x, delta = draw(batch, inputs), draw(batch, outputs, seed=1)
+    want = gradients(lambda weight: x @ weight.T, draw(outputs, inputs, seed=2))[0]
+    close(run(f, x, delta, like=want), want, "the gradient")
+
+
+SQUARE = draw(3, 3), draw(3, 3, seed=1)  # as many samples as features, so that a product the wrong way round fits
+
+WEIGHT_GRADIENT = Exercise(
+    reference=lambda x, delta: delta.T @ x,
+    also_right=(
+        lambda x, delta: torch.einsum("bo,bi->oi", delta, x),
+        lambda x, delta: (delta[:, :, None] * x[:, None, :]).sum(0),
+    ),
+    observe=lambda f: run(f, *SQUARE),
+    properties=(
+        Property("one sample: the outer product of delta and activation", lambda f: is_the_gradient(f, 1, 3, 2)),
+        Property("a batch: summed over its samples", lambda f: is_the_gradient(f, 5, 3, 2)),
+        Property("as many samples as features will do", lambda f: is_the_gradient(f, 3, 3, 3)),
+    ),
+    mistakes=(
+        Mistake(lambda x, d: x.T @ d, "the transpose", "Rows belong to outputs: delta comes first."),
+        Mistake(lambda x, d: d @ x, "a product without a transpose", "Sum over samples, not features: turn delta."),
+        Mistake(
+            lambda x, d: d.T @ x / len(x), "a mean over the batch", "Sum: the delta knows of any mean in the loss."
+        ),
+        Mistake(
+            lambda x, d: d[:, :, None] * x[:, None, :], "one gradient a sample", "Add them up over the first axis."
+        ),
+        Mistake(
+            lambda x, d: torch.outer(d.sum(0), x.sum(0)),
+            "sums taken before the product",
+            "Multiply within each sample first, then sum over samples.",
+        ),
+        Mistake(lambda x, d: torch.outer(d[0], x[0]), "the first sample alone", "Sum over all samples."),
+        Mistake(lambda x, d: x * d, "a product number by number", "Each output meets each input: an outer product."),
+        Mistake(lambda x, d: -d.T @ x, "a step downhill", "The gradient itself has no minus."),
+    ),
+    hints=(
+        "Which axis is summed over? A matrix product sums over the axis that its two factors share.",
+        "`delta.T @ x`: (outputs, batch) times (batch, inputs).",
+    ),
+)
+
+# The delta at h = W1 x of the loss 1/2 sum (W2 h - target)^2
+
+
+def is_the_delta(f: Delta, inputs: int, hidden: int, outputs: int) -> None:
+    """Test one shape against autograd."""
+    x, w1, w2 = draw(inputs), draw(hidden, inputs, seed=1), draw(outputs, hidden, seed=2)
+    h, target = (w1 @ x).requires_grad_(), draw(outputs, seed=3)
+    (want,) = torch.autograd.grad((w2 @ h - target).square().sum() / 2, h)
+    close(run(f, x, w1, w2, target, like=want), want, "the delta")
+
+
+SQUARES = draw(3), draw(3, 3, seed=1), draw(3, 3, seed=2), draw(3, seed=3)
+
+FIRST_DELTA = Exercise(
+    reference=lambda x, w1, w2, target: w2.T @ (w2 @ (w1 @ x) - target),
+    also_right=(lambda x, w1, w2, target: (w2 @ w1 @ x - target) @ w2,),
+    observe=lambda f: run(f, *SQUARES),
+    properties=(
+        Property("one number a layer", lambda f: is_the_delta(f, 1, 1, 1)),
+        Property("square matrices", lambda f: is_the_delta(f, 3, 3, 3)),
+        Property("layers of different widths", lambda f: is_the_delta(f, 4, 3, 2)),
+    ),
+    mistakes=(
+        Mistake(
+            lambda x, w1, w2, t: w2 @ (w2 @ w1 @ x - t), "W2 instead of its transpose", "Backwards means transposed."
+        ),
+        Mistake(
+            lambda x, w1, w2, t: w1.T @ w2.T @ (w2 @ w1 @ x - t),
+            "the delta at x",
+            "Stop one layer earlier: W1 lies before h.",
+        ),
+        Mistake(lambda x, w1, w2, t: w2 @ w1 @ x - t, "the delta at y", "Send it back through W2 once more."),
+        Mistake(lambda x, w1, w2, t: w2.T @ (w2 @ w1 @ x), "a loss without its target", "Subtract the target first."),
+        Mistake(
+            lambda x, w1, w2, t: 2 * w2.T @ (w2 @ w1 @ x - t),
+            "a square without its half",
+            "The 1/2 in the loss cancels the 2.",
+        ),
+        Mistake(lambda x, w1, w2, t: w2.T @ (t - w2 @ w1 @ x), "a turned sign", "The delta at y is y - target."),
+        Mistake(
+            lambda x, w1, w2, t: w2.T @ (w2 @ w1 @ x - t) / len(t),
+            "a mean instead of a sum",
+            "This loss adds the squares up and divides by 2 alone.",
+        ),
+        Mistake(lambda x, w1, w2, t: w1.T @ (w2 @ w1 @ x - t), "the wrong layer's weights", "Between h and y is W2."),
+    ),
+    hints=(
+        "What is the delta at y? It has no matrix in it.",
+        "The delta at y is y - target; the delta at h is the transpose of W2 times that.",
+    ),
+)
+
+# What came back through the branch of y = x + f(x)
+
+
+def branch(x: Tensor) -> Tensor:
+    """Return a branch that no constant can stand in for."""
+    return torch.tanh(x @ draw(4, 4, seed=5)) * x
+
+
+def residual(x: Tensor) -> Tensor:
+    """Return x + f(x)."""
+    return x + branch(x)
+
+
+def is_the_share(f: Share, f_of: Callable[[Tensor], Tensor], seed: int) -> None:
+    """Test one branch and one delta against autograd through the branch alone."""
+    x, delta = draw(3, 4), draw(3, 4, seed=seed)
+    leaf = x.clone().requires_grad_()
+    (want,) = torch.autograd.grad(f_of(leaf), leaf, delta)
+    close(run(lambda x, delta: f(lambda x: x + f_of(x), x, delta), x, delta, like=x), want, "the share")
+
+
+def split(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> Tensor:
+    """Return the delta in front of the block."""
+    leaf = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(block(leaf), leaf, delta)[0]
+
+
+def norm_apart(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> Tensor:
+    """Return the difference of two sizes."""
+    return split(block, x, delta).norm() - delta.norm()
+
+
+BRANCH_SHARE = Exercise(
+    reference=lambda block, x, delta: split(block, x, delta) - delta,
+    also_right=(lambda block, x, delta: split(lambda x: block(x) - x, x, delta),),
+    observe=lambda f: run(lambda x, delta: f(residual, x, delta), draw(3, 4), draw(3, 4, seed=1)),
+    properties=(
+        Property("it is what autograd finds through the branch alone", lambda f: is_the_share(f, branch, 1)),
+        Property("twice the delta behind, twice the share", lambda f: is_the_share(f, lambda x: 2 * x, 2)),
+        Property("a silent branch has a share of 0", lambda f: is_the_share(f, lambda x: 0 * x, 3)),
+    ),
+    mistakes=(
+        Mistake(split, "the delta in front of the whole block", "Take away what came along the skip."),
+        Mistake(lambda b, x, d: d - split(b, x, d), "a turned sign", "In front minus behind."),
+        Mistake(lambda b, x, d: d.clone(), "the skip's share", "That is what has to be taken away."),
+        Mistake(
+            lambda b, x, d: (b(x) - x).detach(),
+            "what the branch adds to the signal",
+            "Subtract on the way back, deltas from each other.",
+        ),
+        Mistake(
+            lambda b, x, d: split(b, x, torch.ones_like(d)) - 1,
+            "a delta of ones behind the block",
+            "Hand `g_out` to `torch.autograd.grad` as its third argument.",
+        ),
+        Mistake(
+            lambda b, x, d: split(b, x, d) - 1,
+            "a skip that brings a 1, whatever was put in",
+            "The skip brings g_out, number by number.",
+        ),
+        Mistake(norm_apart, "a difference of sizes", "Subtract the tensors, number by number."),
+        Mistake(lambda b, x, d: split(b, x, d) - x, "x taken away", "Take g_out away, not the signal."),
+        Mistake(lambda b, x, d: split(b, x, d) / d, "a ratio", "The two ways add up, so subtract."),
+    ),
+    hints=(
+        "Autograd gives you the delta in front of the whole block. What of it is not the branch's?",
+        "`torch.autograd.grad(block(leaf), leaf, g_out)[0] - g_out`, with `leaf = x.detach().requires_grad_()`.",
+    ),
+)
+
+EXERCISES = {"weight_gradient": WEIGHT_GRADIENT, "first_delta": FIRST_DELTA, "branch_share": BRANCH_SHARE}

@@ -1,0 +1,233 @@
+"""Homework on hooks: measure what blocks return inside a ``with`` block, and leave nothing behind."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw
+
+Watch = Callable[[list[nn.Module]], AbstractContextManager[Any]]
+
+
+class Leave(BaseException):
+    """How a block is left that no ``except Exception`` sees, as when the stop button is pressed."""
+
+
+def blocks() -> list[nn.Module]:
+    """Return three blocks of different strength."""
+    found: list[nn.Module] = []
+    for seed in range(3):
+        linear = nn.Linear(4, 4).double()
+        linear.weight.data, linear.bias.data = (seed + 1) * draw(4, 4, seed=seed), draw(4, seed=seed + 9)
+        found.append(linear)
+    return found
+
+
+def forward(modules: Iterable[nn.Module], x: Tensor) -> list[float]:
+    """Send x through the modules and return the root mean square behind each."""
+    sizes = []
+    for module in modules:
+        x = module(x)
+        sizes.append(float(x.detach().square().mean().sqrt()))
+    return sizes
+
+
+def hooks(modules: Iterable[nn.Module]) -> int:
+    """Return how many hooks stand on the modules."""
+    kinds = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+    return sum(len(getattr(module, kind)) for module in modules for kind in kinds)
+
+
+def measures(f: Watch, calls: int) -> None:
+    """Test what is collected in ``calls`` forward passes, and that a gradient still flows."""
+    modules, want = blocks(), []
+    with f(modules) as sizes:
+        for call in range(calls):
+            want += forward(modules, draw(5, 4, seed=call))
+    if not isinstance(sizes, list):
+        raise Unmet(f"it handed out a {type(sizes).__name__}, where a list was asked for")
+    close(torch.tensor(sizes).double(), torch.tensor(want).double(), "the list of sizes", 1e-5)
+
+
+def leaves_none(f: Watch, error: type[BaseException] | None = None) -> None:
+    """Test that no hook is left, after an ordinary end or after ``error``."""
+    modules = blocks()
+    with suppress(*[error] if error else []):
+        with f(modules):
+            forward(modules, draw(5, 4))
+            if error:
+                raise error
+        if error:
+            raise Unmet("it swallowed the error; `finally` lets it through")
+    if left := hooks(modules):
+        raise Unmet(f"it left {left} hooks behind")
+
+
+def spares_others(f: Watch) -> None:
+    """Test that a hook of somebody else stays, and that a second watch in the first is no trouble."""
+    modules = blocks()
+    modules[0].register_forward_hook(lambda *_: None)
+    with f(modules) as outer:
+        with f(modules) as inner:
+            forward(modules, draw(5, 4))
+        forward(modules, draw(5, 4))
+    close(len(outer), 6, "the count of the outer of two watches")
+    close(len(inner), 3, "the count of the inner of two watches")
+    if hooks(modules) != 1:
+        raise Unmet("it removed a hook that it had not put there")
+
+
+def changes_nothing(f: Watch) -> None:
+    """Test that the blocks return what they returned before."""
+    modules, x = blocks(), draw(5, 4)
+    with f(modules):
+        inside = modules[0](x)
+    close(inside, modules[0](x), "the output of a watched block")
+
+
+def left_after(f: Watch, error: type[BaseException]) -> int:
+    """Return how many hooks are left when a block is left by ``error``."""
+    modules = blocks()
+    with suppress(error), f(modules):
+        raise error
+    return hooks(modules)
+
+
+def observe(f: Watch) -> dict[str, Any]:
+    """Return what is collected, what is left behind each way out, and whether a foreign hook and an error survive."""
+    modules = blocks()
+    other = modules[0].register_forward_hook(lambda *_: None)
+    with f(modules) as sizes:
+        forward(modules, draw(5, 4))
+    left = [hooks(modules), left_after(f, ValueError), left_after(f, Leave)]
+    survives = other.id in modules[0]._forward_hooks
+    return {"sizes": list(sizes), "left": left, "survives": survives, "raises": lets_through(f)}
+
+
+def lets_through(f: Watch) -> bool:
+    """Return whether an error inside the block comes out of it."""
+    try:
+        with f(blocks()):
+            raise Leave
+    except Leave:
+        return True
+    return False
+
+
+def rms(x: Tensor) -> float:
+    """Return the root mean square."""
+    return float(x.detach().square().mean().sqrt())
+
+
+def take_away(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
+    """Remove the hooks of these handles."""
+    for handle in handles:
+        handle.remove()
+
+
+def sweep(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
+    """Remove every hook, whoever put it there."""
+    for module in modules:
+        module._forward_hooks.clear()
+
+
+def watch(
+    measure: Callable[[Tensor, Tensor], float] = lambda x, y: rms(y),
+    remove: Callable[[list[RemovableHandle], list[nn.Module]], None] = take_away,
+    caught: tuple[type[BaseException], ...] = (BaseException,),
+    replaces: bool = False,
+) -> Watch:
+    """Return a watch; what it measures, how and after which errors it cleans up can be chosen, to make mistakes."""
+
+    @contextmanager
+    def watching(modules: list[nn.Module]) -> Iterator[list[float]]:
+        sizes: list[float] = []
+
+        def hook(module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor | None:
+            sizes.append(measure(args[0], output))
+            return output / sizes[-1] if replaces else None
+
+        handles = [module.register_forward_hook(hook) for module in modules]
+        try:
+            yield sizes
+        except caught:
+            remove(handles, modules)
+            raise
+        remove(handles, modules)
+
+    return watching
+
+
+@contextmanager
+def swallowing(modules: list[nn.Module]) -> Iterator[list[float]]:
+    """Watch, clean up, and keep every error to itself."""
+    with watch()(modules) as sizes, suppress(BaseException):
+        yield sizes
+
+
+WATCH_ACTIVATIONS = Exercise(
+    reference=watch(),
+    observe=observe,
+    properties=(
+        Property("one root mean square for each block, in their order", lambda f: measures(f, 1)),
+        Property("three calls, nine numbers", lambda f: measures(f, 3)),
+        Property("the blocks return what they returned before", changes_nothing),
+        Property("no hook is left at the end of the block", leaves_none),
+        Property("no hook is left after an error", lambda f: leaves_none(f, ValueError)),
+        Property("no hook is left after the stop button", lambda f: leaves_none(f, Leave)),
+        Property("hooks of others stay, and two watches get along", spares_others),
+    ),
+    mistakes=(
+        Mistake(watch(remove=lambda handles, modules: None), "hooks that stay", "Call `remove()` on each handle."),
+        Mistake(
+            watch(caught=()),
+            "hooks removed after a good end alone",
+            "Put `yield` into `try:` and the rest in `finally:`.",
+        ),
+        Mistake(
+            watch(caught=(Exception,)),
+            "an `except Exception`, which the stop button passes by",
+            "Use `finally:`, which runs however the block is left.",
+        ),
+        Mistake(
+            watch(remove=lambda handles, modules: handles[-1].remove()),
+            "the last handle alone removed: each overwrote the one before",
+            "Keep all handles, in a list.",
+        ),
+        Mistake(
+            watch(remove=sweep),
+            "all hooks swept away, those of others too",
+            "Remove your own, by their handles.",
+        ),
+        Mistake(swallowing, "an error that never comes out", "`finally:` lets it through; do not `except` it."),
+        Mistake(watch(lambda x, y: rms(x)), "the blocks' input", "A hook gets (block, args, output): take the third."),
+        Mistake(
+            watch(lambda x, y: float(y.detach().norm())),
+            "norms, which grow with the batch",
+            "Take `.mean()` of squares.",
+        ),
+        Mistake(
+            watch(lambda x, y: float(y.detach().mean())),
+            "means, in which signs cancel",
+            "Square first, root at the end.",
+        ),
+        Mistake(
+            watch(lambda x, y: float(y.detach().abs().mean())), "means of sizes", "Square, average, take the root."
+        ),
+        Mistake(
+            watch(replaces=True),
+            "a hook that returns something, which then replaces the block's output",
+            "Let the hook return nothing.",
+        ),
+    ),
+    hints=(
+        "It needs a forward hook and no tensor hook. What has to be kept, so that it can be removed?",
+        "Keep the handles in a list; `yield sizes` inside `try:`, and remove each handle under `finally:`.",
+    ),
+)
+
+EXERCISES = {"watch_activations": WATCH_ACTIVATIONS}

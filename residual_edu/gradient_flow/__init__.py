@@ -1,0 +1,5 @@
+"""Measuring how the signal and its gradient travel along a residual stream, in any ``nn.Module``. Only torch here."""
+
+from residual_edu.gradient_flow.recorder import GradientFlowRecorder
+
+__all__ = ["GradientFlowRecorder"]

@@ -1,0 +1,57 @@
+"""Three curves along a stack, the two shares of what comes back, and the delta of every step of a training run."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from numpy.typing import ArrayLike
+
+from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
+
+INKS = {"activation": STREAM, "delta": GRADIENT, "weight gradient": BRANCH}
+
+
+def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+    """Draw sizes against the place along a stack, ``(seeds, places)`` each, one line a seed, on a log scale.
+
+    ``curves`` has some of activation and delta, which stand between the layers, and weight gradient, which stands at
+    them: one place fewer, drawn halfway. Their names are written at the right end by ``label_curves``.
+    """
+    longest = max(np.shape(values)[-1] for values in curves.values())
+    for name, values in curves.items():
+        rows = np.atleast_2d(np.asarray(values, float))
+        places = np.arange(rows.shape[-1]) + (0.5 if name == "weight gradient" else 0)
+        ax.plot(places, rows.T, color=INKS[name], lw=1.6, alpha=0.75)
+    ax.set(yscale="log", xlabel="layers passed", ylabel="root mean square", xlim=(0, longest))
+    ax.set_xticks(range(0, longest + 1, max(longest // 4, 1)))
+    return ax
+
+
+def label_curves(ax: Axes, places: Mapping[str, tuple[float, float]]) -> Axes:
+    """Write the name of each curve in its colour, beginning at a place in data coordinates."""
+    for name, (x, y) in places.items():
+        ax.text(x, y, name, color=INKS[name], weight="bold", va="center")
+    return ax
+
+
+def plot_shares(skip: ArrayLike, branch: ArrayLike, ax: Axes) -> Axes:
+    """Draw what came back along the skip of each block and through its branch, ``(seeds, blocks)`` each, from 0."""
+    for values, ink, words in ((skip, GRADIENT, "along the skip"), (branch, BRANCH, "through the branch")):
+        rows = np.asarray(values, float)
+        blocks = np.arange(1, rows.shape[-1] + 1)
+        ax.plot(blocks, rows.T, color=ink, marker="o", ms=3.5, lw=1.2, alpha=0.75)
+        end = (blocks[-1], float(np.median(rows[:, -1])))
+        ax.annotate(words, end, (10, 0), color=ink, weight="bold", textcoords="offset points", va="center")
+    ax.set(xlabel="block", ylabel="size, against the delta at the end", ylim=(0, None))
+    return ax
+
+
+def plot_heat_map(delta: ArrayLike, ax: Axes, low: float, high: float) -> Axes:
+    """Draw ``(steps, places)`` sizes as a field, the first place at the bottom, on a log scale from low to high."""
+    field = np.asarray(delta, float).T
+    ax.imshow(
+        field, aspect="auto", origin="lower", cmap="viridis", norm=LogNorm(low, high, clip=True), interpolation="none"
+    )
+    ax.set(xlabel="training step", ylabel="layers passed")
+    return ax
