@@ -1,0 +1,116 @@
+"""Move the norm, the depth and the first weights, and find what the last block's gradient follows."""
+
+from functools import cache, partial
+
+import ipywidgets as widgets
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from residual_edu.datasets import digits
+from residual_edu.explorers.explorer import Explorer
+from residual_edu.parts import LayerNorm, post_norm_residual, pre_norm_residual
+from residual_edu.plotting.placement import course, look, plot_courses
+from residual_edu.plotting.style import GRADIENT
+
+DEEPEST, WIDTH, IMAGES, NETWORKS = 32, 64, 32, 8
+WEIGHTS = {  # what the output weights of He's rule are multiplied by
+    "He's": lambda depth: 1.0,
+    "He's / √L": lambda depth: depth**-0.5,
+    "PyTorch's": lambda depth: 18**-0.5,
+    "zeros": lambda depth: 0.0,
+}
+
+
+def measure(depth: int, placement: str, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the size of what each norm is handed, and of the gradient of each block's output weights, ``(depth,)``.
+
+    ``scale`` multiplies the output weights. Pre-norm has ``depth + 1`` norms, post-norm ``depth``. Each number is the
+    mean of eight networks, a geometric one for the gradients.
+    """
+    x, inward, outward, head, labels = ingredients()
+    residual = pre_norm_residual if placement == "pre-norm" else post_norm_residual
+    unit, handed = LayerNorm(WIDTH, elementwise_affine=False), list[Tensor]()
+
+    def norm(x: Tensor) -> Tensor:
+        handed.append(x.detach().square().mean().sqrt())
+        return unit(x)
+
+    weights = [(scale * w).requires_grad_() for w in outward[:depth]]
+    for first, last in zip(inward, weights, strict=False):
+        x = residual(x, partial(feed_forward, first, last), norm)
+    logits = (norm(x) if placement == "pre-norm" else x) @ head
+    loss = cross_entropy(logits.flatten(0, 1), labels.repeat(NETWORKS), reduction="sum") / IMAGES
+    gradients = torch.stack(torch.autograd.grad(loss, weights))
+    return torch.stack(handed).numpy(), gradients.flatten(2).norm(dim=-1).log().mean(dim=-1).exp().numpy()
+
+
+def feed_forward(inward: Tensor, outward: Tensor, x: Tensor) -> Tensor:
+    """Return the two linear maps of one branch, a ReLU between."""
+    return torch.relu(x @ inward) @ outward
+
+
+@cache
+def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return normalised digits, two weights for each branch by He's rule, those of the heads, and the labels.
+
+    Shapes ``(NETWORKS, IMAGES, WIDTH)``, twice ``(DEEPEST, NETWORKS, WIDTH, WIDTH)``, ``(NETWORKS, WIDTH, 10)``,
+    ``(IMAGES,)``; the same each time.
+    """
+    data, generator = digits(), torch.Generator().manual_seed(0)
+    inward, outward = torch.randn(2, DEEPEST, NETWORKS, WIDTH, WIDTH, generator=generator) / WIDTH**0.5
+    head = torch.randn(NETWORKS, WIDTH, 10, generator=generator) / (3 * WIDTH) ** 0.5
+    x = LayerNorm(WIDTH, elementwise_affine=False)(data.train_images[:IMAGES].flatten(1))
+    return x.expand(NETWORKS, -1, -1), inward, 2**0.5 * outward, head, data.train_labels[:IMAGES]
+
+
+class PlacementPicture:
+    """The stream's size and the blocks' gradients; ``draw`` moves the artists listed in ``moving``."""
+
+    def __init__(self, figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        plot_courses({"pre-norm": [1, 1]}, left)
+        self.line, self.drop = left.lines
+        self.divisor = left.texts[0]
+        left.texts[1].remove()
+        left.set(xlim=(0, 40), ylim=(0, 6.8))
+        (self.gradients,) = right.plot([], [], color=GRADIENT, marker="o", ms=3.5)
+        self.last = right.text(0, 1, "", color=GRADIENT, weight="bold", va="center")
+        right.set(yscale="log", xlim=(0, 40), ylim=(0.08, 1.2), xlabel="block", ylabel="gradient of its output weights")
+        right.set_yticks(ticks := [0.1, 0.2, 0.5, 1], [f"{tick:g}" for tick in ticks])
+        right.minorticks_off()
+        self.title = figure.suptitle(" ", x=0.01, ha="left", size=12, weight="bold")
+        self.moving = [self.line, self.drop, self.divisor, self.gradients, self.last, self.title]
+
+    def draw(self, placement: str, depth: int, weights: str) -> str:
+        """Move both curves to a network, and say the two numbers at its end."""
+        handed, gradients = measure(depth, placement, WEIGHTS[weights](depth))
+        places, sizes = course(handed, placement.removesuffix("-norm"))
+        self.line.set(data=(places, sizes), **look(placement))
+        self.drop.set_data(places[-2:], sizes[-2:])
+        self.divisor.set_text(f"÷ {handed[-1]:.2f}")
+        self.divisor.xy = places[-1], sizes[-2]
+        self.gradients.set_data(range(1, depth + 1), gradients)
+        self.last.set(position=(depth + 1, gradients[-1]), text=f"{gradients[-1]:.3f}")
+        self.title.set_text(f"{placement}, {depth} block{'s' * (depth > 1)}, output weights: {weights}")
+        return (
+            f"The last norm divides by {handed[-1]:.2f}; the gradient of the last block is {gradients[-1]:.3f}, "
+            f"that of the first {gradients[0]:.3f}."
+        )
+
+
+def explore_placement() -> Explorer:
+    """Return choices of placement, depth and first weights over the stream's size and the gradient of each block."""
+    picture = PlacementPicture(figure := Figure(figsize=(7, 3.4)))
+    controls = {
+        "placement": widgets.ToggleButtons(options=["pre-norm", "post-norm"]),
+        "depth": widgets.IntSlider(24, 1, DEEPEST),
+        "weights": widgets.ToggleButtons(options=list(WEIGHTS), style={"button_width": "auto"}),
+    }
+    alt = (
+        "Two curves along 24 pre-norm blocks. Left, the stream's size grows from 1 to 5.1, and the last norm divides "
+        "by that. Right, the gradient of each block's output weights falls from 0.48 at the first to 0.12 at the last."
+    )
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)

@@ -1,0 +1,175 @@
+"""Where the norm stands: the wiring, what the stream grows to, what the last block hears, and how training goes.
+
+One colour a placement throughout, the colour of what its norm stands on: pre-norm the branch's, post-norm the stream's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch
+from numpy.typing import ArrayLike
+
+from residual_edu.plotting.style import BRANCH, REFERENCE, STREAM
+
+HIGH, LOW = 30.0, 10.0  # where stream and branch run in the picture of a wiring
+
+
+def look(name: str) -> dict[str, Any]:
+    """Return colour and line of a curve: "pre..." or "post..."; dashed where the name goes on after "-norm"."""
+    return {"color": STREAM if name.startswith("post") else BRANCH, "ls": "-" if name.endswith("-norm") else "--"}
+
+
+def plot_wiring(placement: str, ax: Axes) -> Axes:
+    """Draw two blocks of a stack, ``placement`` ``"pre"`` (with the norm after the last block) or ``"post"``."""
+    ax.set(xlim=(0, 100), ylim=(0, 40))
+    ax.axis("off")
+    ax.annotate("", (99, HIGH), (1, HIGH), arrowprops={"arrowstyle": "-|>", "color": STREAM, "lw": 4, "shrinkA": 0})
+    for fork in (9.0, 49.0):
+        _branch(ax, fork, fork + 25)
+        if placement == "pre":
+            _box(ax, fork + 7, LOW, "norm", REFERENCE)
+            _box(ax, fork + 18, LOW, "f", BRANCH)
+        else:
+            _box(ax, fork + 12.5, LOW, "f", BRANCH)
+            _box(ax, fork + 33, HIGH, "norm", REFERENCE)
+    if placement == "pre":
+        _box(ax, 88.0, HIGH, "norm", REFERENCE)
+    return ax
+
+
+def _branch(ax: Axes, fork: float, join: float) -> None:
+    """Draw the way down from the stream and back up into the sum."""
+    ax.plot([fork, fork, join, join], [HIGH, LOW, LOW, HIGH], color=BRANCH, lw=2, zorder=1)
+    ax.plot(fork, HIGH, "o", color=BRANCH, ms=9, zorder=2)
+    ax.plot(join, HIGH, "o", color="white", markeredgecolor=STREAM, ms=17, mew=2, zorder=3)
+    ax.text(join, HIGH - 0.4, "+", color=STREAM, size=15, weight="bold", ha="center", va="center", zorder=4)
+
+
+def _box(ax: Axes, middle: float, height: float, word: str, ink: str) -> None:
+    shape = FancyBboxPatch(
+        (middle - 4.75, height - 4.5),
+        9.5,
+        9,
+        boxstyle="round,pad=0,rounding_size=1.2",
+        fc="white",
+        ec=ink,
+        lw=2,
+        zorder=3,
+    )
+    ax.add_patch(shape)
+    ax.text(middle, height, word, color=ink, size=12, weight="bold", ha="center", va="center", zorder=4)
+
+
+def course(handed: ArrayLike, placement: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places and sizes of the stream along a stack, from the sizes of what each norm is handed.
+
+    Pre-norm's norms stand beside the stream, but for the one after the last block, which brings it to 1. Each of
+    post-norm's does.
+    """
+    sizes = np.asarray(handed, float)
+    if placement == "pre":
+        last = len(sizes)
+        return np.append(np.arange(last), [last, last]), np.append(sizes, [sizes[-1], 1])
+    return np.append(0, np.repeat(np.arange(1, len(sizes) + 1), 2)), np.append(1, np.stack([sizes, sizes**0]).T)
+
+
+def plot_courses(handed: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+    """Draw the stream's size along stacks, one line for each name, "pre-norm" or "post-norm", and its last drop.
+
+    ``handed`` are the sizes of what each norm is handed. The drop at the last norm is thick, and says by how much.
+    """
+    for name, sizes in handed.items():
+        places, heights = course(sizes, name.removesuffix("-norm"))
+        ax.plot(places, heights, lw=1.6, **look(name))
+        ax.plot(places[-2:], heights[-2:], color=REFERENCE, lw=4, solid_capstyle="butt")
+        drop = f"÷ {heights[-2]:.1f}"
+        if name == "pre-norm":
+            _note(ax, drop, (places[-1], heights[-2]), (7, 0), va="center")
+        else:
+            _note(ax, drop, (places[-1], 1), (0, -5), ha="center", va="top")
+        middle = float(heights[: len(heights) // 2].max())
+        _note(ax, name, (places[-1] / 2, middle), (0, 12), color=look(name)["color"], weight="bold", ha="right")
+    ax.set(xlabel="blocks passed", ylabel="size of the stream (rms)", ylim=(0, None))
+    ax.margins(x=0.07, y=0.15)
+    return ax
+
+
+def _note(ax: Axes, text: str, place: tuple[Any, Any], offset: tuple[int, int], **style: Any) -> None:
+    ax.annotate(text, place, offset, textcoords="offset points", **style)
+
+
+def plot_last_gradients(
+    depths: Sequence[int], curves: Mapping[str, ArrayLike], ax: Axes, guide: ArrayLike | None = None
+) -> Axes:
+    """Draw the last block's gradient over the depth: each curve ``(seeds, depths)``, its seeds as thin lines.
+
+    ``guide`` is drawn dotted, and named as the slope of -1/2.
+    """
+    for name, sizes in curves.items():
+        values = np.asarray(sizes, float)
+        ax.plot(depths, values.T, lw=1, alpha=0.5, **look(name))
+        ax.plot(depths, np.median(values, 0), marker="o", label=name, **look(name))
+    if guide is not None:
+        ax.plot(depths, guide, color=REFERENCE, lw=1.2, ls=":", zorder=3)
+        middle = len(depths) // 2
+        _note(ax, "slope −1/2", (depths[middle], np.asarray(guide)[middle]), (8, 6), color=REFERENCE)
+    ax.set(xscale="log", yscale="log", xlabel="blocks in the stack", ylabel="gradient of the last block's weights")
+    ax.set_xticks(depths, [str(depth) for depth in depths])
+    return label_ends(_plain(ax))
+
+
+def _plain(ax: Axes) -> Axes:
+    """Write the sizes on a logarithmic axis as plain numbers."""
+    ax.set_yticks(sizes := [0.1, 0.2, 0.4, 0.8], [f"{size:g}" for size in sizes])
+    ax.minorticks_off()
+    ax.set_ylim(0.075, 0.85)
+    return ax
+
+
+def label_ends(ax: Axes) -> Axes:
+    """Write the name of each curve beside its right end, and push names apart that would lie on one another."""
+    lines = sorted((line for line in ax.get_lines() if not str(line.get_label()).startswith("_")), key=_end)
+    scale = ax.yaxis.get_transform()
+    lowest, highest = scale.transform(ax.get_ylim())
+    top = -np.inf
+    for line in lines:
+        name = str(line.get_label()).replace(", ", ",\n")
+        half = 0.035 * (1 + name.count("\n")) * (highest - lowest)
+        height = max(scale.transform(_end(line)), top + half)
+        place = float(np.asarray(line.get_xdata())[-1]), float(scale.inverted().transform(height))
+        _note(ax, name, place, (9, 0), color=line.get_color(), weight="bold", va="center", linespacing=1)
+        top = height + half
+    return ax
+
+
+def _end(line: Line2D) -> float:
+    return float(np.asarray(line.get_ydata())[-1])
+
+
+def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, constant: float) -> Axes:
+    """Draw the last gradients over what the last norm divides by: a dot a network, and ``constant`` / size dotted."""
+    for name, (sizes, gradients) in found.items():
+        ink = look(name)["color"]
+        face = ink if name.endswith("-norm") else "white"
+        ax.plot(np.ravel(sizes), np.ravel(gradients), "o", ms=6, color=ink, mfc=face, label=name)
+    ends = np.array([0.9, 1.1 * max(np.max(sizes) for sizes, _ in found.values())])
+    ax.plot(ends, constant / ends, color=REFERENCE, lw=1.2, ls=":", zorder=0)
+    _note(ax, f"{constant:.1f} / size", (3, constant / 3), (4, 4), color=REFERENCE)
+    ax.set(xscale="log", yscale="log", xlabel="what the last norm divides by")
+    ax.set(ylabel="gradient of the last block's weights", xticks=range(1, 7), xticklabels=range(1, 7))
+    ax.legend(loc="lower left")
+    return _plain(ax)
+
+
+def plot_runs(runs: Mapping[str, ArrayLike], ax: Axes, every: int = 10) -> Axes:
+    """Draw what was measured every few steps of training: each ``(seeds, times)``, the median and the seeds' band."""
+    for name, sizes in runs.items():
+        values = np.asarray(sizes, float)
+        steps = every * np.arange(1, values.shape[1] + 1)
+        ax.fill_between(steps, values.min(0), values.max(0), color=look(name)["color"], alpha=0.15, lw=0)
+        ax.plot(steps, np.median(values, 0), label=name, **look(name))
+    ax.set(xlabel="steps of training", xlim=(0, None))
+    return ax
