@@ -14,15 +14,13 @@ def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: A
     """Draw mean and variance of a dropped-out 1 over the rate: dots as measured, the laws as lines."""
     rates = np.asarray(rates, float)
     fine = np.linspace(0, rates.max(), 200)
-    for law, seen, ink, words in (
-        (np.ones_like(fine), means, STREAM, "mean: 1"),
-        (fine / (1 - fine), variances, GATE, "variance: p / (1 − p)"),
+    for law, seen, ink, words, at in (
+        (np.ones_like(fine), means, STREAM, "mean: 1", 50),
+        (fine / (1 - fine), variances, GATE, "variance: p / (1 − p)", 165),
     ):
         ax.plot(fine, law, color=ink, lw=1.5)
         ax.plot(rates, seen, "o", color=ink, ms=7, clip_on=False)
-        ax.annotate(
-            words, (fine[-1], law[-1]), (-10, 0), color=ink, ha="right", va="bottom", textcoords="offset points"
-        )
+        ax.annotate(words, (fine[at], law[at]), (-8, 7), color=ink, ha="right", textcoords="offset points")
     ax.set(xlabel="p, the rate", ylabel="over all draws", xlim=(0, rates.max() + 0.02), ylim=(-0.1, None))
     return ax
 

@@ -1,26 +1,35 @@
 """The stream as a river: what flows through a residual stack, and what flows back.
 
-The upper bed is as wide as the residual stream, and each branch is a tributary as wide as what it adds. The lower bed
-is the gradient on its way back, each tributary the share that came through a branch.
+The upper bed is as wide as the residual stream, and each branch a tributary as wide as what it adds. The lower bed is
+the gradient on its way back, each tributary the share that came through a branch. A norm is a lock.
 """
 
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, GRADIENT, REFERENCE, STREAM
+from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, STREAM
 
-SIGNAL_BED, GRADIENT_BED = 1.15, -1.15  # where the middles of the two beds lie
+LONG = 100.0  # from the first place to the last
 FULL = 1.0  # the width of a full bed
-SPRING = 0.62  # how far outside a full bed the tributaries rise
-FLOOD = 10  # a bed that swells more than this many times is cut off, and hatched
+MIDDLE = 0.9  # from the line between the rivers to the middle of a bed
+SPRING = 0.7  # how far outside its bed a tributary springs
+FLOOD = 10.0  # a bed that swells more than this many times is cut off and hatched
+TRICKLE = 0.005  # a tributary below this share of a full bed is not to be seen
+DRY = 0.01  # a bed below this share of a full one is drawn as a dry one
+
+CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
+TAPER = np.array([1, 0])  # from a bed's end to its tip
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @runtime_checkable
 class Flow(Protocol):
-    """What a recorder holds: sizes by step and place, as ``GradientFlowRecorder`` gives them."""
+    """Sizes by step and place, as ``GradientFlowRecorder`` gives them."""
 
     @property
     def activation(self) -> ArrayLike:
@@ -39,88 +48,166 @@ class Flow(Protocol):
         """What each branch added to the gradient, (steps, blocks)."""
 
 
+@dataclass(frozen=True)
+class River:
+    """A bed and its tributaries in the order of the flow, in drawn units."""
+
+    sizes: np.ndarray
+    added: np.ndarray
+    side: int  # 1 above, flowing to the right; -1 below, flowing to the left
+    ink: str
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it flows through."""
+        return len(self.added)
+
+    @property
+    def scale(self) -> float:
+        """What one unit of size measures: the largest fills the bed, if it is 2 to 10 times what flows in."""
+        source = first_number(self.sizes)
+        return FULL / float(
+            np.clip(np.max(self.sizes, where=~np.isnan(self.sizes), initial=0), 2 * source, FLOOD * source)
+        )
+
+    def along(self, flowed: ArrayLike) -> np.ndarray:
+        """Return where on the page the water is after ``flowed`` blocks."""
+        share = np.asarray(flowed, float) / self.blocks
+        return LONG * (share if self.side > 0 else 1 - share)
+
+    def swell(self, flowed: ArrayLike) -> np.ndarray:
+        """Return how wide the water is after ``flowed`` blocks; it widens where a tributary joins."""
+        block, rest = np.divmod(np.asarray(flowed, float), 1)
+        joined = np.clip((rest - 0.55) / 0.45, 0, 1)
+        smooth = block + joined * joined * (3 - 2 * joined)
+        return self.scale * np.interp(smooth, np.arange(self.blocks + 1), self.sizes)
+
+    def width(self, flowed: ArrayLike) -> np.ndarray:
+        """Return how wide the bed is after ``flowed`` blocks, full at most."""
+        return np.minimum(self.swell(flowed), FULL)
+
+
 def plot_stream(flow: Flow, ax: Axes, step: int = 0, norms: str = "") -> Axes:
     """Draw one step of ``flow`` as two rivers; ``norms`` says where a norm stands, "pre", "post" or "".
 
     The signal flows from left to right, the gradient from right to left. Each bed has its own scale, given by the
-    numbers at its ends; one that swells more than ten times is cut off and hatched. A norm is a lock, a dark bar.
+    numbers at its ends; one that swells more than ten times is cut off and hatched.
     """
     signal, added, delta, share = (
         np.asarray(sizes, float)[step] for sizes in (flow.activation, flow.added, flow.delta, flow.branch_share)
     )
-    river(ax, signal, added, SIGNAL_BED, (STREAM, BRANCH))
-    river(ax, delta[::-1], share[::-1], GRADIENT_BED, (GRADIENT, BRANCH), flip=True)
-    locks(ax, signal, added, norms)
-    return captions(ax, signal, delta)
+    for river in (River(signal, added, 1, STREAM), River(delta[::-1], share[::-1], -1, GRADIENT)):
+        draw_numbers(ax, river)
+        if np.isfinite(river.sizes).any():
+            draw_bed(ax, river)
+            draw_tributaries(ax, river, norms)
+            draw_locks(ax, river, norms)
+    draw_captions(ax, len(added), norms)
+    ax.set(xlim=(-19, LONG + 19), ylim=(-2.3, 2.3))
+    ax.axis("off")
+    return ax
 
 
-def river(
-    ax: Axes, sizes: np.ndarray, joins: np.ndarray, middle: float, inks: tuple[str, str], flip: bool = False
-) -> None:
-    """Draw one bed in the order of its flow, with its tributaries; ``flip`` lets it flow to the left."""
-    blocks, per_size = len(joins), FULL / top_of(sizes)
-    outside = np.sign(middle)
-    fine = np.linspace(0, blocks, 60 * blocks + 1)
-    half = np.interp(fine, range(blocks + 1), np.minimum(sizes * per_size, FULL)) / 2
-    along = blocks - fine if flip else fine
-    ax.fill_between(along, middle - half, middle + half, color=inks[0], lw=0, zorder=2)
-    flooded = np.interp(fine, range(blocks + 1), sizes * per_size) > FULL * 1.001
-    banks = np.where(flooded, middle - half, np.nan), np.where(flooded, middle + half, np.nan)
-    ax.fill_between(along, *banks, facecolor="none", edgecolor="white", hatch="////", lw=0, zorder=3)
-    for block, width in enumerate(np.minimum(joins * per_size, FULL)):
-        ends = np.array([block + 1 - span(blocks), block + 1])
-        bed = half[60 * (block + 1)]
-        heights = middle + outside * (FULL / 2 + SPRING), middle + outside * bed
-        tributary(ax, blocks - ends if flip else ends, heights, (width, min(width, 2 * bed)), inks[1])
-    tip, point = np.array([blocks, 1.03 * blocks]), half[-1] * np.array([1, 0])
-    ax.fill_between(blocks - tip if flip else tip, middle - point, middle + point, color=inks[0], lw=0)
+def draw_bed(ax: Axes, river: River) -> None:
+    """Fill the bed to its tip; hatch it where it floods, dot it where it is dry, and show which way it flows."""
+    flowed = np.linspace(0, river.blocks, 40 * river.blocks + 1)
+    along, half, middle = river.along(flowed), river.width(flowed) / 2, river.side * MIDDLE
+    last = np.flatnonzero(np.isfinite(half))[-1]
+    tip = along[last] + river.side * np.array([-0.3, 0, 2.2])
+    for places, banks in ((along, half), (tip, half[last] * np.array([1, 1, 0]))):
+        ax.fill_between(places, middle - banks, middle + banks, color=river.ink, lw=0, zorder=2)
+    flood, dry = river.swell(flowed) > 1.001 * FULL, 2 * half < DRY
+    hatch = ax.fill_between(along, middle - half, middle + half, where=flood, facecolor="none", lw=0, zorder=3)
+    hatch.set(hatch="////", edgecolor="white", alpha=0.6)
+    ax.plot(np.where(dry, along, np.nan), np.full_like(along, middle), color=river.ink, lw=1.4, ls=":", zorder=2)
+    for where, word, ink, height in ((flood, "off the chart", "white", 0), (dry, "dry", river.ink, 0.17)):
+        if where.mean() > 0.2:
+            ax.text(along[where].mean(), middle + height, word, color=ink, weight="bold", **CENTRED, zorder=5)
+    draw_chevrons(ax, river)
 
 
-def tributary(ax: Axes, ends: np.ndarray, heights: tuple[float, float], widths: tuple[float, float], ink: str) -> None:
-    """Draw a ribbon from its spring down to the bank, where it joins the bed from outside."""
+def draw_chevrons(ax: Axes, river: River) -> None:
+    """Draw arrowheads in the bed, where it is neither narrow nor flooded, pointing the way it flows."""
+    flowed = np.floor(river.blocks * np.array([0.12, 0.5, 0.88])) + 0.5  # between the locks
+    middle = river.side * MIDDLE
+    for tip, swell in zip(river.along(flowed), river.swell(flowed), strict=True):
+        if 0.1 * FULL < swell <= FULL:
+            high, tail = 0.22 * swell, tip - river.side * 2 * swell
+            path = [tail, tip, tail], [middle + high, middle, middle - high]
+            ax.plot(*path, color="white", lw=1.6, alpha=0.85, solid_capstyle="round", zorder=4)
+
+
+def draw_tributaries(ax: Axes, river: River, norms: str) -> None:
+    """Draw each tributary, narrow at its spring, to the bank that it joins; before it, in pre-norm, a lock."""
     u = np.linspace(0, 1, 40)
-    fall = u * u * (3 - 2 * u)
-    outer = heights[0] + np.sign(heights[0]) * widths[0] / 2
-    outer = outer + (heights[1] - outer) * fall
-    width = widths[0] + (widths[1] - widths[0]) * fall
-    inner = outer - np.sign(heights[0]) * width
-    ax.fill_between(ends[0] + (ends[1] - ends[0]) * u, outer, inner, color=ink, alpha=0.75, lw=0)
+    beds = river.width(np.arange(1, river.blocks + 1))
+    shapes, edges, locks = [], [], []
+    for block in np.flatnonzero(np.isfinite(river.added)):
+        width = min(river.added[block] * river.scale, FULL / 2)
+        widths = np.interp(u, [0, 0.45, 0.75, 1], [0.15 * width, width, width, min(width, beds[block])])
+        bank = beds[block] / 2 + SPRING * (1 - u * u * (3 - 2 * u))
+        along = river.along(block + 1 - span(river.blocks) * (1 - u))
+        banks = river.side * (MIDDLE + np.stack([bank, bank - widths]))
+        shapes.append(np.column_stack([np.append(along, along[::-1]), np.append(banks[0], banks[1][::-1])]))
+        # A white edge keeps wide ones apart; their own colour keeps thin ones visible; nothing is drawn for nothing.
+        edges.append("white" if width > 0.08 else BRANCH if width > TRICKLE else "none")
+        locks.append((along[6], *(banks[:, 6] + river.side * np.array([0.05, -0.05]))))
+    ax.add_collection(PolyCollection(shapes, facecolor=BRANCH, edgecolor=edges, lw=0.4, zorder=1.5))
+    if norms == "pre" and locks:
+        ax.vlines(*np.transpose(locks), color=REFERENCE, lw=lock_width(river.blocks), zorder=4)
 
 
 def span(blocks: int) -> float:
     """Return how many blocks a tributary is long: nearly one, more where blocks are narrow."""
-    return max(0.95, blocks / 16)
+    return max(0.92, blocks / 18)
 
 
-def top_of(sizes: np.ndarray) -> float:
-    """Return the size that fills a bed: the largest, yet at least twice and at most ten times what flows in first."""
-    source = next((size for size in sizes if size > 0), 1.0)
-    return float(np.clip(np.nanmax(sizes), 2 * source, FLOOD * source))
+def lock_width(blocks: int) -> float:
+    """Return the points that a lock is wide, fewer where locks stand close."""
+    return min(1.8, 30 / blocks)
 
 
-def locks(ax: Axes, signal: np.ndarray, added: np.ndarray, norms: str) -> None:
-    """Draw a bar for each norm: across the bed behind every block (post), or where a branch begins (pre)."""
-    per_size, blocks = FULL / top_of(signal), np.arange(1, len(signal))
-    if norms == "post":
-        half = np.minimum(signal[1:] * per_size, FULL) / 2 + 0.08
-        ax.vlines(blocks, SIGNAL_BED - half, SIGNAL_BED + half, color=REFERENCE, lw=1.5, zorder=4)
-    if norms == "pre":
-        spring, half = SIGNAL_BED + FULL / 2 + SPRING, np.minimum(added * per_size, FULL) / 2 + 0.05
-        ax.vlines(blocks - span(len(blocks)), spring - half, spring + half, color=REFERENCE, lw=1.5, zorder=4)
+def draw_locks(ax: Axes, river: River, norms: str) -> None:
+    """Draw, in post-norm, a lock across the bed behind each block."""
+    if norms != "post":
+        return
+    blocks = np.arange(1, river.blocks + 1)
+    half, middle = river.width(blocks) / 2 + 0.05, np.full(len(blocks), river.side * MIDDLE)
+    ax.vlines(river.along(blocks), middle - half, middle + half, color=REFERENCE, lw=lock_width(len(blocks)), zorder=4)
 
 
-def captions(ax: Axes, signal: np.ndarray, delta: np.ndarray) -> Axes:
-    """Write what flows where, and the sizes at both ends."""
-    blocks = len(signal) - 1
-    for sizes, middle, ink, name in (
-        (signal, SIGNAL_BED, STREAM, "signal"),
-        (delta, GRADIENT_BED, GRADIENT, "gradient"),
-    ):
-        for place, side, size in ((-0.05, "right", sizes[0]), (1.05, "left", sizes[-1])):
-            words = f"{name}\n{size:.3g}" if np.isfinite(size) else name
-            ax.text(place * blocks, middle, words, color=ink, ha=side, va="center", weight="bold")
-    ax.text(-0.075 * blocks, 2.1, "what each\nblock adds", color=BRANCH, ha="right", va="center")
-    ax.text(1.075 * blocks, -2.1, "what came\nback that way", color=BRANCH, ha="left", va="center")
-    ax.set(xlim=(-0.2 * blocks, 1.2 * blocks), ylim=(-2.7, 2.7))
-    ax.axis("off")
-    return ax
+def draw_numbers(ax: Axes, river: River) -> None:
+    """Write at both ends what flows, and how large it is there."""
+    finite = river.sizes[np.isfinite(river.sizes)]
+    name = "signal" if river.side > 0 else "gradient"
+    source, mouth = (-1.5, LONG + 4) if river.side > 0 else (LONG + 1.5, -4)
+    left, right = ("right", "left") if river.side > 0 else ("left", "right")
+    style: dict[str, Any] = {"va": "center", "color": river.ink, "linespacing": 1.25}
+    for place, side, word, sizes in ((source, left, f"{name} in", finite[:1]), (mouth, right, "out", finite[-1:])):
+        ax.text(place, river.side * MIDDLE, "\n".join([word, *map(number, sizes)]), ha=side, weight="bold", **style)
+
+
+def draw_captions(ax: Axes, blocks: int, norms: str) -> None:
+    """Say what the tributaries and the locks are, and count the blocks between the rivers."""
+    beside: dict[str, Any] = {"color": BRANCH, "va": "center", "linespacing": 1.2}
+    ax.text(LONG + 4, 1.85, "what each\nblock adds", ha="left", **beside)
+    ax.text(-4, -1.85, "what came\nback through it", ha="right", **beside)
+    if norms:
+        ax.text(LONG + 4, 0, "▏ a norm", color=REFERENCE, ha="left", va="center")
+    for block in sorted({1, *np.linspace(0, blocks, 5, dtype=int)[1:]}):
+        word = f"block {block}" if block == 1 else str(block)
+        ax.text(LONG * (block - 0.5) / blocks, 0, word, color=DROPPED, size=9, **CENTRED)
+
+
+def number(size: float) -> str:
+    """Write a size with three digits, tiny and huge ones as a power of ten."""
+    if size == 0 or 0.001 <= abs(size) < 10000:
+        return f"{size:.3g}"
+    digits, power = f"{size:.1e}".split("e")
+    return f"{digits}·10{str(int(power)).translate(RAISED)}"
+
+
+def first_number(sizes: np.ndarray) -> float:
+    """Return the first size above 0, or 1 where there is none."""
+    flowing = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return float(flowing[0]) if len(flowing) else 1.0

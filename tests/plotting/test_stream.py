@@ -2,9 +2,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.stream import FULL, GRADIENT_BED, SIGNAL_BED, plot_stream, top_of
+from residual_edu.plotting.stream import FULL, LONG, MIDDLE, Flow, number, plot_stream
+from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
 
 
 def flow(signal, added, delta=None, share=None):
@@ -14,10 +17,18 @@ def flow(signal, added, delta=None, share=None):
     return SimpleNamespace(**{name: np.array(rows, float) for name, rows in steps.items()})
 
 
-def width_at(ax, index, place):
-    """Return the height of a filled shape at ``place``, from its outline."""
-    points = ax.collections[index].get_paths()[0].vertices
-    return np.ptp(points[np.isclose(points[:, 0], place), 1])
+def filled(ax, ink):
+    """The outlines of what is filled with ``ink``, in the order in which it was drawn."""
+    shapes = [c for c in ax.collections if isinstance(c, PolyCollection) and len(c.get_facecolor())]
+    return [path.vertices for c in shapes if tuple(c.get_facecolor()[0]) == to_rgba(ink) for path in c.get_paths()]
+
+
+def height_at(outline, place):
+    return np.ptp(outline[np.isclose(outline[:, 0], place), 1])
+
+
+def words(ax):
+    return {text.get_text(): text.get_position() for text in ax.texts}
 
 
 @pytest.fixture
@@ -27,70 +38,127 @@ def ax():
 
 def test_the_bed_is_as_wide_as_the_signal_at_each_place(ax):
     assert plot_stream(flow([1, 2, 4], [1, 2]), ax) is ax
-    assert [width_at(ax, 0, place) for place in (0, 1, 2)] == pytest.approx([FULL / 4, FULL / 2, FULL])
-
-
-def test_a_tributary_is_as_wide_as_what_its_block_adds(ax):
-    plot_stream(flow([1, 2, 4], [1, 2]), ax)
-    springs = [width_at(ax, index, place) for index, place in ((2, 0.05), (3, 1.05))]
-    assert springs == pytest.approx([FULL / 4, FULL / 2])
+    bed = filled(ax, STREAM)[0]
+    assert [height_at(bed, LONG * share) for share in (0, 0.5, 1)] == pytest.approx([FULL / 4, FULL / 2, FULL])
 
 
 def test_the_gradient_flows_to_the_left_below_the_signal(ax):
     plot_stream(flow([1, 1], [0], delta=[4, 1], share=[3]), ax)
-    shapes = [c for c in ax.collections if len(c.get_paths()) and c.get_paths()[0].vertices[:, 1].mean() < 0]
-    bed = shapes[0].get_paths()[0].vertices
-    assert np.ptp(bed[np.isclose(bed[:, 0], 0), 1]) == pytest.approx(FULL)  # widest where it arrives, at the left
-    assert np.ptp(bed[np.isclose(bed[:, 0], 1), 1]) == pytest.approx(FULL / 4)
+    bed, tip = filled(ax, GRADIENT)
+    assert height_at(bed, LONG) == pytest.approx(FULL / 4) and height_at(bed, 0) == pytest.approx(FULL)
+    assert bed[:, 1].max() < 0 < filled(ax, STREAM)[0][:, 1].min()
+    assert tip[:, 0].min() < 0 and filled(ax, STREAM)[1][:, 0].max() > LONG  # arrowheads
+    assert words(ax)["gradient in\n1"][0] > LONG and words(ax)["out\n4"][0] < 0
+
+
+def test_a_tributary_is_as_wide_as_what_its_block_adds(ax):
+    plot_stream(flow([1, 2, 4, 4], [1, 2, 0.1], share=[0, 0, 0]), ax)
+    widths = [(outline[:40] - outline[40:80][::-1])[:, 1].max() for outline in filled(ax, BRANCH)[:3]]
+    assert widths == pytest.approx([FULL / 4, FULL / 2, FULL / 40], rel=1e-3)
+
+
+def test_a_tributary_comes_from_outside_and_ends_at_the_bank(ax):
+    plot_stream(flow([1, 2], [1]), ax)
+    above, below = filled(ax, BRANCH)
+    assert above[0, 1] > above[39, 1] == pytest.approx(MIDDLE + FULL / 2) and above[39, 0] == pytest.approx(LONG)
+    assert below[0, 1] < below[39, 1] == pytest.approx(-MIDDLE - FULL / 2) and below[39, 0] == pytest.approx(0)
+
+
+def test_thin_tributaries_are_outlined_and_none_is_drawn_for_nothing(ax):
+    plot_stream(flow([1, 1, 1, 1], [0.5, 0.05, 0]), ax)
+    edges = next(c for c in ax.collections if isinstance(c, PolyCollection) and len(c.get_paths()) == 3).get_edgecolor()
+    assert [tuple(edge) for edge in edges] == [to_rgba("white"), to_rgba(BRANCH), to_rgba("none")]
+
+
+def test_no_tributary_is_wider_at_its_mouth_than_the_bed(ax):
+    plot_stream(flow([1, 0.01], [1]), ax)
+    mouth = filled(ax, BRANCH)[0]
+    assert mouth[39, 1] - mouth[40, 1] == pytest.approx(0.01 * FULL / 2)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "top"),
-    [
-        ([1, 1, 1], 2),
-        ([1, 2, 4], 4),
-        ([1, 50, 3000], 10),
-        ([2, 0.1, 0], 4),
-        ([1, np.nan, 3], 3),
-        ([0, 1, 1], 2),
-        ([0, 0, 0], 2),
-    ],
+    ("sizes", "width"),
+    [([1, 1], 1 / 2), ([1, 4], 1 / 4), ([1, 50], 1 / 10), ([2, 0.1], 1 / 2), ([0, 3], 0), ([1, np.inf], 1 / 10)],
 )
-def test_a_bed_is_scaled_between_twice_and_ten_times_its_source(sizes, top):
-    assert top_of(np.array(sizes, float)) == top
+def test_a_bed_is_scaled_between_twice_and_ten_times_its_source(ax, sizes, width):
+    plot_stream(flow(sizes, [1]), ax)
+    assert height_at(filled(ax, STREAM)[0], 0) == pytest.approx(FULL * width)
 
 
-def test_only_a_flood_is_hatched_and_never_wider_than_full(ax):
-    plot_stream(flow([1, 5, 100], [4, 95]), ax)
-    assert [c.get_hatch() for c in ax.collections if c.get_hatch() and c.get_paths()] == ["////", "////"]
-    assert max(np.ptp(c.get_paths()[0].vertices[:, 1]) for c in ax.collections[:1]) == pytest.approx(FULL)
+def test_a_flood_is_cut_off_hatched_and_named(ax):
+    plot_stream(flow([1, 5, 100, 100], [4, 95, 0], delta=[1] * 4), ax)
+    assert [c.get_hatch() for c in ax.collections if c.get_hatch() and c.get_paths()] == ["////"]
+    assert np.ptp(filled(ax, STREAM)[0][:, 1]) == pytest.approx(FULL)
+    assert words(ax)["off the chart"][1] == MIDDLE and "dry" not in words(ax)
 
 
-@pytest.mark.parametrize(("norms", "at"), [("post", SIGNAL_BED), ("pre", SIGNAL_BED + FULL / 2 + 0.62)])
-def test_each_norm_is_a_lock_where_it_stands(ax, norms, at):
-    plot_stream(flow([1, 1, 1], [1, 1]), ax, norms=norms)
-    bars = ax.collections[-1].get_segments()
-    assert len(bars) == 2 and all(np.mean(bar[:, 1]) == pytest.approx(at) for bar in bars)
+def test_a_dry_bed_is_dotted_and_named(ax):
+    plot_stream(flow([1, 1e-3, 1e-6], [1, 1e-3], delta=[1, 1, 1], share=[0, 0]), ax)
+    dotted = [line for line in ax.lines if line.get_linestyle() == ":" and np.isfinite(line.get_xdata()).any()]
+    assert len(dotted) == 1 and dotted[0].get_color() == STREAM
+    assert words(ax)["dry"][1] > MIDDLE and "off the chart" not in words(ax)
+
+
+@pytest.mark.parametrize("depth", [4, 12, 48])
+def test_arrowheads_in_the_beds_point_the_way_they_flow(ax, depth):
+    plot_stream(flow(np.ones(depth + 1), np.zeros(depth)), ax)
+    heads = [line for line in ax.lines if line.get_color() == "white"]
+    assert len(heads) == 6
+    for head in heads:
+        (tail, tip, _), (middle, *_) = head.get_xdata(), head.get_ydata()[1:]
+        assert np.sign(tip - tail) == np.sign(middle)
+
+
+@pytest.mark.parametrize("depth", [4, 12, 48])
+def test_each_norm_is_a_lock_where_it_stands(depth):
+    picture = flow(np.ones(depth + 1), np.ones(depth))
+    for norms, beside_bed in (("post", False), ("pre", True), ("", None)):
+        ax = plot_stream(picture, Figure().add_subplot(), norms=norms)
+        locks = [bar for c in ax.collections if isinstance(c, LineCollection) for bar in c.get_segments()]
+        assert len(locks) == (2 * depth if norms else 0)
+        for bar in locks:
+            assert bool(abs(bar[:, 1].mean()) > MIDDLE + FULL / 4) is beside_bed
+        assert ("▏ a norm" in words(ax)) is bool(norms)
 
 
 def test_the_sizes_stand_at_both_ends(ax):
     plot_stream(flow([1, 2, 4], [1, 2], delta=[3, 2, 0.5]), ax)
-    words = {(text.get_text(), np.sign(text.get_position()[0])) for text in ax.texts}
-    assert {("signal\n1", -1.0), ("signal\n4", 1.0), ("gradient\n3", -1.0), ("gradient\n0.5", 1.0)} <= words
+    assert {"signal in\n1", "out\n4", "gradient in\n0.5", "out\n3"} <= words(ax).keys()
 
 
-def test_a_size_that_was_not_measured_is_not_written(ax):
-    plot_stream(flow([1, 2], [1], delta=[np.nan, 1], share=[np.nan]), ax)
-    assert "gradient" in {text.get_text() for text in ax.texts}
+def test_blocks_are_counted(ax):
+    plot_stream(flow(np.ones(49), np.ones(48)), ax)
+    assert {"block 1", "12", "24", "36", "48"} <= words(ax).keys()
+
+
+def test_what_was_not_measured_is_not_drawn(ax):
+    """A first block whose input needs no gradient; then no gradient at all."""
+    plot_stream(flow([1, 2, 3], [1, np.nan], delta=[np.nan, 1, 1], share=[np.nan, 0]), ax)
+    assert "out\n1" in words(ax) and len(filled(ax, BRANCH)) == 2
+    ax = plot_stream(flow([1, 2], [1], delta=[np.nan, np.nan], share=[np.nan]), Figure().add_subplot())
+    assert {"gradient in", "out"} <= words(ax).keys()
+    ax.figure.canvas.draw()
 
 
 def test_another_step_is_another_picture(ax):
     both = SimpleNamespace(activation=[[1, 1], [1, 4]], added=[[0], [3]], delta=[[1, 1]] * 2, branch_share=[[0]] * 2)
-    plot_stream(both, ax, step=1)
-    assert width_at(ax, 0, 1) == pytest.approx(FULL)
+    plot_stream(both, ax, step=-1)
+    assert height_at(filled(ax, STREAM)[0], LONG) == pytest.approx(FULL)
 
 
-def test_forty_eight_blocks_and_beds_that_have_run_dry_are_drawn(ax):
+def test_a_stream_of_zeros_is_a_dry_bed(ax):
     plot_stream(flow(np.zeros(49), np.zeros(48)), ax, norms="post")
-    assert GRADIENT_BED < 0
+    assert "signal in\n0" in words(ax) and "dry" in words(ax)
     ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(1.0, "1"), (0.0871234, "0.0871"), (119.4, "119"), (1.1e-6, "1.1·10⁻⁶"), (13541.0, "1.4·10⁴"), (0.0, "0")],
+)
+def test_numbers_have_three_digits_or_a_power_of_ten(size, text):
+    assert number(size) == text
+
+
+def test_what_a_flow_is():
+    assert isinstance(flow([1, 1], [0]), Flow)
