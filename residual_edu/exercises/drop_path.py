@@ -93,6 +93,11 @@ DROP_PATH = Exercise(
             "u holds a coin for each sample: use all of it.",
         ),
         Mistake(lambda b, u, p: b / (1 - p), "scaling without dropping", "Multiply by the coins as well."),
+        Mistake(
+            lambda b, u, p: b * (u > p).view(-1, *[1] * (b.ndim - 1)) / (1 - p),
+            "`u > p`, which drops the sample whose u is exactly p",
+            "A sample stays where u >= p.",
+        ),
     ),
     hints=(
         "Compare u with p first: one yes or no for each sample. Which shape lets it meet a branch of three axes?",

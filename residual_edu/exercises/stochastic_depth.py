@@ -53,7 +53,7 @@ UNEVEN = [0.0, 0.1, 0.2, 0.5]
 
 DEPTHS_LEFT = Exercise(
     reference=depths_left,
-    observe=lambda f: [f(list(UNEVEN)), f([0.3, 0.3, 0.6])],
+    observe=lambda f: [f(list(rates)).double() for rates in (UNEVEN, [0.3, 0.3, 0.6])],
     properties=(
         Property(
             "one branch of rate 0.3 stays with chance 0.7", lambda f: leaves(f, [0.3], "for one branch the chance")
@@ -116,7 +116,7 @@ def anywhere(f: Callable[[float, int], float]) -> None:
 
 SURVIVAL = Exercise(
     reference=lambda p, depth: (1 - p) ** depth,
-    observe=lambda f: [float(f(0.3, 24)), float(f(0.5, 2)), float(f(0.1, 5))],
+    observe=lambda f: [max(0.0, float(f(p, n))) for p, n in ((0.3, 24), (0.5, 2), (0.1, 5))],
     properties=(
         Property("two coins of 1/2 leave 1/4", lambda f: survives(f, 0.5, 2)),
         Property("24 gates at 0.3", lambda f: survives(f, 0.3, 24)),
