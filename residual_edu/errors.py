@@ -183,6 +183,13 @@ def check_not_compiled(model: nn.Module, blocks: Iterable[nn.Module]) -> None:
         raise InvalidInput("model must not be compiled: it calls no hooks then; compile its blocks one by one, or none")
 
 
+def check_pieces(name: str, x: Tensor, count: int) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (batch, parameters), its parameters divided by ``count``."""
+    check_tensor(name, x)
+    if x.ndim != 2 or x.shape[-1] % count:
+        raise InvalidInput(f"{name} must be (batch, a multiple of {count}), got shape {tuple(x.shape)}")
+
+
 def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool)
 

@@ -128,3 +128,10 @@ def test_tensors_of_the_same_length():
     refuses(message + "[0]", errors.check_same_length, "tensors", [torch.zeros(0)])
     refuses(message + "[]", errors.check_same_length, "tensors", [])
     refuses("tensors must be a tensor, got None", errors.check_same_length, "tensors", [None])
+
+
+def test_pieces_of_a_projection():
+    errors.check_pieces("projected", torch.zeros(2, 12), 6)
+    message = "projected must be (batch, a multiple of 6), got shape "
+    refuses(message + "(2, 10)", errors.check_pieces, "projected", torch.zeros(2, 10), 6)
+    refuses(message + "(2, 3, 12)", errors.check_pieces, "projected", torch.zeros(2, 3, 12), 6)

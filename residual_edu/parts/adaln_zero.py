@@ -13,6 +13,8 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.errors import check_pieces, check_size
+
 
 class Modulation(NamedTuple):
     """What a condition says to one branch; each field is ``(batch, 1, ..., 1, channels)``."""
@@ -32,6 +34,8 @@ class Modulation(NamedTuple):
 
 def zero_projection(dim: int, branches: int = 2) -> nn.Sequential:
     """Return SiLU and a linear map from a condition to the modulations of ``branches`` branches, all zero."""
+    check_size("dim", dim)
+    check_size("branches", branches)
     projection = nn.Linear(dim, 3 * branches * dim)
     nn.init.zeros_(projection.weight)
     nn.init.zeros_(projection.bias)
@@ -40,6 +44,7 @@ def zero_projection(dim: int, branches: int = 2) -> nn.Sequential:
 
 def modulations(projected: Float[Tensor, "batch parameters"], ndim: int, branches: int = 2) -> list[Modulation]:
     """Cut a projected condition into (shift, scale, gate) of each branch, ready for a signal of ``ndim`` axes."""
+    check_pieces("projected", projected, 3 * branches)
     spread = projected.view(len(projected), *[1] * (ndim - 2), -1)
     pieces = spread.chunk(3 * branches, dim=-1)
     return [Modulation(*pieces[i : i + 3]) for i in range(0, len(pieces), 3)]

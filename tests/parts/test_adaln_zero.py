@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from residual_edu import LayerNorm, Modulation, modulations, zero_projection
+from residual_edu import InvalidInput, LayerNorm, Modulation, modulations, zero_projection
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -37,3 +37,13 @@ def test_pieces_come_in_the_order_shift_scale_gate_branch_by_branch(branches, nd
     for k, piece in enumerate(piece for m in found for piece in m):
         assert piece.shape == (2, *[1] * (ndim - 2), dim)
         assert piece.reshape(2, dim).equal(projected[:, k * dim : (k + 1) * dim])
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_what_cannot_be_projected_or_cut_is_refused():
+    with pytest.raises(InvalidInput, match="^dim must be at least 1, got 0$"):
+        zero_projection(0)
+    with pytest.raises(InvalidInput, match="^branches must be at least 1, got 0$"):
+        zero_projection(4, branches=0)
+    with pytest.raises(InvalidInput, match=r"^projected must be \(batch, a multiple of 6\), got shape \(2, 10\)$"):
+        modulations(torch.zeros(2, 10), 3)

@@ -1,0 +1,126 @@
+"""Homework on AdaLN: a norm that a condition modulates."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+
+Map = Callable[[Tensor], Tensor]
+Modulated = Callable[[Tensor, Map, Tensor, Tensor], Tensor]
+
+
+def norm(x: Tensor) -> Tensor:
+    """Centre each row and halve it, so that a second norm is seen."""
+    return 0.5 * (x - x.mean(-1, keepdim=True))
+
+
+def wide(piece: Tensor, x: Tensor) -> Tensor:
+    """Return ``(batch, channels)`` with an axis of 1 for each axis of positions that ``x`` has."""
+    return piece.view(len(x), *[1] * (x.ndim - 2), -1)
+
+
+# AdaLN: norm(x) (1 + scale) + shift
+
+SHAPES = ((3, 3, 4), (3, 5, 4), (3, 4), (2, 3, 2, 4), (2, 2, 1, 3, 4))
+SHIFT, SCALE = draw(3, 4, seed=1), draw(3, 4, seed=2)
+
+
+def adaln(x: Tensor, norm: Map, shift: Tensor, scale: Tensor) -> Tensor:
+    """Return the modulated norm."""
+    return norm(x) * (1 + wide(scale, x)) + wide(shift, x)
+
+
+def modulated(f: Modulated, shape: tuple[int, ...], shift: Tensor = SHIFT, scale: Tensor = SCALE) -> Tensor:
+    """Return what ``f`` makes of one signal, each sample with its own row of ``shift`` and ``scale``."""
+    x = draw(*shape) + 1
+    return run(lambda x, shift, scale: f(x, norm, shift, scale), x, shift[: shape[0]], scale[: shape[0]], like=x)
+
+
+def fits(f: Modulated, shape: tuple[int, ...], shift: Tensor = SHIFT, scale: Tensor = SCALE) -> None:
+    """Test one shape."""
+    right = modulated(adaln, shape, shift, scale)
+    close(modulated(f, shape, shift, scale), right, f"for x of shape {shape} the output")
+
+
+def any_axes(f: Modulated) -> None:
+    """Test signals with none to three axes of positions."""
+    for shape in SHAPES:
+        fits(f, shape)
+
+
+def hears_gradient(f: Modulated) -> None:
+    """Test the gradients of shift and scale."""
+    inputs = draw(3, 5, 4) + 1, SHIFT, SCALE
+    got, right = (gradients(lambda x, b, s, g=g: g(x, norm, b, s), *inputs) for g in (f, adaln))
+    for name, ours, theirs in zip(("x", "shift", "scale"), got, right, strict=True):
+        close(ours, theirs, f"the gradient of {name}")
+
+
+MODULATE = Exercise(
+    reference=adaln,
+    also_right=(lambda x, norm, b, s: torch.einsum("b...c,bc->b...c", norm(x), 1 + s) + wide(b, x),),
+    observe=lambda f: [modulated(f, (3, 3, 4)), modulated(f, (2, 3, 2, 4))],
+    properties=(
+        Property("no shift and no scale leave the norm as it is", lambda f: fits(f, (3, 5, 4), 0 * SHIFT, 0 * SCALE)),
+        Property("a shift alone is added", lambda f: fits(f, (3, 5, 4), SHIFT, 0 * SCALE)),
+        Property("a scale alone is a gain of 1 + scale", lambda f: fits(f, (3, 5, 4), 0 * SHIFT, SCALE)),
+        Property("each sample hears its own, also 3 samples of 3 positions", lambda f: fits(f, (3, 3, 4))),
+        Property("any number of axes will do", any_axes),
+        Property("the gradient reaches x, shift and scale", hears_gradient),
+    ),
+    mistakes=(
+        Mistake(
+            lambda x, n, b, s: n(x) * wide(s, x) + wide(b, x),
+            "scale where 1 + scale was asked for",
+            "Add 1 to the scale: at a scale of 0 the norm should come through as it is.",
+        ),
+        Mistake(
+            lambda x, n, b, s: (n(x) + wide(b, x)) * (1 + wide(s, x)),
+            "a shift that is scaled too",
+            "Scale first, then shift.",
+        ),
+        Mistake(
+            lambda x, n, b, s: n(x) * (1 + wide(b, x)) + wide(s, x),
+            "shift and scale exchanged",
+            "The shift is added, the scale multiplies.",
+        ),
+        Mistake(
+            lambda x, n, b, s: n(x) * (1 + s) + b,
+            "shift and scale lined up with the positions, not with the samples",
+            "Give them an axis of 1 for each axis of positions: `scale.view(len(x), 1, -1)` where x has three axes.",
+        ),
+        Mistake(
+            lambda x, n, b, s: n(x) * (1 + s[:, None]) + b[:, None],
+            "one axis of positions taken for granted",
+            "x may have none, or three: `scale.view(len(x), *[1] * (x.ndim - 2), -1)`.",
+        ),
+        Mistake(
+            lambda x, n, b, s: x * (1 + wide(s, x)) + wide(b, x),
+            "FiLM on x itself, without the norm",
+            "Hand x to `norm` first.",
+        ),
+        Mistake(
+            lambda x, n, b, s: n(x * (1 + wide(s, x)) + wide(b, x)),
+            "a norm that comes last, and takes out what the condition said",
+            "Normalise first, then scale and shift.",
+        ),
+        Mistake(
+            lambda x, n, b, s: x + n(x) * (1 + wide(s, x)) + wide(b, x),
+            "a skip that nobody asked for",
+            "Leave x out of the sum: the stream is added later, behind the branch.",
+        ),
+        Mistake(
+            lambda x, n, b, s: n(x) * (1 + s.mean(0)) + b.mean(0),
+            "one average condition for the whole batch",
+            "Each sample has a row of its own.",
+        ),
+    ),
+    hints=(
+        "Which axis does (batch, channels) line up with, when x has three? Try a batch of 3 with 3 positions.",
+        "`shape = (len(x), *[1] * (x.ndim - 2), -1)`, then `norm(x) * (1 + scale.view(shape)) + shift.view(shape)`.",
+    ),
+)
+
+EXERCISES = {"modulate": MODULATE}

@@ -1,0 +1,188 @@
+"""Homework on the AdaLN-Zero block: its forward pass, from its parts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.adaln_zero import norm
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run
+
+Map = Callable[[Tensor], Tensor]
+Forward = Callable[..., Tensor]
+
+# The block: twice x + gate * f(norm(x) (1 + scale) + shift)
+
+X, C, W = draw(2, 3, 4) + 1, draw(2, 4, seed=3), draw(4, 24, seed=4)
+
+
+def project(condition: Tensor) -> Tensor:
+    """Return six pieces of four channels, none of them 0."""
+    return condition @ W
+
+
+def mixer(x: Tensor) -> Tensor:
+    """Mix positions and bend, so that order and place are seen."""
+    return x.cumsum(1).square() + 1
+
+
+def mlp(x: Tensor) -> Tensor:
+    """Bend each number in another way."""
+    return torch.tanh(x) + 0.5 * x - 1
+
+
+def block(x: Tensor, condition: Tensor, projection: Map, norm: Map, mixer: Map, mlp: Map) -> Tensor:
+    """Return x after both branches."""
+    b1, s1, g1, b2, s2, g2 = pieces(projection, condition)
+    x = x + g1 * mixer(norm(x) * (1 + s1) + b1)
+    return x + g2 * mlp(norm(x) * (1 + s2) + b2)
+
+
+def pieces(projection: Map, condition: Tensor) -> tuple[Tensor, ...]:
+    """Return the six pieces, ready for a signal of three axes."""
+    return projection(condition)[:, None].chunk(6, dim=-1)
+
+
+def forward(f: Forward, projection: Map = project, **parts: Map) -> Tensor:
+    """Return what ``f`` makes of X with these parts."""
+    parts = {"norm": norm, "mixer": mixer, "mlp": mlp} | parts
+    return run(lambda x, c: f(x, c, projection, parts["norm"], parts["mixer"], parts["mlp"]), X, C, like=X)
+
+
+def only(*kept: int) -> Map:
+    """Return a projection that says 0 but for the pieces ``kept``."""
+    mask = torch.zeros(6, 4, dtype=torch.float64)
+    mask[list(kept)] = 1
+    return lambda condition: project(condition) * mask.flatten()
+
+
+def agrees(f: Forward, what: str, projection: Map = project, **parts: Map) -> None:
+    """Test ``f`` beside the block, with some of its parts exchanged."""
+    close(forward(f, projection, **parts), forward(block, projection, **parts), what)
+
+
+def observe_block(f: Forward) -> Any:
+    """Return what the block makes of X, whole and with one branch at a time."""
+    return forward(f), forward(f, only(0, 1, 2)), forward(f, only(3, 4, 5))
+
+
+def nothing(x: Tensor) -> Tensor:
+    """Say 0."""
+    return 0 * x
+
+
+def variant(step: Callable[..., Tensor], order: str = "bsgbsg") -> Forward:
+    """Return a block that takes ``step(x, shift, scale, gate, f, norm)`` twice, its pieces in another order."""
+
+    def wrong(x: Tensor, condition: Tensor, projection: Map, norm: Map, mixer: Map, mlp: Map) -> Tensor:
+        six = pieces(projection, condition)
+        for f, names, three in ((mixer, order[:3], six[:3]), (mlp, order[3:], six[3:])):
+            named = dict(zip(names, three, strict=True))
+            x = step(x, named["b"], named["s"], named["g"], f, norm)
+        return x
+
+    return wrong
+
+
+def right(x: Tensor, b: Tensor, s: Tensor, g: Tensor, f: Map, norm: Map) -> Tensor:
+    """Return one branch added to x."""
+    return x + g * f(norm(x) * (1 + s) + b)
+
+
+def modulated_stream(x: Tensor, b: Tensor, s: Tensor, g: Tensor, f: Map, norm: Map) -> Tensor:
+    """Lose x: the modulated one takes its name."""
+    x = norm(x) * (1 + s) + b
+    return x + g * f(x)
+
+
+def parallel(x: Tensor, condition: Tensor, projection: Map, norm: Map, mixer: Map, mlp: Map) -> Tensor:
+    """Ask both branches about the x that came in."""
+    b1, s1, g1, b2, s2, g2 = pieces(projection, condition)
+    return x + g1 * mixer(norm(x) * (1 + s1) + b1) + g2 * mlp(norm(x) * (1 + s2) + b2)
+
+
+ADALN_ZERO_FORWARD = Exercise(
+    reference=block,
+    also_right=(variant(right),),
+    observe=observe_block,
+    properties=(
+        Property(
+            "a projection of zeros leaves x as it is",
+            lambda f: close(forward(f, only()), X, "with a projection of zeros the output"),
+        ),
+        Property(
+            "mixer and MLP say nothing: x again",
+            lambda f: close(forward(f, mixer=nothing, mlp=nothing), X, "with branches that say 0 the output"),
+        ),
+        Property(
+            "the third piece is the mixer's gate", lambda f: agrees(f, "with that piece alone the output", only(2))
+        ),
+        Property(
+            "pieces one to three are the mixer's", lambda f: agrees(f, "with these alone the output", only(0, 1, 2))
+        ),
+        Property("pieces four to six are the MLP's", lambda f: agrees(f, "with these alone the output", only(3, 4, 5))),
+        Property("both branches, one after the other", lambda f: agrees(f, "the output")),
+    ),
+    mistakes=(
+        Mistake(
+            variant(modulated_stream),
+            "a modulated x that overwrites the stream",
+            "Give what the branch sees a name of its own, and add to the x that came in.",
+        ),
+        Mistake(
+            lambda x, c, p, n, mixer, mlp: block(x, c, p, n, mixer, mixer),
+            "a mixer in the place of the MLP",
+            "Ask `mlp` in the second branch.",
+        ),
+        Mistake(
+            parallel,
+            "an MLP that is asked about the x from before the mixer",
+            "Let the second branch start from what the first has made of x.",
+        ),
+        Mistake(
+            variant(lambda x, b, s, g, f, n: x + g * f(n(x) * s + b)),
+            "scale where 1 + scale was asked for",
+            "Add 1 to the scale.",
+        ),
+        Mistake(
+            variant(lambda x, b, s, g, f, n: g * (x + f(n(x) * (1 + s) + b))),
+            "a gate on the whole stream, so that a shut one loses x",
+            "Gate the branch, then add.",
+        ),
+        Mistake(
+            variant(lambda x, b, s, g, f, n: x + (1 + g) * f(n(x) * (1 + s) + b)),
+            "a gate that starts at 1",
+            "Multiply by the gate as it is: at 0 the branch says nothing.",
+        ),
+        Mistake(
+            variant(lambda x, b, s, g, f, n: g * f(n(x) * (1 + s) + b)),
+            "a branch without its skip",
+            "Add x to each branch.",
+        ),
+        Mistake(
+            variant(lambda x, b, s, g, f, n: x + f(g * (n(x) * (1 + s) + b))),
+            "a gate before the layer",
+            "Gate what the layer says, not what it is asked.",
+        ),
+        Mistake(
+            variant(lambda x, b, s, g, f, n: x + g * f(x * (1 + s) + b)),
+            "branches without their norm",
+            "Hand each branch norm(x), modulated.",
+        ),
+        Mistake(variant(right, "gbsgbs"), "gates that are cut off first", "The order is shift, scale, gate."),
+        Mistake(variant(right, "sbgsbg"), "shift and scale exchanged", "Of three pieces the first is the shift."),
+        Mistake(
+            lambda x, c, p, n, mixer, mlp: block(x, c, lambda c: p(c).roll(12, -1), n, mixer, mlp),
+            "the MLP's three pieces given to the mixer, and the mixer's to the MLP",
+            "The first three belong to the mixer.",
+        ),
+    ),
+    hints=(
+        "Which x does the MLP's norm see: the one that came in, or the one that the mixer has added to?",
+        "`six = projection(condition)[:, None].chunk(6, dim=-1)`, then twice "
+        "`x = x + gate * f(norm(x) * (1 + scale) + shift)`.",
+    ),
+)
+
+EXERCISES = {"adaln_zero_forward": ADALN_ZERO_FORWARD}

@@ -1,0 +1,123 @@
+"""A condition that shifts, scales and gates: whom it moves, what it opens, who wakes when, and what is drawn."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from numpy.typing import ArrayLike
+
+from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, REFERENCE, STREAM
+
+MARKS = [(BRANCH, "o"), (DROPPED, "s"), (REFERENCE, "^")]
+AWAKE = LinearSegmentedColormap.from_list("awake", ["#E3F3EE", GRADIENT])
+FAINTEST, STRONGEST = 1e-8, 1.0  # the sizes of gradients between which the colour deepens
+
+
+def plot_conditions(clouds: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+    """Draw, for up to three conditions, where tokens of two numbers ``(n, 2)`` lie; each name stands in its cloud."""
+    for (ink, mark), (name, points) in zip(MARKS, clouds.items(), strict=False):
+        across, up = np.asarray(points).T
+        ax.scatter(across, up, s=12, color=ink, marker=mark, alpha=0.7, linewidths=0)
+        ax.annotate(
+            name,
+            (across.mean(), up.mean()),
+            color=ink,
+            weight="bold",
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": ink},
+        )
+    ax.set(xlabel="first number", ylabel="second number", aspect="equal")
+    return ax
+
+
+def plot_route(gradients: Mapping[str, float], ax: Axes) -> Axes:
+    """Draw one gated branch and how far the gradient gets in it: an arrow where it arrives, dots where it is exactly 0.
+
+    ``gradients`` holds a size for each name in ``ROUTE``: the gradient that leaves its box, or arrives there.
+    """
+    ax.annotate("", (-0.4, 2), (10.4, 2), arrowprops={"arrowstyle": "-|>", "color": GRADIENT, "lw": 5})
+    ax.text(10.5, 2, "loss", color=GRADIENT, weight="bold", va="center")
+    for words, (place, ink) in BOXES.items():
+        frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": ink, "linewidth": 1.5}
+        ax.text(*place, words, color=ink, ha="center", va="center", bbox=frame, zorder=3)
+    for name, (start, end) in ROUTE.items():
+        _way(ax, np.array(start), np.array(end), gradients[name] > 0)
+    ax.set(xlim=(-0.6, 11.2), ylim=(-1.0, 2.4))
+    ax.axis("off")
+    return ax
+
+
+def _way(ax: Axes, start: np.ndarray, end: np.ndarray, alive: bool) -> None:
+    """Draw one piece of the route."""
+    look = {"color": GRADIENT, "lw": 2.5} if alive else {"color": DROPPED, "lw": 1.5, "ls": ":"}
+    ax.annotate("", tuple(end), tuple(start), arrowprops={"arrowstyle": "-|>" if alive else "-", **look})
+    if not alive:
+        ax.annotate("0", tuple((start + end) / 2), (3, 2), color=DROPPED, textcoords="offset points")
+
+
+BOXES = {
+    "+": ((9.4, 2.0), STREAM),
+    "· gate": ((8.0, 0.8), GATE),
+    "f": ((5.9, 0.8), BRANCH),
+    "· (1 + scale) + shift": ((3.6, 0.8), BRANCH),
+    "norm": ((1.2, 0.8), BRANCH),
+    "projection of the condition": ((5.9, -0.5), REFERENCE),
+    "condition": ((2.0, -0.5), REFERENCE),
+}
+ROUTE = {  # from the box that the gradient leaves to the one that it should reach
+    "branch": ((9.3, 1.8), (8.3, 1.05)),
+    "f": ((7.4, 0.8), (6.2, 0.8)),
+    "modulated": ((5.6, 0.8), (4.95, 0.8)),
+    "normed": ((2.25, 0.8), (1.75, 0.8)),
+    "x": ((0.7, 1.0), (0.1, 1.85)),
+    "gate": ((8.0, 0.5), (7.2, -0.25)),
+    "scale": ((4.2, 0.5), (4.9, -0.25)),
+    "condition": ((4.1, -0.5), (2.8, -0.5)),
+}
+
+
+def plot_wake_up(
+    gradients: ArrayLike, groups: Sequence[str], steps: Sequence[int], ax: Axes, numbers: bool = True
+) -> Axes:
+    """Draw who has a gradient when: ``(groups, steps)`` sizes, deeper where larger, white where exactly 0.
+
+    With ``numbers``, each cell says its power of ten.
+    """
+    sizes = np.asarray(gradients, float)
+    deep = np.log10(np.clip(sizes, FAINTEST, STRONGEST) / FAINTEST) / np.log10(STRONGEST / FAINTEST)
+    field = np.where((sizes == 0)[..., None], 1.0, AWAKE(deep))
+    ax.imshow(field, aspect="auto", interpolation="none")
+    for (row, column), size in np.ndenumerate(sizes):
+        if size == 0:
+            ax.text(column, row, "0", color=DROPPED, ha="center", va="center")
+        elif numbers:
+            ax.text(column, row, f"$10^{{{np.log10(size):.0f}}}$", color=REFERENCE, ha="center", va="center")
+    ax.set_xticks(range(len(steps)), [str(step) for step in steps])
+    ax.set_yticks(range(len(groups)), list(groups))
+    ax.set_xticks(np.arange(len(steps) + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(len(groups) + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color="white", lw=2)
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel("steps taken")
+    return ax
+
+
+def plot_digits(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Axes:
+    """Draw ``(rows, columns, side, side)`` images from -1, paper, to 1, ink, as one sheet."""
+    ax.imshow(mosaic(images), cmap="gray_r", vmin=-1, vmax=1, interpolation="none")
+    down, across, side, _ = np.shape(images)
+    ax.set_xticks((np.arange(across) + 0.5) * (side + 1) - 1, columns or [""] * across)
+    ax.set_yticks((np.arange(down) + 0.5) * (side + 1) - 1, rows or [""] * down)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def mosaic(images: ArrayLike) -> np.ndarray:
+    """Return ``(rows, columns, side, side)`` images side by side, a line of paper after each."""
+    tiles = np.pad(np.asarray(images), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=-1)
+    down, across, high, wide = tiles.shape
+    return tiles.swapaxes(1, 2).reshape(down * high, across * wide)
