@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 05 · LayerScale
 #
-# 60 minutes. It needs lessons 00 and 01, and no network.
+# 60 minutes. It needs lessons 00 to 04, and no network connection.
 #
 # By the end you can
 #
@@ -15,11 +15,11 @@
 #
 # Answer aloud, then open.
 #
-# <details><summary>1. A branch stands behind a gate: x + g · f(norm(x)). What is the gradient of x at g = 0?</summary>1:
-# the skip's own, whatever f is (lesson 00).</details>
+# <details><summary>1. A branch stands behind a gate: x + g · f(norm(x)). What is the derivative of the output
+# with respect to x at g = 0?</summary>1: the skip's own, whatever f is (lesson 00).</details>
 #
 # <details><summary>2. 64 times x + f(x), f as large as x. What happens, and which two letters can hold
-# it?</summary>The size doubles in square each time and floods. The norm can hold it, and so can the gate (lesson
+# it?</summary>Its square doubles each time, 2^64 in all: it floods. The norm can hold it, and so can the gate (lesson
 # 00).</details>
 #
 # <details><summary>3. DropPath is a gate as well. Who chooses its value?</summary>A coin, for each sample, only while
@@ -170,8 +170,8 @@ assert torch.autograd.grad((blocks(x) * pull).sum(), x)[0].equal(pull)
 guess.reveal("as it went in")
 
 # %% [markdown]
-# **Law.** Behind closed gates, a network of any depth is the identity, forward and backward, bit for bit. No
-# initialisation of the branches can break it.
+# **Law.** Behind closed gates, with no norm on the stream, a network of any depth is the identity, forward and
+# backward, bit for bit. No initialisation of the branches can break it, as long as what they say is finite.
 #
 # Now put zeros at both places: the gates at 0 or 1, and the last linear map of every branch, weight and bias, as drawn
 # or 0. Sixty steps of Adam each. **What does the network with two zeros learn?**
@@ -402,8 +402,8 @@ print("one branch: exactly λ times; in the network: within 2 % below λ = 0.01"
 # feel λ at all. (In a network the gradient from above depends a little on what the other gates let through; below
 # 0.01 that hardly counts.)
 #
-# So at λ = 0.000001 the branches hear a millionth. ConvNeXt starts there, and its users have asked where the gradient
-# of their branches had gone.
+# So at λ = 0.000001 the branches hear a millionth. ConvNeXt, a convolutional network for images, starts there,
+# and its users have asked where the gradient of their branches had gone.
 
 # %% [markdown]
 # ## The funnel
@@ -675,7 +675,8 @@ check(sort_parameters, "sort_parameters")
 # %% [markdown]
 # ## 48 blocks
 #
-# Now the reason to have gates. 48 blocks, weights drawn by Xavier's rule, Adam at 0.003 without warm-up, 50 steps.
+# Now the reason to have gates. 48 blocks, weights drawn by Xavier's rule (variance 2 / (inputs + outputs), larger
+# than PyTorch's own), Adam at 0.003 without warm-up, 50 steps.
 # Three wirings: a plain skip without any norm, post-norm, pre-norm. Each with gates of 1 and with LayerScale from
 # 0.0001, and nothing else differs. **Which of the three wirings train with gates of 1?**
 
@@ -726,16 +727,16 @@ assert all(sum(losses[-10:]) / 10 < 1 for losses in small)
 
 # %% [markdown]
 # The plain skip floods, post-norm without warm-up is stuck at guessing (lesson 04), pre-norm trains by itself. Behind
-# nearly closed gates all three begin as the same network, the identity, and all three train. In pre-norm, where
-# nothing was broken, the gates still help a little at this depth, where at eight blocks they did not.
+# nearly closed gates all three begin as nearly the same network, one that hands its input on (post-norm too, because
+# our digits come in already normalised), and all three train. In pre-norm, where nothing was broken, the gates still
+# help a little at this depth, where at eight blocks they did not.
 #
 # Be fair to the other side. These weights are Xavier's; PyTorch's own are smaller to begin with, and with them the
 # plain skip trains too (the last line; one seed each, to save time). A small branch is what a deep stack needs at the
 # start, and there are several ways to it: small weights, 1/√L (lesson 00), a norm, a warm-up, a gate. What the gate adds
 # is that it holds for *any* branch at *any* depth, and then gets out of the way.
 #
-# How small should λ be? The paper took 0.1 up to 18 layers, 0.00001 at 24 and 0.000001 beyond. By our funnel one would
-# not expect to tell the last two apart.
+# How small should λ be? By our funnel one would not expect to tell 0.00001 from 0.000001.
 
 # %% [markdown]
 # ## True or false?
@@ -744,8 +745,8 @@ assert all(sum(losses[-10:]) / 10 < 1 for losses in small)
 #   *branch* has none, for one step.</details>
 # - Zero gates and zero output layers are twice as safe. <details><summary>Answer</summary>False. Two zeros in a row
 #   never wake, and the loss falls all the same.</details>
-# - λ = 0.000001 trains quite differently from 0.01. <details><summary>Answer</summary>False here. The branches lose
-#   most of one step under Adam; the sizes meet.</details>
+# - λ = 0.000001 trains quite differently from 0.01. <details><summary>Answer</summary>False here, for the sizes:
+#   they meet, and under Adam the branches lose most of one step. Which gates end below 0 does differ.</details>
 # - A gate per channel is a gate per branch with more parameters. <details><summary>Answer</summary>Not quite: where
 #   channels disagree, the single gate hears nothing.</details>
 

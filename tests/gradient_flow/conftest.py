@@ -1,0 +1,7 @@
+import pytest
+import torch
+
+
+@pytest.fixture
+def x():
+    return torch.randn(5, 3, dtype=torch.float64)

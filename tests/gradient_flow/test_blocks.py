@@ -1,0 +1,112 @@
+"""Blocks of every kind."""
+
+import pytest
+import torch
+from torch import nn
+
+from residual_edu.gradient_flow import GradientFlowRecorder
+
+from .stacks import QUANTITIES, Block, expected, hooks, loss, record, rms, same, stack
+
+
+def test_blocks_that_write_over_their_input(x):
+    """All but what was added, which is gone, is right."""
+    model = stack(in_place=True)
+    flow = record(model, x)
+    assert flow.added.isnan().all()
+    same(flow, expected(model, x), names=[name for name in QUANTITIES if name != "added"])
+
+
+@pytest.mark.parametrize(
+    ("wrap", "unwrap"),
+    [
+        (lambda y: (y, "attention map"), lambda out: out[0]),
+        (lambda y: [torch.arange(3), y], lambda out: out[1]),
+        (lambda y: {"hidden": y, "cache": None}, lambda out: out["hidden"]),
+    ],
+)
+def test_blocks_that_return_more_than_the_stream(x, wrap, unwrap):
+    model = stack(wrap=wrap, run=lambda block, x: unwrap(block(x)))
+    same(record(model, x), expected(model, x))
+
+
+def test_blocks_called_by_keyword(x):
+    model = stack(run=lambda block, x: block(x=x))
+    same(record(model, x), expected(model, x))
+
+
+def test_a_bypassed_block_adds_nothing(x):
+    model = stack()
+    model.blocks[1] = nn.Identity()
+    flow = record(model, x)
+    assert flow.added[0, 1] == 0 and flow.branch_share[0, 1] == 0
+    assert flow.delta[0, 1] == flow.delta[0, 2] > 0
+    assert flow.weight_gradient[0, 1].isnan()
+
+
+def test_a_block_that_is_skipped_in_a_step_has_nan_there(x):
+    model = stack(run=lambda block, x: block(x) if block is not model.blocks[1] else x)
+    flow = record(model, x)
+    assert flow.delta[0].isnan().tolist() == [False, True, False, False]
+
+
+def test_a_block_whose_ends_differ_in_shape_has_sizes_but_no_difference(x):
+    model = stack(wrap=lambda y: y[:2])
+    flow = record(model, x)
+    assert flow.added[0].isnan().tolist() == [True, False, False]
+    assert flow.branch_share[0].isnan().tolist() == [True, False, False]
+    assert flow.activation.isfinite().all() and flow.delta.isfinite().all()
+
+
+def test_a_block_listed_once_shows_its_first_run_and_listed_often_each_of_them(x):
+    model = stack(depth=1, run=lambda block, x: block(block(block(x))))
+    want = expected(Stack2(model), x)
+    block = model.blocks[0]
+    with GradientFlowRecorder(model, [block]) as once, GradientFlowRecorder(model, [block] * 3) as thrice:
+        loss(model, x).backward()
+    names = ["activation", "added", "delta", "branch_share"]
+    same(thrice, want, names=names)
+    for name in ("added", "branch_share"):
+        assert torch.equal(getattr(once, name), getattr(thrice, name)[:, :1])
+    total = torch.cat([p.grad.flatten() for p in block.parameters()])
+    torch.testing.assert_close(thrice.weight_gradient[0], rms(total).expand(3))
+
+
+class Stack2:
+    """A model with one block, seen as three."""
+
+    def __init__(self, model):
+        self.stem, self.blocks = model.stem, [model.blocks[0]] * 3
+
+
+def test_frozen_blocks_have_no_weight_gradient_and_pass_the_gradient_on(x):
+    model = stack()
+    want = expected(model, x)
+    model.blocks[1].requires_grad_(False)
+    want["weight_gradient"][1] = torch.nan
+    flow = record(model, x)
+    for name in QUANTITIES:
+        torch.testing.assert_close(getattr(flow, name)[0], want[name], equal_nan=True, msg=name)
+
+
+def test_what_no_gradient_reaches_is_nan(x):
+    model = stack()
+    model.stem.requires_grad_(False)
+    model.blocks[0].requires_grad_(False)
+    flow = record(model, x)
+    assert flow.delta[0].isnan().tolist() == [True, True, False, False]  # the second block's input needs no gradient
+    assert flow.activation[0].isnan().tolist() == [True, False, False, False]
+    assert flow.branch_share[0].isnan().tolist() == [True, True, False]
+    assert flow.weight_gradient[0].isnan().tolist() == [True, False, False]
+
+
+def test_an_input_that_is_a_leaf_keeps_no_hook_from_step_to_step():
+    model = nn.Sequential(*(Block() for _ in range(2))).double()
+    x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    with GradientFlowRecorder(model, model) as flow:
+        for _ in range(3):
+            model(x).sum()  # a graph that nothing is sent back through
+            model(x).sum().backward()
+            assert len(x._backward_hooks or ()) <= 1
+    assert hooks(model, x) == 0
+    assert len(flow.delta) == 3 and flow.delta.isfinite().all()

@@ -1,0 +1,96 @@
+"""Nothing stays behind."""
+
+import gc
+import weakref
+
+import pytest
+
+from residual_edu.gradient_flow import GradientFlowRecorder
+
+from .stacks import expected, hooks, loss, record, same, stack
+
+
+class Stop(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("stop", [ValueError, KeyboardInterrupt, Stop])
+@pytest.mark.parametrize("where", ["outside", "forward", "backward"])
+def test_no_hook_stays_behind_after_an_exception(x, stop, where):
+    model = stack()
+
+    def raise_(*_):
+        raise stop
+
+    x.requires_grad_()
+    handle = {"forward": model.blocks[1].linear.register_forward_hook}.get(where, lambda hook: None)(raise_)
+    before = hooks(model, x)
+    streams = []
+    keep = model.blocks[1].register_forward_hook(lambda block, args, out: streams.append(out))
+    flow = GradientFlowRecorder(model, model.blocks)
+    with pytest.raises(stop), flow:
+        total = loss(model, x)
+        if where == "backward":
+            streams[0].register_hook(raise_)
+            total.backward()
+        raise_()
+    keep.remove()
+    assert hooks(model, x) == before
+    if where == "outside":
+        assert hooks(model, *streams) == 0
+        total.backward()  # of a graph that outlives the recorder
+        assert len(flow.delta) == 0
+    if handle:
+        handle.remove()
+        same(record(model, x), expected(model, x))
+
+
+def test_no_hook_stays_behind_after_a_break_or_a_return(x):
+    model = stack()
+    for _ in range(3):
+        with GradientFlowRecorder(model, model.blocks):
+            loss(model, x)
+            break
+    assert hooks(model) == 0
+
+    def work():
+        with GradientFlowRecorder(model, model.blocks):
+            return loss(model, x)
+
+    work().backward()
+    assert hooks(model) == 0
+
+
+def test_an_interrupted_backward_pass_spoils_no_later_step(x):
+    model = stack()
+    fail = [True]
+
+    def once(gradient):
+        if fail.pop():
+            raise KeyboardInterrupt
+
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        hook = model.blocks[1].register_forward_hook(lambda block, args, out: out.register_hook(once) and None)
+        with pytest.raises(KeyboardInterrupt):
+            loss(model, x).backward()
+        hook.remove()
+        model.zero_grad()
+        loss(model, x).backward()
+    same(flow, expected(model, x))
+
+
+def test_the_graph_is_freed_when_the_loop_goes_on(x):
+    model = stack()
+    with GradientFlowRecorder(model, model.blocks):
+        seen = []
+        watch = model.blocks[1].register_forward_hook(lambda block, args, out: seen.append(weakref.ref(out)))
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                model.zero_grad()
+                loss(model, x).backward()
+        finally:
+            gc.enable()
+        watch.remove()
+        assert [ref() for ref in seen[:2]] == [None, None]

@@ -1,0 +1,88 @@
+"""What is measured."""
+
+import numpy as np
+import torch
+
+from residual_edu.gradient_flow import GradientFlowRecorder
+
+from .stacks import QUANTITIES, expected, hooks, loss, record, same, stack
+
+
+def test_every_size_is_that_of_autograd_through_the_branch_alone(x):
+    model = stack(depth=5)
+    same(record(model, x), expected(model, x))
+
+
+def test_the_shares_add_up_to_the_delta_as_vectors(x):
+    """Where a branch is c times the identity, skip and branch point the same way, so that their sizes add too."""
+    model = stack()
+    for block in model.blocks:
+        block.branch = lambda x: 0.25 * x
+    flow = record(model, x)
+    torch.testing.assert_close(flow.skip_share + flow.branch_share, flow.delta[:, :-1])
+    torch.testing.assert_close(flow.branch_share, 0.25 * flow.skip_share)
+
+
+def test_results_are_plain_float64_on_the_cpu_that_numpy_takes(x):
+    model = stack().float()
+    flow = record(model, x.float(), steps=2)
+    for name in QUANTITIES:
+        found = getattr(flow, name)
+        assert found.dtype == torch.float64 and not found.requires_grad
+        assert np.asarray(found).shape == (2, 4 if name in ("activation", "delta") else 3)
+
+
+def test_a_training_run_is_one_row_a_step(x):
+    model = stack()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    wanted = []
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        for _ in range(4):
+            wanted.append(expected(model, x))
+            optimizer.zero_grad()
+            loss(model, x).backward()
+            optimizer.step()
+    assert len(flow.delta) == 4
+    for row, want in enumerate(wanted):
+        same(flow, want, row)
+
+
+def test_opening_again_goes_on_recording(x):
+    model = stack()
+    flow = record(model, x)
+    with flow:
+        loss(model, x).backward()
+    assert len(flow.delta) == 2
+
+
+def test_the_line_that_describes_it(x):
+    model = stack()
+    assert repr(GradientFlowRecorder(model, model.blocks)) == "GradientFlowRecorder(3 blocks, 0 steps)"
+    assert repr(record(model, x, steps=2)) == "GradientFlowRecorder(3 blocks, 2 steps)"
+
+
+def test_before_the_first_step_results_are_empty():
+    model = stack()
+    flow = GradientFlowRecorder(model, model.blocks)
+    assert flow.delta.shape == (0, 4) and flow.skip_share.shape == (0, 3)
+
+
+def test_it_changes_nothing(x):
+    model = stack()
+    alone = loss(model, x)
+    alone.backward()
+    gradients = [p.grad.clone() for p in model.parameters()]
+    record(model, x)
+    assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), gradients, strict=True))
+
+
+def test_two_recorders_at_once_see_the_same(x):
+    model = stack()
+    with (
+        GradientFlowRecorder(model, model.blocks) as outer,
+        GradientFlowRecorder(model, model.blocks[1:]) as inner,
+    ):
+        loss(model, x).backward()
+    assert hooks(model) == 0
+    same(outer, expected(model, x))
+    torch.testing.assert_close(inner.delta, outer.delta[:, 1:])

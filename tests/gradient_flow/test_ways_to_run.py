@@ -1,0 +1,140 @@
+"""Ways to run a network."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from residual_edu.gradient_flow import GradientFlowRecorder
+
+from .stacks import QUANTITIES, expected, hooks, loss, record, same, stack
+
+
+def test_forward_passes_without_a_graph_are_not_recorded(x):
+    model = stack()
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        with torch.no_grad():
+            model(x)
+        with torch.inference_mode():
+            model(x)
+        model(x)
+        assert hooks(model) == 7  # two a block and one on the model
+    assert len(flow.delta) == 0
+
+
+def test_a_pass_without_a_graph_between_forward_and_backward_does_no_harm(x):
+    model = stack()
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        total = loss(model, x)
+        with torch.no_grad():
+            model(2 * x)
+        total.backward()
+    same(flow, expected(model, x))
+
+
+def test_inference_tensors_go_through(x):
+    with torch.inference_mode():
+        z = torch.randn(5, 4, dtype=torch.float64)
+    model = nn.Sequential(nn.Identity(), nn.Identity())
+    with GradientFlowRecorder(model, model) as flow:
+        model(z)
+    assert len(flow.delta) == 0
+
+
+def test_with_gradient_accumulation_each_micro_batch_is_a_step(x):
+    model = stack()
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        for part in (x[:2], x[2:]):
+            loss(model, part).backward()
+    names = [name for name in QUANTITIES if name != "weight_gradient"]
+    for row, part in enumerate((x[:2], x[2:])):
+        same(flow, expected(model, part), row, names)
+    torch.testing.assert_close(flow.weight_gradient[1], expected(model, x)["weight_gradient"])
+
+
+def test_of_several_calls_before_a_backward_pass_the_last_is_recorded(x):
+    model = stack()
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        (loss(model, 3 * x) + loss(model, x)).backward()
+    assert len(flow.delta) == 1
+    same(flow, expected(model, x), names=["activation", "added", "delta", "branch_share"])
+
+
+def test_a_second_backward_pass_through_the_same_graph(x):
+    model = stack()
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        total = loss(model, x)
+        total.backward(retain_graph=True)
+        total.backward()
+    assert len(flow.delta) == 1
+    same(flow, expected(model, x), names=["activation", "added", "delta", "branch_share"])
+
+
+def test_a_gradient_of_a_gradient(x):
+    model = stack()
+    x.requires_grad_()
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        (slope,) = torch.autograd.grad(loss(model, x), x, create_graph=True)
+        slope.square().sum().backward()
+    assert len(flow.delta) == 1 and flow.delta.isfinite().all()
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("size", [1, 2])
+def test_gradient_checkpointing_changes_no_number(x, reentrant, size):
+    model = stack(depth=4)
+    want = expected(model, x)
+
+    def forward(x):
+        x = model.stem(x)
+        for first in range(0, 4, size):
+            x = checkpoint(nn.Sequential(*model.blocks[first : first + size]), x, use_reentrant=reentrant)
+        return x
+
+    model.forward = forward
+    flow = record(model, x, steps=2)
+    assert len(flow.delta) == 2
+    for row in range(2):
+        same(flow, want, row)
+
+
+def test_autocast():
+    model = stack().float()
+    x = torch.randn(5, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        flow = record(model, x)
+    want = expected(model.double(), x.double())
+    for name in QUANTITIES:
+        torch.testing.assert_close(getattr(flow, name)[0], want[name], rtol=0.1, atol=0.02, msg=name)
+
+
+def test_half_precision_sums_its_squares_in_float32():
+    """65,536 squares of 1/16 in bfloat16 would stop growing at 16."""
+    model = nn.Sequential(nn.Identity())
+    x = torch.full((65536,), 0.25, dtype=torch.bfloat16, requires_grad=True)
+    with GradientFlowRecorder(model, model) as flow:
+        model(x * 1).sum().backward()
+    assert flow.activation[0, 0] == 0.25 and flow.delta[0, 0] == 1
+
+
+@pytest.mark.parametrize("scale", [1e-35, 1e-25, 1e-15, 1e15, 1e25, 1e35])
+def test_sizes_whose_squares_float32_cannot_hold(scale):
+    model = nn.Sequential(nn.Linear(8, 8, bias=False))
+    x = torch.full((4, 8), scale, requires_grad=True)
+    with GradientFlowRecorder(model, model) as flow:
+        (model(x) / scale).sum().backward()
+    assert flow.activation[0, 0].item() == pytest.approx(scale)
+    assert flow.delta[0, 1].item() == pytest.approx(1 / scale)
+    assert flow.weight_gradient[0, 0].item() == pytest.approx(4)
+    with GradientFlowRecorder(model, model) as flow:
+        model.zero_grad()
+        model(x).sum().backward()
+    assert flow.weight_gradient[0, 0].item() == pytest.approx(4 * scale)
+
+
+def test_zero_means_zero():
+    model = nn.Sequential(nn.Identity())
+    x = torch.zeros(8, requires_grad=True)
+    with GradientFlowRecorder(model, model) as flow:
+        (0 * model(x * 1)).sum().backward()
+    assert flow.activation[0, 0] == flow.added[0, 0] == flow.delta[0, 0] == flow.branch_share[0, 0] == 0
