@@ -1,13 +1,16 @@
-"""The screenshots of the README: what a learner sees."""
+"""The pictures of the README: what a learner sees."""
 
+import base64
 from pathlib import Path
 
+import nbformat
 from playwright.sync_api import FloatRect
 
 from .moving import box
 from .page import LessonPage
 
-LESSON, EXPLORER = "00_residual_connection", "02_layer_norm"
+LESSON, STREAM, EXPLORER = "00_residual_connection", "01_gradient_flow", "02_layer_norm"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 MARGIN = 4  # pixels around an explorer
 
 
@@ -16,8 +19,17 @@ def take(lesson: LessonPage, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if lesson.name == LESSON:
         take_lesson(lesson, folder / "lesson.png")
+    if lesson.name == STREAM:
+        (folder / "stream.png").write_bytes(stored(STREAM, "Two rivers"))
     if lesson.name == EXPLORER:
         take_explorer(lesson, folder / "explorer.png")
+
+
+def stored(name: str, alt: str) -> bytes:
+    """Return the stored figure of a lesson whose alternative text begins with ``alt``."""
+    cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    return next(base64.b64decode(data["image/png"]) for data in outputs if data.get("text/plain", "").startswith(alt))
 
 
 def take_lesson(lesson: LessonPage, path: Path) -> None:
