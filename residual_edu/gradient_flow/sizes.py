@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 Size = tuple[Tensor, int]  # a norm, and the number of elements it is over
+AT_LEAST = {torch.float16: torch.float32, torch.bfloat16: torch.float32}  # what squares are summed in
 
 
 def size(x: Tensor) -> Size:
@@ -14,15 +15,13 @@ def size(x: Tensor) -> Size:
     Where float32 would lose the squares, those of 1e-23 or 1e20 say, they are summed in float64.
     """
     x = x.detach()
-    norm = torch.linalg.vector_norm(
-        x, dtype=torch.promote_types(x.dtype, torch.float64 if x.is_cuda else torch.float32)
-    )
+    norm = torch.linalg.vector_norm(x, dtype=torch.float64 if x.is_cuda else AT_LEAST.get(x.dtype))
     return torch.linalg.vector_norm(x, dtype=torch.float64) if is_doubtful(norm) else norm, x.numel()
 
 
 def is_doubtful(norm: Tensor) -> bool:
-    """Whether squares may have been lost in float32; asked on the CPU alone, where reading a number costs no wait."""
-    return norm.is_cpu and norm.dtype == torch.float32 and not 1e-12 < norm.item() < 1e18
+    """Whether squares may have been lost on the way to ``norm``; asked on the CPU alone, where it takes no wait."""
+    return norm.is_cpu and not 1e-12 < norm.item() < 1e18
 
 
 def size_between(x: Tensor, y: Tensor) -> Size:
