@@ -1,0 +1,1 @@
+"""What lets positions exchange information: forward(x, *, conditioning=None) or (query, key, value, *, conditioning)."""

@@ -1,0 +1,32 @@
+"""How many floating-point operations a module costs for one sample: a multiplication and an addition are two.
+
+Every module that knows its cost has ``flop_count(shape, inference=False)``; ``shape`` is the number of positions, or
+the lengths of the signal's axes. With ``inference=True`` what can be computed once and kept is not counted.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+from torch import nn
+
+from residual_edu.errors import check_size
+
+Shape = int | Sequence[int]
+
+
+def count_positions(shape: Shape) -> int:
+    """Return the number of positions of a signal whose axes are ``shape`` long.
+
+    Raises:
+        InvalidInput: for a length below 1.
+    """
+    lengths = [shape] if isinstance(shape, int) else list(shape)
+    for length in lengths:
+        check_size("shape", length)
+    return prod(lengths)
+
+
+def flop_count(module: nn.Module, shape: Shape, inference: bool = False) -> int:
+    """Return what ``module`` says that it costs, or 0 where it says nothing."""
+    count = getattr(module, "flop_count", None)
+    return 0 if count is None else count(shape, inference)

@@ -1,0 +1,34 @@
+import re
+
+import pytest
+from torch import nn
+
+from residual_edu.errors import InvalidInput
+from residual_edu.parts.flop_count import count_positions, flop_count
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+class Costly(nn.Module):
+    def flop_count(self, shape, inference=False):
+        return (1 if inference else 10) * count_positions(shape)
+
+
+@pytest.mark.parametrize("shape, count", [(7, 7), ((7,), 7), ([2, 3], 6), ((2, 3, 4), 24)])
+def test_positions(shape, count):
+    assert count_positions(shape) == count
+
+
+@pytest.mark.parametrize("shape", [0, (3, 0), [-1]])
+def test_no_positions(shape):
+    value = shape if isinstance(shape, int) else min(shape)
+    with pytest.raises(InvalidInput, match=f"^{re.escape(f'shape must be at least 1, got {value}')}$"):
+        count_positions(shape)
+
+
+def test_what_a_module_says_counts_and_silence_is_nothing():
+    assert [flop_count(Costly(), (2, 3)), flop_count(Costly(), 6, inference=True), flop_count(nn.Identity(), 6)] == [
+        60,
+        6,
+        0,
+    ]
