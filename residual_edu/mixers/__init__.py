@@ -1,1 +1,3 @@
-"""What lets positions exchange information: forward(x, *, conditioning=None) or (query, key, value, *, conditioning)."""
+"""What lets positions exchange information: each hears the others, by attention, a long convolution, or a scan."""
+
+__all__: list[str] = []
