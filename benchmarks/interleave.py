@@ -48,3 +48,22 @@ def print_table(times: Mapping[str, list[Round]]) -> None:
     for name, rounds in times.items():
         median, low, high, fastest = summary(rounds)
         print(f"{name:34}{median:+8.1f}{f'{low:+.1f} to {high:+.1f}':>18}{fastest:+10.1f}", flush=True)
+
+
+def in_turn(ways: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, list[float]]:
+    """Return the processor seconds of a call of each way, once a round: all in turn, every other round backwards."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for nth in range(-1, rounds):  # the first round warms up
+        gc.collect()
+        for name in list(ways)[:: 1 if nth % 2 else -1]:
+            start = time.process_time()
+            for _ in range(repeats):
+                ways[name]()
+            if nth >= 0:
+                times[name].append((time.process_time() - start) / repeats)
+    return times
+
+
+def ratio(times: Mapping[str, list[float]], way: str, base: str) -> float:
+    """Return the median over the rounds of what ``way`` took in one, to what ``base`` took in the same."""
+    return statistics.median(a / b for a, b in zip(times[way], times[base], strict=True))

@@ -94,3 +94,17 @@ def test_the_graph_is_freed_when_the_loop_goes_on(x):
             gc.enable()
         watch.remove()
         assert [ref() for ref in seen[:2]] == [None, None]
+
+
+def test_no_gradient_is_held_when_the_backward_pass_is_over(x):
+    model = stack()
+    seen = []
+    for block in model.blocks:
+        block.register_forward_hook(lambda block, args, out: out.register_hook(keep) and None)
+
+    def keep(gradient):
+        seen.append(weakref.ref(gradient))
+
+    with GradientFlowRecorder(model, model.blocks):
+        loss(model, x).backward()
+        assert len(seen) == 3 and all(ref() is None for ref in seen)

@@ -1,0 +1,141 @@
+"""Whole blocks, next to those of torch, and of timm and x-transformers where they are installed.
+
+    python -m benchmarks.blocks                # both sizes, forward, and forward with backward
+    python -m benchmarks.blocks --rounds 100
+
+Pre-norm attention and an MLP four times as wide, float32, one thread. The first column is the median of the ratios to
+``torch.nn.TransformerEncoderLayer``, round by round; the second is the share of this machine's matrix-multiply peak,
+measured in the same rounds, that the block's matrix products reach.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.interleave import in_turn, ratio
+from residual_edu import (
+    MLP,
+    AdaLNZeroResidualBlock,
+    Attention,
+    LayerNorm,
+    QKVSequenceMixer,
+    ResidualBlock,
+)
+
+SIZES = {"B8 T256 C256": (8, 256, 256, 8), "B32 T16 C64": (32, 16, 64, 4)}  # batch, positions, channels, heads
+BASE = "torch TransformerEncoderLayer"
+FUSED = "the same in evaluation, fused"  # forward alone: with a graph it is the same as above
+PEAK = 1024  # side of the square matrices whose product is taken for the machine's peak
+
+Forward = Callable[[Tensor], Tensor]
+
+
+def attention(width: int, heads: int) -> Callable[[], nn.Module]:
+    """Return what builds the mixer that all blocks of this library have here."""
+    inner = partial(Attention, width, heads, apply_qk_norm=False, use_rope=False)
+    return partial(QKVSequenceMixer, width, inner, qkv_bias=True, out_proj_bias=True)
+
+
+def mlp(width: int) -> Callable[[], nn.Module]:
+    """Return what builds the MLP that all blocks of this library have here."""
+    return partial(MLP, width, "gelu", nn.Identity, expansion_factor=4.0, bias=True)
+
+
+def residual_block(width: int, heads: int) -> nn.Module:
+    """Return the plain pre-norm block."""
+    norm, off = partial(LayerNorm, width), nn.Identity
+    return ResidualBlock(attention(width, heads), norm, off, off, mlp(width), norm, off)
+
+
+def adaln_zero_block(width: int, heads: int) -> nn.Module:
+    """Return the block of diffusion transformers."""
+    norm = partial(LayerNorm, width, elementwise_affine=False)
+    return AdaLNZeroResidualBlock(attention(width, heads), norm, mlp(width), norm, nn.Identity, nn.Identity, width)
+
+
+def peers(width: int, heads: int) -> dict[str, nn.Module]:
+    """Return the blocks of other libraries that are installed; torch's twice, since in evaluation it runs fused."""
+    layer = partial(nn.TransformerEncoderLayer, width, heads, 4 * width, dropout=0.0, activation="gelu")
+    found: dict[str, nn.Module] = {BASE: layer(batch_first=True, norm_first=True)}
+    found[FUSED] = layer(batch_first=True, norm_first=True).eval()
+    if find_spec("timm"):
+        from timm.models.vision_transformer import Block
+
+        found["timm Block"] = Block(width, heads, qkv_bias=True)
+    if find_spec("x_transformers"):
+        from x_transformers import Encoder
+
+        found["x-transformers Encoder"] = Encoder(dim=width, depth=1, heads=heads, attn_dim_head=width // heads)
+    return found
+
+
+def forwards(batch: int, width: int, heads: int) -> dict[str, Forward]:
+    """Return each block as a function of the stream alone."""
+    condition = torch.randn(batch, width)
+    plain, modulated = residual_block(width, heads), adaln_zero_block(width, heads)
+    ours: dict[str, Forward] = {
+        "ResidualBlock": lambda x: plain(x, None),
+        "AdaLNZeroResidualBlock": lambda x: modulated(x, condition),
+    }
+    return {**peers(width, heads), **ours}
+
+
+def forward_only(block: Forward, x: Tensor) -> None:
+    """Run ``block`` without a graph."""
+    with torch.no_grad():
+        block(x)
+
+
+def with_backward(block: Forward, x: Tensor) -> None:
+    """Run ``block`` there and back."""
+    block(x).sum().backward()
+
+
+def products(block: Forward, x: Tensor, backward: bool) -> int:
+    """Return the floating-point operations of the matrix products; with a graph, since a fused kernel hides them."""
+    with FlopCounterMode(display=False) as counter:
+        y = block(x)
+        if backward:
+            y.sum().backward()
+    return counter.get_total_flops()
+
+
+def measure(size: str, rounds: int) -> None:
+    """Print the table of one size."""
+    batch, positions, width, heads = SIZES[size]
+    x, square = torch.randn(batch, positions, width, requires_grad=True), torch.randn(PEAK, PEAK)
+    for title, way in (("forward", forward_only), ("forward and backward", with_backward)):
+        blocks = forwards(batch, width, heads)
+        if way is with_backward:
+            del blocks[FUSED]
+        runs = {name: partial(way, block, x) for name, block in blocks.items()}
+        flops = {name: products(block, x, way is with_backward) for name, block in blocks.items()}
+        times = in_turn(
+            {**runs, "peak": partial(torch.mm, square, square)}, rounds, max(1, 4096 // (batch * positions))
+        )
+        peak = 2 * PEAK**3 / statistics.median(times["peak"])
+        print(f"\n{f'{size}, {title}':46}{'ratio':>8}{'of peak':>9}")
+        for name in runs:
+            share = flops[name] / statistics.median(times[name]) / peak
+            print(f"{name:46}{ratio(times, name, BASE):8.2f}{share:9.0%}", flush=True)
+
+
+def main() -> None:
+    """Measure both sizes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=30)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    for size in SIZES:
+        measure(size, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
