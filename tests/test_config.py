@@ -12,6 +12,34 @@ from residual_edu import InvalidInput, LayerNorm, LayerScale, LazyConfig, build
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
+NAMED = "__target__ must name a class of modules, or a function said to return one"
+
+
+def two_maps(width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
+
+
+def says_nothing():
+    raise AssertionError("called")
+
+
+def says_too_much() -> "Nope":  # noqa: F821
+    raise AssertionError("called")
+
+
+class Outer:
+    class Inner(nn.Identity):
+        """A class within a class has a dotted name too."""
+
+
+class Parent(nn.Module):
+    """Builds its own child, as every parent of this library does."""
+
+    def __init__(self, child_cfg, width=2):
+        super().__init__()
+        self.child, self.width = build(child_cfg), width
+
+
 class Local(nn.Module):
     """A class of the learner's own, which no dotted name reaches."""
 
@@ -59,6 +87,28 @@ def test_a_description_can_be_stored():
     assert build(pickle.loads(pickle.dumps(LazyConfig(LayerScale)(dim=4)))).gamma.shape == (4,)
 
 
+def test_a_function_that_says_what_it_returns_is_a_target():
+    assert len(build({"__target__": f"{__name__}.two_maps", "width": 3})) == 2
+    assert isinstance(build({"__target__": f"{__name__}.Outer.Inner"}), nn.Identity)
+
+
+def test_mappings_within_mappings_are_built_where_a_parent_asks():
+    inner = {"__target__": "residual_edu.LayerScale", "dim": 4}
+    spec = {"__target__": Parent, "child_cfg": {"__target__": Parent, "child_cfg": inner, "width": 3}}
+    made = build(spec)
+    assert made.child.width == 3 and made.child.child.gamma.shape == (4,)
+    assert LazyConfig(Parent)(child_cfg=inner).keywords["child_cfg"] is inner
+    assert build(spec).child.child.gamma is not made.child.child.gamma
+
+
+def test_a_function_in_a_cell_and_a_lambda_are_targets():
+    def cell(width):
+        return nn.Linear(width, width)
+
+    assert build(LazyConfig(cell)(width=3)).in_features == 3
+    assert build(LazyConfig(lambda width: nn.Linear(width, 1))(width=3)).in_features == 3
+
+
 def test_values_are_left_as_they_are():
     assert LazyConfig(Local)(width="2-1").keywords == {"width": "2-1"}
     mapping = {"__target__": Local, "width": 3}
@@ -67,7 +117,13 @@ def test_values_are_left_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "describe", [lambda k: LazyConfig(LayerNorm)(**k), lambda k: build({"__target__": LayerNorm} | k)]
+    "describe",
+    [
+        lambda k: LazyConfig(LayerNorm)(**k),
+        lambda k: build({"__target__": LayerNorm} | k),
+        lambda k: LazyConfig(Parent)(child_cfg={"__target__": "residual_edu.LayerNorm"} | k),
+        lambda k: LazyConfig(Parent)(child_cfg={"__target__": Parent, "child_cfg": {"__target__": LayerNorm} | k}),
+    ],
 )
 def test_a_typo_fails_where_it_is_written_and_says_what_there_is(describe):
     message = (
@@ -80,6 +136,20 @@ def test_a_typo_fails_where_it_is_written_and_says_what_there_is(describe):
 def test_positions_are_not_taken():
     with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
         LazyConfig(LayerNorm)(4)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (nn.ReLU(), r"target must be a .* returns a module, got ReLU\(\); a module that is built needs no config"),
+        (3, "target must be a class or function that returns a module, got 3"),
+        (dict, "target must be a class of modules, got dict"),
+        ("os.system", "__target__ must name .*, got 'os.system'"),
+    ],
+)
+def test_targets_that_return_no_module(target, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        LazyConfig(target)
 
 
 def test_what_is_missing_is_said_by_the_class_itself():
@@ -95,8 +165,14 @@ def test_what_is_missing_is_said_by_the_class_itself():
         ("torch.nn.ReLU", "a module was to be built, got 'torch.nn.ReLU'; .* or a mapping with '__target__'"),
         (lambda: 3, "a module was to be built, got 3; .*"),
         ({"dim": 4}, r"a mapping that stands for a module needs the key '__target__', got \['dim'\]"),
-        ({"__target__": "os.getcwd"}, "__target__ must name a class of modules, got 'os.getcwd'"),
-        ({"__target__": "torch.Tensor"}, "__target__ must name a class of modules, got 'torch.Tensor'"),
+        ({"__target__": "os.getcwd"}, f"{NAMED}, got 'os.getcwd'"),
+        ({"__target__": "torch.Tensor"}, f"{NAMED}, got 'torch.Tensor'"),
+        ({"__target__": "torch.pi"}, f"{NAMED}, got 'torch.pi'"),
+        ({"__target__": "torch.load"}, f"{NAMED}, got 'torch.load'"),
+        ({"__target__": f"{__name__}.says_nothing"}, f"{NAMED}, got '.*says_nothing'"),
+        ({"__target__": f"{__name__}.says_too_much"}, "__target__ '.*' cannot be imported: name 'Nope' is not defined"),
+        ({"__target__": int}, "target must be a class of modules, got int"),
+        ({"__target__": 3}, "target must be a class or function that returns a module, got 3"),
         ({"__target__": "torch.nn.Nope"}, "__target__ 'torch.nn.Nope' cannot be imported: .*"),
         ({"__target__": "no_such_package.X"}, "__target__ 'no_such_package.X' cannot be imported: .*"),
         ({"__target__": "ReLU"}, "__target__ 'ReLU' cannot be imported: .*"),

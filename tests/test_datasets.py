@@ -1,12 +1,14 @@
 """The data are scikit-learn's own, whole, split without overlap, and need no network."""
 
+import io
+import pydoc
 import socket
 
 import pytest
 import torch
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_digits, load_sample_image, load_wine
 
-from residual_edu.datasets import digits, wine
+from residual_edu.datasets import digits, photos, python_documentation, wine
 from residual_edu.errors import InvalidInput
 
 
@@ -60,3 +62,20 @@ def test_wine_is_the_table_in_its_own_units():
     assert table.dtype == torch.float32 and table.shape == (178, 13)
     assert torch.allclose(table.double(), torch.tensor(load_wine().data), rtol=1e-6, atol=0)
     assert names[0] == "alcohol" and names[-1] == "proline" and len(names) == 13
+
+
+def test_photos_are_the_two_pictures_by_name():
+    found = photos()
+    assert list(found) == ["china", "flower"]
+    for name, image in found.items():
+        assert image.dtype == torch.float32 and image.shape == (427, 640, 3) and 0 <= image.min() < image.max() <= 1
+        assert (image * 255).round().long().equal(torch.tensor(load_sample_image(f"{name}.jpg")).long())
+
+
+def test_pythons_documentation_is_what_help_shows():
+    text = python_documentation()
+    assert len(text) > 300_000 and text == python_documentation()
+    shown = pydoc.Helper(output=(page := io.StringIO()))
+    shown.showtopic("assert")
+    assert page.getvalue().strip() in text
+    assert text.index('The "assert" statement') < text.index('The "with" statement')

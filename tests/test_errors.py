@@ -154,7 +154,8 @@ class Conditioned(torch.nn.Module):
 
 def test_a_module_that_takes_a_condition():
     errors.check_conditionable("mixer", Conditioned())
-    message = "mixer must take conditioning=, Linear.forward does not; wrap it in a module whose forward does"
+    mend = "wrap it in a module whose forward does; QKVSequenceMixer makes query, key and value"
+    message = f"mixer must take (x, conditioning=), Linear.forward takes (input); {mend}"
     refuses(message, errors.check_conditionable, "mixer", torch.nn.Linear(2, 2))
 
 

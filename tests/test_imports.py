@@ -85,6 +85,13 @@ def test_importing_the_package_is_light():
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "\n"
 
 
+@pytest.mark.parametrize("here", ["parts", "mixers", "blocks", "networks"])
+def test_the_package_gives_what_its_rooms_give(here):
+    given = importlib.import_module(f"residual_edu.{here}")
+    assert all(getattr(residual_edu, name) is getattr(given, name) for name in given.__all__)
+    assert set(given.__all__) <= set(residual_edu.__all__)
+
+
 def test_all_is_sorted_and_exists():
     for name in MODULES:
         module = None if name.endswith("__main__") else importlib.import_module(name)

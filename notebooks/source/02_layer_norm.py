@@ -40,6 +40,7 @@ from residual_edu.errors import check_floating, check_positive, check_size, chec
 from residual_edu.exercises import check
 from residual_edu.explorers.layer_norm import explore_layer_norm
 from residual_edu.lesson import predict, setup, show
+from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.plotting import layer_norm as plots
 
 device = setup()
@@ -574,6 +575,10 @@ class RMSNorm(nn.Module):
     def extra_repr(self) -> str:
         """Say width, eps and which of the two ways runs."""
         return f"{self.dim}, eps={self.eps}, fused={self.fused}"
+
+    def flop_count(self, shape: Shape, inference: bool = False) -> int:
+        """Count three operations for each number: its square, its division, its gain."""
+        return 3 * count_positions(shape) * self.dim
 
 
 # %%

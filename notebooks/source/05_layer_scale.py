@@ -39,6 +39,7 @@ from residual_edu.exercises import check
 from residual_edu.explorers.layer_scale import explore_gates
 from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import predict, setup, show
+from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.mlp import SimpleFeedForward
 from residual_edu.parts.residual import post_norm_residual, pre_norm_residual
 from residual_edu.parts.weight_decay import parameter_groups
@@ -346,6 +347,10 @@ class LayerScale(nn.Module):
     def extra_repr(self) -> str:
         """Say the width."""
         return f"{len(self.gamma)}"
+
+    def flop_count(self, shape: Shape, inference: bool = False) -> int:
+        """Count one multiplication for each number."""
+        return count_positions(shape) * len(self.gamma)
 
 
 # %% [markdown]

@@ -1,5 +1,7 @@
 """Lists of branches around one stream; a block holds no maths of its own, only calls to ``parts``."""
 
 from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock
+from residual_edu.blocks.residual_block import ResidualBlock
+from residual_edu.blocks.vit5_block import ViT5ResidualBlock
 
-__all__ = ["AdaLNZeroResidualBlock"]
+__all__ = ["AdaLNZeroResidualBlock", "ResidualBlock", "ViT5ResidualBlock"]

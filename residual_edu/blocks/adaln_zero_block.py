@@ -16,10 +16,13 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import (
     check_axes,
     check_batch,
+    check_branch,
     check_conditionable,
     check_floating,
     check_given,
     check_size,
+    check_some_positions,
+    check_takes,
     check_width,
 )
 from residual_edu.parts.adaln_zero import modulations, zero_projection
@@ -44,7 +47,8 @@ class AdaLNZeroResidualBlock(nn.Module):
         hidden_dim: number of channels of ``x`` and of the condition, at least 1.
 
     Raises:
-        InvalidInput: for a mixer that takes no conditioning, a condition that is missing, or a wrong shape.
+        InvalidInput: for a mixer that takes no conditioning, a condition that is missing, or a wrong shape, that of
+            a branch included.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class AdaLNZeroResidualBlock(nn.Module):
             check_conditionable("sequence_mixer", self.sequence_mixer)
         self.sequence_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
         self.mlp = build(mlp_cfg)
+        check_takes("mlp", self.mlp, "x")
         self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
         self.condition_norm = no_weight_decay(build(condition_norm_cfg))
         self.dropout = build(dropout_cfg)
@@ -80,8 +85,9 @@ class AdaLNZeroResidualBlock(nn.Module):
         mixing, mapping = modulations(self.condition_proj(condition), x.ndim)
         conditioned = partial(self.sequence_mixer, conditioning=condition)
         mixer = self.sequence_mixer if is_bypassed(self.sequence_mixer) else conditioned
-        x = pre_norm_residual(x, mixer, mixing.after(self.sequence_norm), [self.dropout, mixing.open])
-        return pre_norm_residual(x, self.mlp, mapping.after(self.mlp_norm), [self.dropout, mapping.open])
+        checked = partial(check_branch, x=x)
+        x = pre_norm_residual(x, mixer, mixing.after(self.sequence_norm), [checked, self.dropout, mixing.open])
+        return pre_norm_residual(x, self.mlp, mapping.after(self.mlp_norm), [checked, self.dropout, mapping.open])
 
     def _pooled(self, x: Tensor, condition: Tensor | None) -> Float[Tensor, "#batch channels"]:
         """Check both inputs and average the condition over every axis but batch and channels."""
@@ -91,4 +97,5 @@ class AdaLNZeroResidualBlock(nn.Module):
             check_floating(name, tensor)
             check_width(name, tensor, self.hidden_dim)
         check_batch("condition", condition, len(x))
+        check_some_positions("condition", condition)
         return condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)

@@ -18,14 +18,13 @@ def check_keywords(function: Callable[..., object], keywords: Iterable[str]) -> 
 
 
 def check_conditionable(name: str, module: nn.Module) -> None:
-    """Raise ``InvalidInput`` unless ``module`` can be called with ``conditioning=``."""
+    """Raise ``InvalidInput`` unless ``module`` can be called with one signal and ``conditioning=``."""
     try:
-        signature(module.forward).bind_partial(conditioning=None)
+        signature(module.forward).bind(None, conditioning=None)
     except TypeError:
-        kind = type(module).__name__
-        raise InvalidInput(
-            f"{name} must take conditioning=, {kind}.forward does not; wrap it in a module whose forward does"
-        ) from None
+        kind, taken = type(module).__name__, ", ".join(signature(module.forward).parameters)
+        mend = "wrap it in a module whose forward does; QKVSequenceMixer makes query, key and value"
+        raise InvalidInput(f"{name} must take (x, conditioning=), {kind}.forward takes ({taken}); {mend}") from None
 
 
 def check_blocks(model: nn.Module, blocks: Iterable[nn.Module]) -> list[nn.Module]:

@@ -1,5 +1,6 @@
 """Measuring how the signal and its gradient travel along a residual stream, in any ``nn.Module``. Only torch here."""
 
+from residual_edu.gradient_flow.mixing_matrix import mixing_matrix
 from residual_edu.gradient_flow.recorder import GradientFlowRecorder
 
-__all__ = ["GradientFlowRecorder"]
+__all__ = ["GradientFlowRecorder", "mixing_matrix"]

@@ -1,28 +1,50 @@
 """What stands on, around and after a layer: one idea, one file, one test file."""
 
 from residual_edu.parts.adaln_zero import Modulation, modulations, zero_projection
+from residual_edu.parts.attention import attention, attention_mask, fused_attention
+from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.drop_path import DropPath, drop_path, drop_path_schedule
 from residual_edu.parts.dropout import Dropout, dropout
+from residual_edu.parts.global_response_norm import GlobalResponseNorm, global_response_norm
 from residual_edu.parts.layer_norm import LayerNorm, LayerNormalization, layer_norm
 from residual_edu.parts.layer_scale import LayerScale
-from residual_edu.parts.mlp import SimpleFeedForward
+from residual_edu.parts.mlp import MLP, SimpleFeedForward
+from residual_edu.parts.patches import Patchify, Unpatchify
+from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotate, sinusoidal
+from residual_edu.parts.position_embedding import PositionEmbedding, PositionEmbeddingND
+from residual_edu.parts.qk_norm import L2Norm, PerHeadRMSNorm
 from residual_edu.parts.residual import ResidualConnection, is_bypassed, post_norm_residual, pre_norm_residual
 from residual_edu.parts.rms_norm import RMSNorm, rms_norm
 from residual_edu.parts.weight_decay import no_weight_decay, parameter_groups
 
 __all__ = [
+    "CausalConv1D",
     "DropPath",
     "Dropout",
+    "GlobalResponseNorm",
+    "L2Norm",
     "LayerNorm",
     "LayerNormalization",
     "LayerScale",
+    "MLP",
     "Modulation",
+    "Patchify",
+    "PerHeadRMSNorm",
+    "PositionEmbedding",
+    "PositionEmbeddingND",
     "RMSNorm",
     "ResidualConnection",
     "SimpleFeedForward",
+    "Unpatchify",
+    "alibi_bias",
+    "alibi_slopes",
+    "attention",
+    "attention_mask",
     "drop_path",
     "drop_path_schedule",
     "dropout",
+    "fused_attention",
+    "global_response_norm",
     "is_bypassed",
     "layer_norm",
     "modulations",
@@ -31,5 +53,8 @@ __all__ = [
     "post_norm_residual",
     "pre_norm_residual",
     "rms_norm",
+    "rotary_angles",
+    "rotate",
+    "sinusoidal",
     "zero_projection",
 ]

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.errors import check_floating, check_not_negative, check_size, check_width
+from residual_edu.parts.flop_count import Shape, count_positions
 
 
 class LayerScale(nn.Module):
@@ -38,3 +39,7 @@ class LayerScale(nn.Module):
     def extra_repr(self) -> str:
         """Say the width."""
         return f"{len(self.gamma)}"
+
+    def flop_count(self, shape: Shape, inference: bool = False) -> int:
+        """Count one multiplication for each number."""
+        return count_positions(shape) * len(self.gamma)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.errors import check_floating, check_positive, check_size, check_width
+from residual_edu.parts.flop_count import Shape, count_positions
 
 
 def rms_norm(
@@ -56,3 +57,7 @@ class RMSNorm(nn.Module):
     def extra_repr(self) -> str:
         """Say width, eps and which of the two ways runs."""
         return f"{self.dim}, eps={self.eps}, fused={self.fused}"
+
+    def flop_count(self, shape: Shape, inference: bool = False) -> int:
+        """Count three operations for each number: its square, its division, its gain."""
+        return 3 * count_positions(shape) * self.dim

@@ -190,7 +190,7 @@ def test_same_numbers_by_another_way(way, compiled, monkeypatch):
         ({"hidden_dim": 6.0}, r"hidden_dim must be a whole number, got 6\.0"),
         (
             {"sequence_mixer_cfg": LazyConfig(nn.Linear)(in_features=C, out_features=C)},
-            r"sequence_mixer must take conditioning=, Linear\.forward does not; wrap it in a module whose forward does",
+            r"sequence_mixer must take \(x, conditioning=\), Linear\.forward takes \(input\); wrap it in a module .*",
         ),
         ({"mlp_cfg": 3}, "a module was to be built, got 3; .*"),
     ],

@@ -1,9 +1,10 @@
+import math
 import re
 
 import pytest
 from torch import nn
 
-from residual_edu.errors import InvalidInput
+from residual_edu import InvalidInput, LayerScale, RMSNorm
 from residual_edu.parts.flop_count import count_positions, flop_count
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -32,3 +33,11 @@ def test_what_a_module_says_counts_and_silence_is_nothing():
         6,
         0,
     ]
+
+
+@pytest.mark.parametrize("shape", [7, (7,), (2, 3), (2, 3, 4)])
+@pytest.mark.parametrize("inference", [False, True])
+def test_small_parts(shape, inference):
+    numbers = 5 * math.prod([shape] if isinstance(shape, int) else shape)
+    assert RMSNorm(5).flop_count(shape, inference) == 3 * numbers  # square, divide, gain
+    assert LayerScale(5).flop_count(shape, inference) == numbers

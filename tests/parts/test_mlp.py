@@ -1,7 +1,12 @@
+import copy
+import pickle
+
 import pytest
 import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from residual_edu import InvalidInput, SimpleFeedForward
+from residual_edu import MLP, Dropout, InvalidInput, LazyConfig, SimpleFeedForward
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -48,3 +53,110 @@ def test_what_cannot_be_built(sizes, message):
 def test_what_it_cannot_take(x, message):
     with pytest.raises(InvalidInput, match=f"^{message}$"):
         SimpleFeedForward(4, 7)(x)
+
+
+def sigmoid(v):
+    return 1 / (1 + torch.exp(-v))
+
+
+FORMULAS = {  # of the first map's output, and how often it is as wide as the second's input
+    "relu": (lambda h: torch.where(h > 0, h, 0), 1),
+    "gelu": (lambda h: h * (1 + torch.erf(h / 2**0.5)) / 2, 1),
+    "silu": (lambda h: h * sigmoid(h), 1),
+    "glu": (lambda h: h[..., :7] * sigmoid(h[..., 7:]), 2),
+    "swiglu": (lambda h: h[..., :7] * sigmoid(h[..., :7]) * h[..., 7:], 2),
+}
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("activation", FORMULAS)
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 2, 3, 4)])
+def test_values_and_gradients_of_each_activation(activation, bias, shape):
+    formula, halves = FORMULAS[activation]
+    mlp = MLP(4, activation, nn.Identity, expansion_factor=1.8, bias=bias).double()
+    p = dict(mlp.named_parameters())
+    assert p["layer1.weight"].shape == (7 * halves, 4) and p["layer2.weight"].shape == (4, 7)
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    hidden = formula(x @ p["layer1.weight"].T + p.get("layer1.bias", 0))
+    theirs = hidden @ p["layer2.weight"].T + p.get("layer2.bias", 0)
+    ours, g, leaves = mlp(x), torch.randn(shape, dtype=torch.float64), [x, *p.values()]
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    for a, b in zip(torch.autograd.grad(ours, leaves, g), torch.autograd.grad(theirs, leaves, g), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+def test_names_and_defaults():
+    mlp = MLP(4, "swiglu", nn.Identity)
+    assert {name: tuple(p.shape) for name, p in mlp.state_dict().items()} == {
+        "layer1.weight": (16, 4),
+        "layer2.weight": (4, 8),
+    }
+
+
+def test_dropout_falls_on_the_hidden_numbers_in_training_alone():
+    mlp = MLP(4, "relu", LazyConfig(Dropout)(p=0.5, generator=torch.Generator().manual_seed(1)))
+    seen = []
+    mlp.layer2.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    x = torch.randn(64, 4)
+    mlp(x), mlp.eval()(x)
+    kept = seen[0] != 0
+    torch.testing.assert_close(seen[0][kept], 2 * seen[1][kept])
+    assert 0.4 < kept.sum() / (seen[1] != 0).sum() < 0.6
+
+
+def test_init_methods_hear_the_width_of_their_layer_and_biases_become_zero():
+    def fill(width):
+        return lambda weight: nn.init.constant_(weight, width)
+
+    mlp = MLP(4, "glu", nn.Identity, bias=True, init_method_in=fill, init_method_out=fill)
+    assert mlp.layer1.weight.eq(16).all() and mlp.layer2.weight.eq(4).all()
+    assert not mlp.layer1.bias.any() and not mlp.layer2.bias.any()
+    half = MLP(4, "glu", nn.Identity, bias=True, init_method_out=fill)
+    assert half.layer1.bias.any() and half.layer2.weight.eq(4).all()
+
+
+@pytest.mark.parametrize("activation", FORMULAS)
+@pytest.mark.parametrize("shape", [5, (5,), (2, 3)])
+def test_its_cost(activation, shape):
+    mlp, lengths = MLP(4, activation, nn.Identity, expansion_factor=1.75), [shape] if shape == 5 else shape
+    with FlopCounterMode(display=False) as counter:
+        mlp(torch.randn(1, *lengths, 4))
+    positions = torch.Size(lengths).numel()
+    pointwise = 7 * positions * FORMULAS[activation][1]  # one an activated number, one a gated one
+    assert mlp.flop_count(shape) == mlp.flop_count(shape, inference=True) == counter.get_total_flops() + pointwise
+
+
+@pytest.mark.parametrize("activation", FORMULAS)
+@pytest.mark.parametrize("way", ["compile", "deepcopy", "pickle"])
+def test_same_numbers_by_another_way(activation, way, compiled):
+    mlp, x = MLP(4, activation, nn.Identity).double(), torch.randn(3, 4).double()
+    ways = {"compile": compiled, "deepcopy": copy.deepcopy, "pickle": lambda m: pickle.loads(pickle.dumps(m))}
+    torch.testing.assert_close(ways[way](mlp)(x), mlp(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dim": 0}, "dim must be at least 1, got 0"),
+        ({"activation": "swish"}, "activation must be one of 'relu', 'gelu', 'silu', 'glu', 'swiglu', got 'swish'.*"),
+        ({"activation": "gleu"}, ".*; did you mean 'glu'.*"),
+        ({"expansion_factor": 0.2}, r"int\(dim \* expansion_factor\) must be at least 1, got 0"),
+        ({"expansion_factor": -1.0}, r"expansion_factor must be a finite number above 0, got -1\.0"),
+        ({"dropout_cfg": 0.1}, r"a module was to be built, got 0\.1; .*"),
+    ],
+)
+def test_an_mlp_that_cannot_be_built(changes, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        MLP(**({"dim": 4, "activation": "relu", "dropout_cfg": nn.Identity} | changes))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.zeros(2, 1), r"x must have 4 features on its last axis, got shape \(2, 1\)"),
+        (torch.zeros(2, 4, dtype=torch.long), r"x must be floating point, got torch\.int64; .*"),
+    ],
+)
+def test_what_an_mlp_cannot_take(x, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        MLP(4, "relu", nn.Identity)(x)

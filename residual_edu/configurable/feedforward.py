@@ -1,0 +1,75 @@
+r"""What each position does by itself: two maps with a nonlinearity between, or three, one of them a gate.
+
+.. math::
+    \text{standard:} \quad W_\mathrm{down}\, \phi(W_\mathrm{up} x) \qquad
+    \text{gated:} \quad W_\mathrm{down}\, (\phi(W_\mathrm{gate} x) \cdot W_\mathrm{up} x)
+
+Gates: Shazeer, 2020, https://arxiv.org/abs/2002.05202; the squared ReLU: So et al., 2021,
+https://arxiv.org/abs/2109.08668
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from residual_edu.configurable.config import BlockConfig
+
+
+class FFNBase(nn.Module):
+    """What every feed-forward network knows: the stream's width and its own. A subclass adds ``forward(x)``."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        self.d_model, self.d_ff = config.d_model, config.d_ff
+
+
+class StandardFFN(FFNBase):
+    r""":math:`W_\mathrm{down}\, \mathrm{gelu}(W_\mathrm{up} x)`, by the exact GELU."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__(config)
+        self.up = nn.Linear(self.d_model, self.d_ff, bias=config.bias)
+        self.down = nn.Linear(self.d_ff, self.d_model, bias=config.bias)
+
+    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+        """Map each position by itself; shape stays."""
+        return self.down(self.activation(self.up(x)))
+
+    def activation(self, x: Tensor) -> Tensor:
+        """Return the nonlinearity of ``x``."""
+        return F.gelu(x)
+
+
+class GatedFFN(FFNBase):
+    r""":math:`W_\mathrm{down}\, (\mathrm{silu}(W_\mathrm{gate} x) \cdot W_\mathrm{up} x)`, also called SwiGLU."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__(config)
+        self.gate = nn.Linear(self.d_model, self.d_ff, bias=config.bias)
+        self.up = nn.Linear(self.d_model, self.d_ff, bias=config.bias)
+        self.down = nn.Linear(self.d_ff, self.d_model, bias=config.bias)
+
+    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+        """Map each position by itself; shape stays."""
+        return self.down(self.activation(self.gate(x)) * self.up(x))
+
+    def activation(self, x: Tensor) -> Tensor:
+        """Return the gate's nonlinearity of ``x``."""
+        return F.silu(x)
+
+
+class ReLU2FFN(StandardFFN):
+    r""":math:`W_\mathrm{down}\, \max(0, W_\mathrm{up} x)^2`."""
+
+    def activation(self, x: Tensor) -> Tensor:
+        """Return the squared ReLU of ``x``."""
+        return torch.relu(x).square()
+
+
+class GatedReLU2FFN(GatedFFN):
+    r""":math:`W_\mathrm{down}\, (\max(0, W_\mathrm{gate} x)^2 \cdot W_\mathrm{up} x)`."""
+
+    def activation(self, x: Tensor) -> Tensor:
+        """Return the squared ReLU of ``x``."""
+        return torch.relu(x).square()

@@ -1,0 +1,109 @@
+r"""Telling positions apart. Rotary embedding: turn each pair of features by an angle that grows with the position.
+
+.. math::
+    \begin{pmatrix} x_i \\ x_{i + d/2} \end{pmatrix} \leftarrow
+    \begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}
+    \begin{pmatrix} x_i \\ x_{i + d/2} \end{pmatrix}, \qquad \theta = p \cdot \mathrm{base}^{-2i/d}
+
+A rotation keeps norms, and the product of a query at p with a key at p' depends on p - p' alone. With several axes each
+has an equal share of the pairs, and its own p and d. Su et al., 2021, https://arxiv.org/abs/2104.09864
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from residual_edu.errors import (
+    check_axes,
+    check_data_dim,
+    check_divisible,
+    check_exact_shape,
+    check_floating,
+    check_last_queries,
+    check_positive,
+    check_size,
+)
+
+
+def rotary_angles(
+    lengths: Sequence[int], head_dim: int, base: float = 10000.0, start: int = 0
+) -> Float[Tensor, "positions pairs"]:
+    r"""Return :math:`\theta = p \cdot \mathrm{base}^{-2i/d}` of each position and pair, in float64, on the CPU.
+
+    ``lengths`` are those of 1 to 3 axes, whose positions are counted as in a flattened array, the last axis fastest.
+    ``start`` is where the first axis begins: the number of positions that a cache holds already.
+
+    Raises:
+        InvalidInput: for no or more than 3 axes, a length below 1, a base not above 0, or a ``head_dim`` without an
+            equal number of pairs for each axis.
+    """
+    check_data_dim("lengths", len(lengths))
+    for length in lengths:
+        check_size("lengths", length)
+    check_positive("base", base)
+    check_size("head_dim", head_dim)
+    check_divisible("head_dim", head_dim, 2 * len(lengths), f"a pair of features for each of the axes, {len(lengths)}")
+    pairs = head_dim // (2 * len(lengths))
+    frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    places = [torch.arange(length) + (start if axis == 0 else 0) for axis, length in enumerate(lengths)]
+    grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)
+    return (grid[:, :, None] * frequencies).flatten(1)
+
+
+def rotate(
+    x: Float[Tensor, "*batch positions head_dim"], angles: Float[Tensor, "positions pairs"]
+) -> Float[Tensor, "*batch positions head_dim"]:
+    """Turn the features i and i + head_dim / 2 of each position by its angle; shape, dtype and length stay.
+
+    Raises:
+        InvalidInput: for an odd ``head_dim``, or angles of other positions or pairs.
+    """
+    check_floating("x", x)
+    check_axes("x", x, "positions", "head_dim")
+    check_divisible("head_dim", x.shape[-1], 2, "features come in pairs")
+    check_exact_shape("angles", angles, (x.shape[-2], x.shape[-1] // 2))
+    wide = torch.promote_types(x.dtype, torch.float32)
+    first, second = x.to(wide).chunk(2, dim=-1)
+    cos, sin = angles.cos().to(first), angles.sin().to(first)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).to(x.dtype)
+
+
+def sinusoidal(
+    positions: int, channels: int, base: float = 10000.0, start: int = 0
+) -> Float[Tensor, "positions channels"]:
+    r"""Return waves of each position, one slower than the other, in float64, on the CPU.
+
+    .. math:: y_{p, 2i} = \sin\theta, \qquad y_{p, 2i + 1} = \cos\theta, \qquad \theta = p \cdot \mathrm{base}^{-2i/d}
+
+    Vaswani et al., 2017, https://arxiv.org/abs/1706.03762
+
+    Raises:
+        InvalidInput: for a size below 1, an odd number of channels, or a base not above 0.
+    """
+    angles = rotary_angles([positions], channels, base, start)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+def alibi_slopes(heads: int) -> Float[Tensor, "heads"]:
+    r"""Return how fast each head forgets: :math:`m_h = 2^{-8h/n}` for h from 1 to n = ``heads``, a power of two.
+
+    Other numbers of heads have the slopes of the power of two below them, and then every other slope of the power of
+    two above. In float64, on the CPU. Press, Smith & Lewis, 2021, https://arxiv.org/abs/2108.12409
+
+    Raises:
+        InvalidInput: for fewer than 1 head.
+    """
+    check_size("heads", heads)
+    below = 2 ** (heads.bit_length() - 1)
+    slopes = 2 ** (-8 / below * torch.arange(1, below + 1, dtype=torch.float64))
+    between = 2 ** (-4 / below * torch.arange(1, 2 * below, 2, dtype=torch.float64))
+    return torch.cat([slopes, between[: heads - below]])
+
+
+def alibi_bias(queries: int, keys: int, slopes: Float[Tensor, "heads"]) -> Float[Tensor, "heads queries keys"]:
+    r"""Return :math:`-m_h\, |i - j|`, for queries i that are the last of the keys' positions j."""
+    check_last_queries(queries, keys)
+    ahead = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
+    return -slopes[:, None, None] * ahead.abs()

@@ -1,0 +1,179 @@
+"""What a block does around its parts. Values and decoding of every make: test_every_combination.py."""
+
+import copy
+import pickle
+from inspect import signature
+
+import pytest
+import torch
+from torch import nn
+
+from residual_edu import BlockConfig, ConfigurableBlock, InvalidInput, LayerNorm, RMSNorm
+from residual_edu.gradient_flow import GradientFlowRecorder
+
+from .small import causal, config
+
+
+def block(**changes):
+    return ConfigurableBlock(config(**changes)).double()
+
+
+def signal(positions=5):
+    return torch.randn(2, positions, 16, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_none_for_both_returns_the_very_same_tensor_and_has_no_parameters(pre_norm):
+    made = block(attention="none", ffn="none", pre_norm=pre_norm)
+    assert made(x := signal())[0] is x and not made.state_dict()
+
+
+def test_none_leaves_out_its_norm_too():
+    assert {key.split(".")[0] for key in block(attention="none").state_dict()} == {"ffn", "ffn_norm"}
+    assert {key.split(".")[0] for key in block(ffn="none").state_dict()} == {"attention", "attn_norm"}
+
+
+def test_parts_have_the_pages_names_and_order():
+    made = block(ffn="gated")
+    assert list(dict.fromkeys(key.split(".")[0] for key in made.state_dict())) == [
+        "attention",
+        "ffn",
+        "attn_norm",
+        "ffn_norm",
+    ]
+    assert [key for key in made.state_dict() if key.startswith("ffn.") and "weight" in key] == [
+        "ffn.gate.weight", "ffn.up.weight", "ffn.down.weight",
+    ]  # fmt: skip
+    assert made.resid_dropout.p == 0
+
+
+@pytest.mark.parametrize(("name", "norm"), [("layer_norm", LayerNorm), ("rms_norm", RMSNorm)])
+def test_norms_are_those_of_the_parts(name, norm):
+    made, part = block(norm=name, norm_eps=1e-2).attn_norm, norm(16, 1e-2).double()
+    part.load_state_dict(made.state_dict())
+    torch.testing.assert_close(made(x := signal()), part(x), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_dropout_falls_on_each_branch_by_itself_in_training_alone(pre_norm):
+    made, x = block(dropout=0.5, pre_norm=pre_norm), signal()
+    quiet = block(pre_norm=pre_norm)
+    quiet.load_state_dict(made.state_dict())
+    assert made.eval()(x)[0].equal(quiet(x)[0])
+    made.train()
+    torch.manual_seed(3)
+    y = made(x)[0]
+    torch.manual_seed(3)
+    coins = [(torch.rand(x.shape, dtype=torch.float32) >= 0.5) * 2.0 for _ in range(2)]
+    norms = [made.attn_norm, made.ffn_norm]
+    for norm, coin, branch in zip(norms, coins, [lambda h: made.attention(h)[0], made.ffn], strict=True):
+        x = x + branch(norm(x)) * coin if pre_norm else norm(x + branch(x) * coin)
+    torch.testing.assert_close(y, x)
+
+
+def test_a_recorder_reads_a_stack_of_blocks():
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(block() for _ in range(3))
+
+        def forward(self, x):
+            for one in self.blocks:
+                x, _ = one(x)
+            return x
+
+    stack = Stack()
+    with GradientFlowRecorder(stack, stack.blocks) as flow:
+        stack(signal().requires_grad_()).square().sum().backward()
+    assert flow.activation.shape == (1, 4) and flow.branch_share.isfinite().all()
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "pickle", "state_dict"])
+@pytest.mark.parametrize("position", ["rope", "alibi"])
+def test_same_numbers_by_another_way(way, position):
+    made, x = block(position=position), signal()
+    if way == "state_dict":
+        other = block(position=position)
+        other.load_state_dict(made.state_dict())
+    else:
+        other = copy.deepcopy(made) if way == "deepcopy" else pickle.loads(pickle.dumps(made))
+    assert other(x, causal(5))[0].equal(made(x, causal(5))[0])
+
+
+@pytest.mark.parametrize(
+    ("attention", "position"), [("gqa", "rope"), ("mla", "rope"), ("sliding_window_gqa", "alibi"), ("none", "none")]
+)
+def test_compiles_into_one_graph(attention, position, compiled, as_installed):
+    made, x = block(attention=attention, position=position), signal()
+    torch.testing.assert_close(compiled(made)(x, causal(5))[0], made(x, causal(5))[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("position", ["rope", "alibi", "none"])
+def test_half_precision_comes_near(dtype, position):
+    made, x = block(position=position), signal()
+    exact = made(x, causal(5))[0]
+    rounded = copy.deepcopy(made).to(dtype)(x.to(dtype), causal(5))[0]
+    assert rounded.dtype == dtype and (rounded.double() - exact).abs().max() < 0.1
+
+
+def test_inputs_are_left_alone():
+    made, x = block(), signal()
+    y, cache = made(x)
+    before = [t.clone() for t in (x, *cache)]
+    made(signal(2), None, cache)
+    assert all(a.equal(b) for a, b in zip(before, (x, *cache), strict=True))
+
+
+PAIR = tuple(torch.zeros(2, 2, 5, 4) for _ in range(2))
+
+
+@pytest.mark.parametrize(
+    ("x", "cache", "message"),
+    [
+        (torch.zeros(2, 5), None, r"x must have shape \(batch, tokens, 16\), got \(2, 5\)"),
+        (torch.zeros(2, 5, 8), None, r"x must have shape \(batch, tokens, 16\), got \(2, 5, 8\)"),
+        (torch.zeros(2, 5, 16).long(), None, r"x must be floating point, got torch.int64; .*"),
+        (torch.zeros(2, 17, 16), None, "positions must be at most max_seq_len=16, got 17"),
+        (torch.zeros(2, 12, 16), PAIR, "positions must be at most max_seq_len=16, got 5 before and 12 new ones"),
+        (torch.zeros(2, 1, 16), PAIR[0], "cache must be a pair of tensors, .*, got a Tensor"),
+        (torch.zeros(2, 1, 16), (), r"cache must be a pair of tensors, as an earlier call returned it, got \(\)"),
+        (torch.zeros(2, 1, 16), (PAIR[0], PAIR[0][:, :, 1:]), r"cache must hold two tensors with .*"),
+        (torch.zeros(3, 1, 16), PAIR, r"cache must hold \(3, 2, positions, 4\), got \(2, 2, 5, 4\); .*"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("as_installed")
+def test_what_does_not_fit(x, cache, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        ConfigurableBlock(config(attention="gqa"))(x, None, cache)
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_the_cache_of_another_kind():
+    _, latents = ConfigurableBlock(config(attention="mla"))(torch.zeros(2, 5, 16))
+    message = r"^cache must hold \(2, 2, positions, 4\), got \(2, 5, 6\); it is another model's or batch's$"
+    with pytest.raises(InvalidInput, match=message):
+        ConfigurableBlock(config(attention="gqa"))(torch.zeros(2, 1, 16), None, latents)
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_a_block_is_built_from_a_config():
+    with pytest.raises(InvalidInput, match="^config must be a BlockConfig, got a dict$"):
+        ConfigurableBlock(vars(BlockConfig()))
+
+
+def test_the_pages_signature():
+    parameters = signature(ConfigurableBlock.forward).parameters
+    assert list(parameters) == ["self", "x", "mask", "cache"]
+    assert parameters["mask"].default is None and parameters["cache"].default is None
+    assert list(signature(ConfigurableBlock).parameters) == ["config"]
+
+
+def test_the_stream_passes_pre_norm_untouched_and_post_norm_normalised():
+    x = 100 * signal()
+    pre, post = block(), block(pre_norm=False)
+    for made in (pre, post):
+        for p in [*made.attention.parameters(), *made.ffn.parameters()]:
+            nn.init.zeros_(p)
+    assert pre(x)[0].equal(x)
+    torch.testing.assert_close(post(x)[0].square().mean(-1), torch.ones(2, 5).double(), rtol=1e-4, atol=0)

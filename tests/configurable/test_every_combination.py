@@ -1,0 +1,73 @@
+"""Every attention with every feed-forward network, norm, position, placement and bias."""
+
+import pytest
+import torch
+
+from residual_edu import LanguageModel, ModelConfig
+
+from . import transcription
+from .small import ATTENTIONS, GRID, POSITIONS, causal, config
+
+pytestmark = pytest.mark.usefixtures("as_installed")  # the shapes are checked by the other tests
+
+pairs = pytest.mark.parametrize(("attention", "position"), [(a, p) for a in ATTENTIONS for p in POSITIONS])
+NAMES = ("attention", "ffn", "norm", "position", "pre_norm", "bias")
+
+
+def configs(attention, position):
+    chosen = (dict(zip(NAMES, values, strict=True)) for values in GRID)
+    return [config(**one) for one in chosen if (one["attention"], one["position"]) == (attention, position)]
+
+
+def decoded(model, tokens, size):
+    cache, outputs = None, []
+    for piece in tokens.split(size, dim=1):
+        logits, cache = model(piece, cache)
+        outputs.append(logits)
+    return torch.cat(outputs, dim=1)
+
+
+def test_the_grid_is_whole():
+    assert sum(len(configs(a, p)) for a in ATTENTIONS for p in POSITIONS) == 5 * 5 * 2 * 4 * 2 * 2
+
+
+@pairs
+def test_it_runs_forward_and_backward_and_every_parameter_takes_part(attention, position):
+    tokens = torch.randint(0, 7, (2, 5))
+    for c in configs(attention, position):
+        model = LanguageModel(ModelConfig(c, vocab_size=7, n_layers=1))
+        model(tokens)[0].square().sum().backward()
+        for name, p in model.named_parameters():
+            assert p.grad is not None and p.grad.isfinite().all(), (c, name)
+
+
+@pairs
+@torch.no_grad()
+def test_decoding_token_by_token_and_in_chunks_of_3_equals_the_whole_sequence(attention, position):
+    tokens = torch.randint(0, 7, (2, 8))
+    for c in configs(attention, position):
+        model = LanguageModel(ModelConfig(c, vocab_size=7, n_layers=1))
+        whole = decoded(model, tokens, 8)
+        for size in (1, 3):
+            torch.testing.assert_close(decoded(model, tokens, size), whole, rtol=0, atol=1e-5, msg=str((c, size)))
+
+
+@pairs
+@torch.no_grad()
+def test_values_in_float64(attention, position):
+    tokens = torch.randint(0, 7, (1, 5))
+    for c in configs(attention, position):
+        model = LanguageModel(ModelConfig(c, vocab_size=7, n_layers=1)).double()
+        for p in model.parameters():
+            torch.nn.init.normal_(p, std=0.5)
+        x = model.embed.weight[tokens[0]]
+        if position == "sinusoidal":
+            x = x + transcription.waves(5, c.d_model)
+        block = dict(model.blocks[0].named_parameters())
+        y = transcription.block(block, c, x, lambda i, j: j <= i)
+        expected = transcription.normed(dict(model.named_parameters()), "final_norm", y, c.norm) @ model.embed.weight.T
+        torch.testing.assert_close(model(tokens)[0][0], expected, rtol=1e-11, atol=1e-11, msg=str(c))
+
+
+def test_the_mask_of_a_chunk():
+    assert causal(2, 1).tolist() == [[True, True, False], [True, True, True]]

@@ -1,0 +1,166 @@
+"""The page's three steps for a component of one's own, as a learner would write them: in a notebook, in torch."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+import residual_edu as library
+from residual_edu import (
+    AttentionBase,
+    BlockConfig,
+    ConfigurableBlock,
+    FFNBase,
+    LanguageModel,
+    ModelConfig,
+    attention_registry,
+    ffn_registry,
+    norm_registry,
+    position_registry,
+)
+
+from .small import causal, config, in_chunks
+
+PAGE = '''
+import torch
+import torch.nn as nn
+from residual_edu import AttentionBase, BlockConfig, attention_registry
+{imports}
+
+@attention_registry.register('sliding_window')
+class SlidingWindowAttention({base}):
+    """Attention with a fixed-size sliding window."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__({argument})
+        {sizes}
+        self.window_size = config.max_seq_len  # or add a dedicated field
+        self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.k_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.v_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.scale = self.head_dim ** -0.5
+
+    def {call}(self, x, mask=None, cache=None):
+        q, k, v = (proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+                   for proj in (self.q_proj, self.k_proj, self.v_proj))
+        if cache is not None:
+            k, v = (torch.cat(both, dim=2) for both in zip(cache, (k, v)))
+        apart = torch.arange(k.shape[2])[-q.shape[2]:, None] - torch.arange(k.shape[2])
+        allowed = (apart >= 0) & (apart < self.window_size)
+        if mask is not None:
+            allowed = allowed & mask
+        scores = (q @ k.mT * self.scale).masked_fill(~allowed, float('-inf'))
+        return self.o_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+'''
+BASES = {
+    "AttentionBase": {"argument": "config", "sizes": ""},
+    "nn.Module": {"argument": "", "sizes": "self.d_model, self.head_dim = config.d_model, config.head_dim"},
+}
+STEP_3 = {"attention": "sliding_window", "ffn": "gated", "norm": "rms_norm", "position": "rope"}
+
+
+@pytest.fixture(params=product(BASES, ["forward", "__call__"]), ids="-".join)
+def learners(request):
+    """The class of the page, written into a cell; in torch ``forward`` is the page's ``__call__``, and either works."""
+    base, call = request.param
+    cell = PAGE.format(base=base, call=call, imports="", **BASES[base])
+    exec(compile(cell, "<cell>", "exec"), namespace := {"__name__": "__main__"})
+    return namespace["SlidingWindowAttention"]
+
+
+def test_the_three_steps(learners):
+    block = ConfigurableBlock(BlockConfig(**STEP_3, d_model=512, n_heads=8))
+    assert type(block.attention) is learners and block.attention.window_size == 2048
+    x = torch.randn(1, 6, 512)
+    y, (k, v) = block(x)
+    assert y.shape == x.shape and k.shape == v.shape == (1, 8, 6, 64)
+
+
+def test_it_works_with_everything_else(learners):
+    names = [registry.keys() for registry in (ffn_registry, norm_registry, position_registry)]
+    x = torch.randn(2, 7, 16).double()
+    for ffn, norm, position in product(*names):
+        c = config(attention="sliding_window", ffn=ffn, norm=norm, position=position)
+        for one in (c, replace(c, pre_norm=False)):
+            block = ConfigurableBlock(one).double()
+            torch.testing.assert_close(in_chunks(block, x, 3), block(x, causal(7))[0], rtol=1e-11, atol=1e-11)
+
+
+def test_it_is_the_librarys_own_where_both_mean_the_same(learners):
+    c = config(attention="sliding_window_gqa", position="none", n_kv_heads=None, max_seq_len=3)
+    ours, theirs = ConfigurableBlock(c), ConfigurableBlock(replace(c, attention="sliding_window"))
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(2, 3, 16)
+    torch.testing.assert_close(ours(x)[0], theirs(x)[0])
+
+
+def test_it_trains_and_writes(learners):
+    c = config(attention="sliding_window")
+    model = LanguageModel(ModelConfig(c, vocab_size=5, n_layers=2))
+    model(torch.randint(0, 5, (2, 6)))[0].sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    assert model.generate(torch.zeros(1, 2, dtype=torch.long), 4, seed=0).shape == (1, 6)
+
+
+def test_an_attention_of_ones_own_may_place_its_queries_and_keys_as_the_librarys_do():
+    @attention_registry.register("one_head")
+    class OneHead(AttentionBase):
+        def __init__(self, config):
+            super().__init__(config)
+            self.qkv = nn.Linear(self.d_model, 3 * self.d_model)
+
+        def forward(self, x, mask=None, cache=None):
+            start = library.cache_length(cache)
+            q, k, v = (z.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for z in self.qkv(x).chunk(3, -1))
+            k, v = cache = library.extend(cache, self.position.rotate(k, start), v)
+            return self.attend(self.position.rotate(q, start), k, v, mask), cache
+
+    x = torch.randn(1, 7, 16).double()
+    for position in position_registry:
+        block = ConfigurableBlock(config(attention="one_head", position=position)).double()
+        torch.testing.assert_close(in_chunks(block, x, 1), block(x, causal(7))[0], rtol=1e-11, atol=1e-11)
+
+
+def test_a_feed_forward_network_a_norm_and_a_position_of_ones_own():
+    @ffn_registry.register("linear")
+    class Linear(FFNBase):
+        def __init__(self, config):
+            super().__init__(config)
+            self.map = nn.Linear(self.d_model, self.d_model)
+
+        def forward(self, x):
+            return self.map(x)
+
+    @norm_registry.register("nothing")
+    class Nothing(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+
+        def forward(self, x):
+            return x
+
+    @position_registry.register("counted")
+    class Counted(library.PositionBase):
+        def embed(self, x, start):
+            return x + torch.arange(start, start + x.shape[1])[:, None]
+
+    c = config(attention="none", ffn="linear", norm="nothing", position="counted")
+    model = LanguageModel(ModelConfig(c, vocab_size=5, n_layers=1, tie_embeddings=False))
+    tokens = torch.randint(0, 5, (1, 4))
+    x = model.embed.weight[tokens] + torch.arange(4)[:, None]
+    torch.testing.assert_close(model(tokens)[0], model.head(x + model.blocks[0].ffn.map(x)))
+
+
+def test_one_import_gives_a_notebook_all_that_it_needs():
+    code = PAGE.format(
+        base="AttentionBase", call="forward", imports="from residual_edu import *", **BASES["AttentionBase"]
+    )
+    code += f"block = ConfigurableBlock(BlockConfig(**{STEP_3}, d_model=32, n_heads=2))\n"
+    code += "print(tuple(block(torch.randn(1, 4, 32))[0].shape), type(block.attention).__name__)"
+    out = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert out == "(1, 4, 32) SlidingWindowAttention\n"

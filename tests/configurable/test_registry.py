@@ -1,0 +1,115 @@
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+from residual_edu import (
+    ConfigurableBlock,
+    InvalidInput,
+    Registry,
+    attention_registry,
+    ffn_registry,
+    norm_registry,
+    position_registry,
+)
+
+from .small import config
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+class A(nn.Module):
+    pass
+
+
+class B(nn.Module):
+    pass
+
+
+@pytest.fixture
+def registry():
+    made = Registry("attention", aliases={"long": "b", "gone": "z"})
+    made.register("b", B)
+    return made
+
+
+def test_both_forms_register_and_return_the_class(registry):
+    @registry.register("mine")
+    class Mine(nn.Module):
+        pass
+
+    assert registry.register("a", A) is A and registry.get("a") is A
+    assert isinstance(Mine, type) and registry.get("mine") is Mine
+    assert registry.keys() == ["a", "b", "long", "mine"]
+    assert "a" in registry and "c" not in registry and 3 not in registry
+    assert repr(registry) == "Registry(attention: a, b, long, mine)"
+
+
+def test_an_alias_is_another_spelling_until_a_class_takes_it(registry):
+    assert registry.get("long") is B and "long" in registry
+    registry.register("long", A)
+    assert registry.get("long") is A and registry.get("b") is B
+    assert "gone" not in registry and "gone" not in list(registry)
+
+
+@pytest.mark.parametrize("value", [A, B])
+@pytest.mark.parametrize("decorated", [True, False])
+def test_a_taken_key(registry, value, decorated):
+    with pytest.raises(InvalidInput, match=r"^attention already has key 'b', <class '.*B'>; choose another name$"):
+        registry.register("b")(value) if decorated else registry.register("b", value)
+    assert registry.get("b") is B
+
+
+def from_a_cell(name="Window"):
+    return type(name, (nn.Module,), {"__module__": "__main__"})
+
+
+def test_a_cell_can_be_run_again(registry):
+    registry.register("window", from_a_cell())
+    registry.register("window", again := from_a_cell())
+    assert registry.get("window") is again
+    for other in (again, from_a_cell("Other")):
+        with pytest.raises(InvalidInput, match="^attention already has key 'window'"):
+            registry.register("window", other)
+
+
+@pytest.mark.parametrize(
+    ("key", "mend"), [("bb", r" Did you mean 'b'\?"), ("lnog", r" Did you mean 'long'\?"), ("xyz", ""), (3, "")]
+)
+def test_an_unknown_key(registry, key, mend):
+    with pytest.raises(InvalidInput, match=rf"^attention has no key {key!r}\. Available: \[b, long\]\.{mend}$"):
+        registry.get(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("a", None, "attention 'a' must be a class that takes a BlockConfig, got None"),
+        ("a", "A", "attention 'a' must be a class that takes a BlockConfig, got 'A'"),
+        ("", A, "attention must be registered under a name, got ''"),
+        (A, A, "attention must be registered under a name, got <class .*A'>"),
+    ],
+)
+def test_what_cannot_be_registered(registry, key, value, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        registry.register(key, value)
+
+
+def test_the_names_that_are_built_in():
+    assert attention_registry.keys() == ["gqa", "mha", "mla", "none", "sliding_window", "sliding_window_gqa"]
+    assert ffn_registry.keys() == ["gated", "gated_relu2", "none", "relu2", "standard"]
+    assert norm_registry.keys() == ["layer_norm", "rms_norm"]
+    assert position_registry.keys() == ["alibi", "none", "rope", "sinusoidal"]
+    assert attention_registry.get("sliding_window") is attention_registry.get("sliding_window_gqa")
+    for registry in (attention_registry, ffn_registry, norm_registry, position_registry):
+        assert all(issubclass(registry.get(key), torch.nn.Module) for key in registry)
+
+
+def test_why_subclassing_needs_36_classes():
+    names = [["mha", "gqa", "mla"], ["standard", "gated"], ["layer_norm", "rms_norm"], ["rope", "sinusoidal", "alibi"]]
+    fields = ["attention", "ffn", "norm", "position"]
+    blocks = [ConfigurableBlock(config(**dict(zip(fields, chosen, strict=True)))) for chosen in product(*names)]
+    assert len({repr(block) for block in blocks}) == 36 and {type(block) for block in blocks} == {ConfigurableBlock}
+    made = ConfigurableBlock(config(attention="gqa", ffn="gated"))
+    assert type(made.attention) is attention_registry.get("gqa") and type(made.ffn) is ffn_registry.get("gated")

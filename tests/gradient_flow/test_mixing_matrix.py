@@ -1,0 +1,102 @@
+"""The mixing matrix against the whole Jacobian, and on maps whose mixing is known."""
+
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from residual_edu import InvalidInput
+from residual_edu.gradient_flow import mixing_matrix
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+def by_whole_jacobian(module, x):
+    """One sample: the Jacobian at once, its norm over channels."""
+    jacobian = torch.autograd.functional.jacobian(module, x)
+    out, channels_in = jacobian.shape[: x.ndim], x.shape[-1]
+    blocks = jacobian.reshape(-1, out[-1], x[0, ..., 0].numel(), channels_in)
+    return torch.linalg.vector_norm(blocks, dim=(1, 3)).double()
+
+
+@pytest.mark.parametrize("space", [(5,), (2, 3), (2, 1, 3)])
+def test_it_is_the_norm_of_the_jacobian(space):
+    count = torch.Size(space).numel()
+    mix, change = torch.randn(count, count).double(), torch.randn(4, 3).double()
+
+    def module(x):
+        return (mix @ x.flatten(1, -2).tanh() @ change.T).view(*x.shape[:-1], 4)
+
+    x = torch.randn(1, *space, 3).double()
+    torch.testing.assert_close(mixing_matrix(module, x), by_whole_jacobian(module, x), rtol=1e-12, atol=1e-14)
+
+
+def test_a_position_wise_map_hears_itself_alone():
+    matrix = mixing_matrix(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(1, 4, 3))
+    assert torch.equal(matrix > 0, torch.eye(4, dtype=torch.bool))
+
+
+def test_a_linear_mean_is_heard_alike():
+    matrix = mixing_matrix(lambda x: x.mean(1, keepdim=True).expand(x.shape), torch.randn(1, 5, 4))
+    torch.testing.assert_close(matrix, torch.full((5, 5), 4**0.5 / 5).double())  # the identity over 5, of norm sqrt(4)
+
+
+def test_outputs_may_stand_at_other_positions():
+    matrix = mixing_matrix(lambda x: x.unflatten(1, (2, 3)).sum(2), torch.ones(1, 6, 1))
+    assert torch.equal(matrix, torch.tensor([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).double())
+
+
+def test_samples_are_averaged_as_squares():
+    def module(x):
+        return x.square() / 2
+
+    x = torch.tensor([[[3.0]], [[4.0]]])  # slopes 3 and 4
+    torch.testing.assert_close(mixing_matrix(module, x), torch.tensor([[12.5**0.5]]).double())
+
+
+def test_small_slopes_are_not_lost():
+    matrix = mixing_matrix(lambda x: 1e-30 * x, torch.ones(1, 2, 1))
+    torch.testing.assert_close(matrix, 1e-30 * torch.eye(2).double(), rtol=1e-6, atol=0)
+
+
+def test_it_leaves_nothing_behind_and_needs_no_grad_mode():
+    module, x = nn.Linear(3, 3).eval(), torch.randn(1, 4, 3)
+    with torch.no_grad():
+        assert mixing_matrix(module, x).any()
+    assert not module.training and not x.requires_grad
+    assert all(weight.grad is None for weight in module.parameters())
+
+
+def test_it_holds_one_row_of_the_jacobian_at_a_time(monkeypatch):
+    """Each backward pass gives a row, a gradient of x; when the next begins, at most the last one is still there."""
+    rows, alive, grad = [], [], torch.autograd.grad
+
+    def watched(*args, **options):
+        alive.append(sum(row() is not None for row in rows))
+        result = grad(*args, **options)
+        rows.append(weakref.ref(result[0]))
+        return result
+
+    monkeypatch.setattr(torch.autograd, "grad", watched)
+    mixing_matrix(nn.Linear(3, 4), torch.randn(1, 5, 3))
+    assert len(rows) == 5 * 4 and max(alive) <= 1
+
+
+@pytest.mark.parametrize(
+    "module, x, message",
+    [
+        (nn.Identity(), torch.ones(1, 2, 3).long(), r"x must be floating point, got torch\.int64"),
+        (nn.Identity(), torch.ones(2, 3), r"x must have at least the axes \(batch, positions, channels\), got shape"),
+        (
+            lambda x: x.sum(),
+            torch.ones(1, 2, 3),
+            r"module\(x\) must have at least the axes \(batch, positions, channels",
+        ),
+        (lambda x: x.detach(), torch.ones(1, 2, 3), r"module\(x\) must have a gradient with respect to x, got one"),
+        (lambda x: (x, x), torch.ones(1, 2, 3), r"module\(x\) must be a tensor, got"),
+    ],
+)
+def test_bad_input(module, x, message):
+    with pytest.raises(InvalidInput, match=f"^{message}"):
+        mixing_matrix(module, x)

@@ -1,0 +1,119 @@
+from math import exp
+
+import pytest
+import torch
+
+from residual_edu import (
+    ExponentialModulation,
+    ExponentialModulationND,
+    GaussianModulation,
+    GaussianModulationND,
+    InvalidInput,
+    parameter_groups,
+    position_grid,
+)
+
+BOTH = [ExponentialModulation, GaussianModulation]
+
+
+def grid(*lengths):
+    return position_grid(lengths, [max(length, 2) for length in lengths], like=torch.zeros(1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("lengths", [[4], [3, 4], [2, 3, 2]])
+def test_the_exponential_by_the_formula(lengths):
+    mask = ExponentialModulation(len(lengths), 3).double()
+    torch.nn.init.normal_(mask.weight)  # negative ones too: their size counts
+    where, kernel = grid(*lengths), torch.randn(2, *[2 * n - 1 for n in lengths], 3, dtype=torch.float64)
+    found = mask(where, kernel)
+    for place in torch.cartesian_prod(*[torch.arange(2 * n - 1) for n in lengths]).view(-1, len(lengths)).tolist():
+        for c in range(3):
+            factor = 1.0
+            for axis in range(len(lengths)):
+                factor *= exp(-abs(where[(0, *place)][axis].item()) * abs(mask.weight[axis, c].item()))
+            torch.testing.assert_close(found[(slice(None), *place, c)], kernel[(slice(None), *place, c)] * factor)
+
+
+@pytest.mark.parametrize("lengths", [[4], [3, 4], [2, 3, 2]])
+def test_the_gaussian_by_the_formula(lengths):
+    mask = GaussianModulation(len(lengths), 3, init_std_low=0.3).double()
+    where, kernel = grid(*lengths), torch.randn(2, *[2 * n - 1 for n in lengths], 3, dtype=torch.float64)
+    found = mask(where, kernel)
+    for place in torch.cartesian_prod(*[torch.arange(2 * n - 1) for n in lengths]).view(-1, len(lengths)).tolist():
+        for c in range(3):
+            factor = 1.0
+            for axis in range(len(lengths)):
+                factor *= exp(-((where[(0, *place)][axis].item() / mask.std_param[axis, c].item()) ** 2) / 2)
+            torch.testing.assert_close(found[(slice(None), *place, c)], kernel[(slice(None), *place, c)] * factor)
+
+
+def test_where_they_start():
+    exponential, gaussian = ExponentialModulation(2, 3), GaussianModulation(2, 3, init_std_low=0.01, init_std_high=1.0)
+    assert list(exponential.state_dict()) == ["weight"] and list(gaussian.state_dict()) == ["std_param"]
+    evenly = torch.tensor([2.3, (2.3 + 13.81) / 2, 13.81]) / 2  # shared by two axes
+    torch.testing.assert_close(exponential.weight.detach(), evenly.repeat(2, 1))
+    torch.testing.assert_close(gaussian.std.detach(), torch.tensor([0.01, 0.1, 1.0]).repeat(2, 1))
+    assert (ExponentialModulationND, GaussianModulationND) == (ExponentialModulation, GaussianModulation)
+
+
+@pytest.mark.parametrize("way, inverse", [("log", torch.log), ("softplus", lambda s: s.expm1().log())])
+def test_other_ways_to_learn_a_spread(way, inverse):
+    direct, other = GaussianModulation(1, 5), GaussianModulation(1, 5, parametrization=way)
+    torch.testing.assert_close(other.std_param.detach(), inverse(direct.std_param.detach()))
+    torch.testing.assert_close(other.std, direct.std)
+
+
+@pytest.mark.parametrize("way", ["direct", "log", "softplus"])
+def test_a_spread_beyond_its_limits_counts_as_the_limit_and_can_come_back(way):
+    mask = GaussianModulation(1, 2, min_std=0.1, max_std=0.5, init_std_low=0.01, init_std_high=2.0, parametrization=way)
+    before = mask.std_param.detach().clone()
+    assert mask.std.tolist() == [pytest.approx([0.1, 0.5])]
+    mask(grid(4).float(), torch.ones(1, 7, 2)).sum().backward()
+    assert mask.std_param.grad.abs().min() > 0  # the limit hides no gradient,
+    assert mask.std_param.detach().equal(before)  # and looking changes nothing
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_they_are_spared_by_weight_decay_and_keep_the_dtype(kind):
+    mask = kind(2, 3)
+    assert parameter_groups(mask, 0.1)[0]["params"] == []
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        where = position_grid([3, 3], [3, 3], like=torch.zeros(1, dtype=dtype))
+        assert mask.to(dtype)(where, torch.ones(1, 5, 5, 3, dtype=dtype)).dtype == dtype
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("kind", BOTH)
+def test_wrong_widths_are_refused(kind):
+    mask = kind(1, 3)
+    with pytest.raises(InvalidInput, match=r"^grid must have 1 features on its last axis, got shape \(1, 7, 2\)$"):
+        mask(torch.zeros(1, 7, 2), torch.zeros(1, 7, 3))
+    with pytest.raises(InvalidInput, match=r"^x must have 3 features on its last axis, got shape \(1, 7, 1\)$"):
+        mask(torch.zeros(1, 7, 1), torch.zeros(1, 7, 1))
+    with pytest.raises(InvalidInput, match=r"^data_dim must be 1, 2 or 3 \(text, images, volumes\), got 4$"):
+        kind(4, 3)
+    with pytest.raises(InvalidInput, match="^num_channels must be at least 1, got 0$"):
+        kind(1, 0)
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("name", ["fast_decay_pct", "slow_decay_pct"])
+def test_decays_out_of_range_are_refused(name):
+    with pytest.raises(InvalidInput, match=f"^{name} must be a finite number above 0, got 0$"):
+        ExponentialModulation(1, 3, **{name: 0})
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("name", ["min_std", "max_std", "init_std_low", "init_std_high"])
+def test_spreads_out_of_range_are_refused(name):
+    with pytest.raises(InvalidInput, match=f"^{name} must be a finite number above 0, got 0.0$"):
+        GaussianModulation(1, 3, **{name: 0.0})
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_more_that_is_refused():
+    with pytest.raises(InvalidInput, match="^min_std must be below 0.1, got 0.5$"):
+        GaussianModulation(1, 3, min_std=0.5, max_std=0.1)
+    message = "^parametrization must be one of 'direct', 'log', 'softplus', got 'logs'; did you mean 'log'\\?$"
+    with pytest.raises(InvalidInput, match=message):
+        GaussianModulation(1, 3, parametrization="logs")

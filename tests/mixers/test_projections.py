@@ -1,0 +1,192 @@
+"""Maps before and after a mixer, for mixers of three signals and of one."""
+
+import re
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from residual_edu import InvalidInput
+from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
+
+GRIDS = [(6,), (2, 3), (2, 3, 2)]
+PLAIN = partial(Attention, 12, 2, apply_qk_norm=False, use_rope=False)
+as_users_meet_it = pytest.mark.usefixtures("as_installed")
+
+
+class Average(nn.Module):
+    """A mixer of one signal: every position hears the mean of all, and of the conditioning."""
+
+    def forward(self, x, *, conditioning=None):
+        mean = x.flatten(1, -2).mean(1) if conditioning is None else conditioning
+        return mean.view(len(x), *[1] * (x.ndim - 2), -1).expand(x.shape)
+
+
+class Gate(nn.Module):
+    """A mixer of three signals that says by its cost and its output what it was given."""
+
+    def forward(self, query, key, value, *, conditioning=None):
+        return query * key + value + (0 if conditioning is None else conditioning[:, None])
+
+    def flop_count(self, shape, inference=False):
+        return 1 if inference else 1000
+
+
+def signal(*space, batch=2):
+    return torch.randn(batch, *space, 12, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("space", GRIDS)
+def test_three_signals_from_one_map(space):
+    mixer = QKVSequenceMixer(12, PLAIN, qkv_bias=True, out_proj_bias=True).double()
+    x, state = signal(*space), mixer.state_dict()
+    q, k, v = (
+        x @ weight.T + bias
+        for weight, bias in zip(state["qkv_proj.weight"].chunk(3), state["qkv_proj.bias"].chunk(3), strict=True)
+    )
+    expected = PLAIN()(q, k, v) @ state["out_proj.weight"].T + state["out_proj.bias"]
+    torch.testing.assert_close(mixer(x), expected, rtol=1e-11, atol=1e-11)
+
+
+def test_one_signal_for_a_mixer_of_one():
+    mixer = QKVSequenceMixer(12, Average).double()
+    x = signal(6)
+    mean = (x @ mixer.qkv_proj.weight.T).mean(1, keepdim=True) @ mixer.out_proj.weight.T
+    torch.testing.assert_close(mixer(x), mean.expand(x.shape), rtol=1e-11, atol=1e-11)
+    mixer(x).square().sum().backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in mixer.parameters()), "no dead parameters"
+
+
+@pytest.mark.parametrize("make, keys", [(Gate, (36, 12)), (Average, (12, 12)), (PLAIN, (36, 12))])
+def test_names_and_sizes(make, keys):
+    state = QKVSequenceMixer(12, make).state_dict()
+    assert list(state) == ["qkv_proj.weight", "out_proj.weight"]
+    assert tuple(state["qkv_proj.weight"].shape) == keys
+    biased = QKVSequenceMixer(12, make, qkv_bias=True, out_proj_bias=True).state_dict()
+    assert list(biased) == ["qkv_proj.weight", "qkv_proj.bias", "out_proj.weight", "out_proj.bias"]
+
+
+@pytest.mark.parametrize("make", [Gate, Average])
+def test_conditioning_goes_on_to_the_mixer(make):
+    mixer, x = QKVSequenceMixer(12, make).double(), signal(6)
+    assert not torch.allclose(mixer(x, conditioning=torch.ones(2, 12).double()), mixer(x))
+
+
+def test_an_init_fills_weights_and_empties_biases():
+    seen = []
+
+    def init(width):
+        seen.append(width)
+        return nn.init.ones_
+
+    mixer = QKVSequenceMixer(12, PLAIN, True, True, init_method_in=init, init_method_out=init)
+    assert seen == [12, 12] and all((w == ("weight" in name)).all() for name, w in mixer.state_dict().items())
+    cross = QKVConditionMixer(12, PLAIN, init_method_in=init, init_method_out=init)
+    assert seen == [12] * 5 and all((weight == 1).all() for weight in cross.parameters())
+
+
+def test_without_an_init_they_are_torchs():
+    torch.manual_seed(3)
+    mixer = QKVSequenceMixer(12, PLAIN, qkv_bias=True)
+    torch.manual_seed(3)
+    assert torch.equal(mixer.qkv_proj.weight, nn.Linear(12, 36).weight) and mixer.qkv_proj.bias.any()
+
+
+@pytest.mark.parametrize("space", GRIDS)
+@pytest.mark.parametrize("elsewhere", [(), (1,), (5,), (2, 2), (2, 1, 3)])
+@pytest.mark.parametrize("samples", [1, 2])
+def test_each_position_asks_the_condition(space, elsewhere, samples):
+    mixer = QKVConditionMixer(12, PLAIN).double()
+    x, condition = signal(*space), torch.randn(samples, *elsewhere, 12, dtype=torch.float64)
+    state = mixer.state_dict()
+    assert {name: tuple(weight.shape) for name, weight in state.items()} == {
+        "kv_proj.weight": (24, 12),
+        "q_proj.weight": (12, 12),
+        "out_proj.weight": (12, 12),
+    }
+    flat = condition.reshape(samples, -1, 12).expand(2, -1, -1)
+    key, value = (flat @ weight.T for weight in state["kv_proj.weight"].chunk(2))
+    query = x.flatten(1, -2) @ state["q_proj.weight"].T
+    expected = PLAIN()(query, key, value) @ state["out_proj.weight"].T
+    torch.testing.assert_close(mixer(x, condition), expected.view(x.shape), rtol=1e-11, atol=1e-11)
+
+
+def test_a_condition_of_one_position_says_the_same_to_all():
+    mixer = QKVConditionMixer(12, PLAIN).double()
+    y = mixer(signal(6), torch.randn(2, 12).double())
+    torch.testing.assert_close(y, y[:, :1].expand(y.shape))
+
+
+def matrix_products(module, *inputs):
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # it counts no CPU kernel
+        module(*inputs)
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("space", GRIDS)
+@pytest.mark.parametrize("make, pointwise", [(PLAIN, 0), (Average, 0), (Gate, 1000)])
+def test_flop_count_of_a_sequence_mixer(space, make, pointwise):
+    mixer = QKVSequenceMixer(12, make)
+    products = matrix_products(mixer, signal(*space, batch=1).float())
+    assert mixer.flop_count(space) == products + pointwise
+    assert mixer.flop_count(space, inference=True) == products + (pointwise and 1)
+
+
+@pytest.mark.parametrize("space", GRIDS)
+@pytest.mark.parametrize("elsewhere", [(1,), (5,), (2, 3)])
+def test_flop_count_of_a_condition_mixer(space, elsewhere):
+    mixer = QKVConditionMixer(12, PLAIN)
+    products = matrix_products(mixer, torch.randn(1, *space, 12), torch.randn(1, *elsewhere, 12))
+    assert mixer.flop_count(space, condition_shape=elsewhere) == products
+    assert elsewhere != (1,) or mixer.flop_count(space) == products
+
+
+SPACE = "must be (batch, 1 to 3 axes of space, channels), got shape"
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: QKVSequenceMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
+        (lambda: QKVConditionMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
+        (
+            lambda: QKVSequenceMixer(12, partial(nn.Linear, 12, 12)),
+            "mixer must take query, key and value or one signal, and conditioning=, got Linear.forward(input: ",
+        ),
+        (
+            lambda: QKVConditionMixer(12, Average),
+            "mixer must take query, key and value, and conditioning=, got Average.forward(x, *, conditioning=None)",
+        ),
+        (lambda: QKVSequenceMixer(12, PLAIN)(torch.zeros(6, 12)), f"x {SPACE} (6, 12)"),
+        (
+            lambda: QKVSequenceMixer(12, PLAIN)(torch.zeros(2, 6, 8)),
+            "x must have 12 features on its last axis, got shape (2, 6, 8)",
+        ),
+        (lambda: QKVConditionMixer(12, PLAIN)(torch.zeros(2, 12), torch.zeros(2, 12)), f"x {SPACE} (2, 12)"),
+    ],
+)
+@as_users_meet_it
+def test_bad_input(make, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "condition, message",
+    [
+        (torch.zeros(2, 8), "condition must have 12 features on its last axis, got shape (2, 1, 8)"),
+        (torch.zeros(2, 5, 8), "condition must have 12 features on its last axis, got shape (2, 5, 8)"),
+        (torch.zeros(12), f"condition {SPACE} (12,)"),
+        (torch.zeros(2, 1, 1, 1, 1, 12), f"condition {SPACE} (2, 1, 1, 1, 1, 12)"),
+        (torch.zeros(3, 12), "condition must hold 2 samples, or 1 for them all, got shape (3, 1, 12)"),
+        (torch.zeros(2, 12).long(), "condition must be floating point, got torch.int64; convert it with"),
+        (None, "condition must be a tensor, got None"),
+    ],
+)
+@as_users_meet_it
+def test_conditions_that_do_not_fit(condition, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        QKVConditionMixer(12, PLAIN)(torch.zeros(2, 6, 12), condition)

@@ -1,0 +1,150 @@
+import sys
+
+import pytest
+import torch
+
+from residual_edu import BlockConfig, InvalidInput, LanguageModel, ModelConfig, generate
+
+
+def model(seed=0, **changes):
+    torch.manual_seed(seed)
+    sizes = {"d_model": 16, "n_heads": 4, "d_ff": 12, "max_seq_len": 24, "position": "rope"}
+    made = LanguageModel(ModelConfig(BlockConfig(**(sizes | changes)), vocab_size=7, n_layers=2))
+    for p in made.parameters():
+        torch.nn.init.normal_(p, std=0.5)
+    return made
+
+
+def prompt(batch=3):
+    return torch.randint(0, 7, (batch, 4), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("attention", ["mha", "none"])
+@pytest.mark.parametrize("position", ["rope", "sinusoidal", "alibi", "none"])
+def test_the_same_tokens_as_without_a_cache(attention, position):
+    made = model(attention=attention, position=position)
+    written = prompt()
+    for _ in range(12):
+        written = torch.cat([written, made(written)[0][:, -1].argmax(-1, keepdim=True)], dim=1)
+    assert made.generate(prompt(), 12, temperature=0.0).equal(written)
+
+
+def test_a_function_and_a_method():
+    made = model()
+    assert generate(made, prompt(), 8, seed=2).equal(made.generate(prompt(), 8, seed=2))
+
+
+def test_a_seed_gives_the_same_text_and_leaves_torchs_own_alone():
+    made = model()
+    one, again, other = (made.generate(prompt(), 12, seed=seed) for seed in (2, 2, 3))
+    assert one.equal(again) and not one.equal(other)
+    before = torch.get_rng_state()
+    made.generate(prompt(), 4, seed=2)
+    assert torch.get_rng_state().equal(before)
+    torch.manual_seed(5)
+    one = made.generate(prompt(), 12)
+    torch.manual_seed(5)
+    assert made.generate(prompt(), 12).equal(one)
+
+
+def test_each_row_ends_with_its_own_stop_token():
+    made = model()
+    free = made.generate(prompt(8), 16, seed=4)
+    stopped = made.generate(prompt(8), 16, seed=4, stop_tokens=[2, 5])
+    for row, (before, after) in enumerate(zip(free.tolist(), stopped.tolist(), strict=True)):
+        places = [i for i in range(4, len(after)) if after[i] in (2, 5)]
+        end = places[0] if places else len(after)
+        assert after[: end + 1] == before[: end + 1], row
+        assert not places or after[end:] == [after[end]] * (len(after) - end)
+    assert len({row[-1] for row in stopped.tolist()} & {2, 5}) == 2
+
+
+def test_writing_ends_when_every_row_has():
+    made = model()
+    first = made.generate(prompt(1), 1, temperature=0.0)[0, -1].item()
+    assert made.generate(prompt(1), 16, temperature=0.0, stop_tokens=[first]).shape == (1, 5)
+    assert made.generate(prompt(1), 16, temperature=0.0).shape == (1, 20)
+
+
+def test_a_stop_token_in_the_prompt_stops_nothing():
+    made = model()
+    t = prompt(1)
+    others = [token for token in range(7) if token not in made.generate(t, 8, temperature=0.0)[0, 4:].tolist()]
+    t[0, 0] = others[0]
+    written = made.generate(t, 8, seed=0, top_k=1)
+    assert made.generate(t, 8, seed=0, top_k=1, stop_tokens=[t[0, 0].item()]).shape[1] >= 5
+    assert written.shape == (1, 12)
+
+
+def test_top_k_1_and_a_tiny_top_p_are_greedy():
+    made = model()
+    greedy = made.generate(prompt(), 12, temperature=0.0)
+    assert made.generate(prompt(), 12, top_k=1).equal(greedy)
+    assert made.generate(prompt(), 12, top_p=1e-6).equal(greedy)
+
+
+def test_a_heavy_penalty_writes_every_token_once():
+    made = model()
+    written = made.generate(prompt(1)[:, :1], 6, temperature=0.0, repetition_penalty=1e9)[0].tolist()
+    scores = made(torch.tensor([written]))[0][0, :-1]
+    for step, token in enumerate(written[1:]):
+        seen = written[: step + 1]
+        adjusted = [
+            s / 1e9 if i in seen and s > 0 else s * 1e9 if i in seen else s for i, s in enumerate(scores[step].tolist())
+        ]
+        assert token == max(range(7), key=adjusted.__getitem__)
+
+
+def test_it_runs_in_evaluation_without_a_graph_and_comes_back():
+    made, states = model(dropout=0.5), []
+    made.blocks[0].register_forward_hook(
+        lambda module, args, out: states.append((module.training, out[0].requires_grad))
+    )
+    text = made.generate(prompt(), 4, temperature=0.0)
+    assert set(states) == {(False, False)} and made.training
+    assert made.eval().generate(prompt(), 4, temperature=0.0).equal(text) and not made.training
+
+
+def test_progress_is_shown_only_if_asked_for(capsys):
+    made = model()
+    made.generate(prompt(), 3)
+    assert capsys.readouterr().out == ""
+    made.generate(prompt(), 3, progress=True)
+    assert "writing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": -1}, "temperature must be a finite number, at least 0, got -1"),
+        ({"top_k": 1.5}, r"top_k must be a whole number, at least 0, got 1\.5"),
+        ({"top_k": -1}, "top_k must be a whole number, at least 0, got -1"),
+        ({"top_p": 0}, r"top_p must lie in \(0, 1\], got 0"),
+        ({"top_p": 1.1}, r"top_p must lie in \(0, 1\], got 1\.1"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be a finite number above 0, got 0"),
+        ({"stop_tokens": [7]}, "stop_tokens must be whole numbers from 0 to 6, got 7"),
+        ({"stop_tokens": ["."]}, r"stop_tokens must be whole numbers from 0 to 6, got '\.'"),
+        ({"stop_tokens": 7}, "stop_tokens must be whole numbers from 0 to 6, got 7"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
+        ({"max_tokens": 21}, "positions must be at most max_seq_len=24, got 4 before and 21 new ones"),
+        ({"prompt": torch.tensor([[9]])}, "prompt must be whole numbers from 0 to 6, got 9 to 9"),
+        ({"prompt": torch.tensor([1])}, r"prompt must have at least the axes \(batch, positions\), got shape \(1,\)"),
+    ],
+)
+@pytest.mark.usefixtures("as_installed")
+def test_settings_out_of_range(settings, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        model().generate(**({"prompt": prompt()} | settings))
+
+
+def test_progress_needs_rich(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    message = "^progress=True needs the package rich, which is not installed; install it, or leave progress=True out$"
+    with pytest.raises(InvalidInput, match=message):
+        model().generate(prompt(), 2, progress=True)
+
+
+def test_what_was_written_can_be_trained_on():
+    made = model()
+    made(made.generate(prompt(), 3, seed=0))[0].sum().backward()
+    assert made.embed.weight.grad.abs().sum() > 0

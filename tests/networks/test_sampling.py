@@ -1,0 +1,69 @@
+import pytest
+import torch
+
+from residual_edu.networks.sampling import choose, keep_top_k, keep_top_p, penalize
+
+P = torch.tensor([[0.1, 0.4, 0.2, 0.3], [0.25, 0.5, 0.125, 0.125]], dtype=torch.float64)
+
+
+def kept(logits):
+    return [row.isfinite().nonzero().flatten().tolist() for row in logits]
+
+
+@pytest.mark.parametrize(
+    ("k", "places"),
+    [
+        (1, [[1], [1]]),
+        (2, [[1, 3], [0, 1]]),
+        (3, [[1, 2, 3], [0, 1, 2, 3]]),
+        (4, [[0, 1, 2, 3]] * 2),
+        (9, [[0, 1, 2, 3]] * 2),
+    ],
+)
+def test_top_k(k, places):
+    cut = keep_top_k(P.log(), k)
+    assert kept(cut) == places
+    assert cut[cut.isfinite()].equal(P.log()[cut.isfinite()])
+
+
+@pytest.mark.parametrize(
+    ("p", "places"),
+    [
+        (0.01, [[1], [1]]),
+        (0.41, [[1, 3], [1]]),
+        (0.69, [[1, 3], [0, 1]]),
+        (0.71, [[1, 2, 3], [0, 1]]),
+        (0.99, [[0, 1, 2, 3], [0, 1, 2, 3]]),
+    ],
+)
+def test_top_p_keeps_the_fewest_that_reach_it(p, places):
+    cut = keep_top_p(P.log(), p)
+    assert kept(cut) == places
+    assert cut[cut.isfinite()].equal(P.log()[cut.isfinite()])
+
+
+def test_a_penalty_falls_on_what_was_seen_whatever_its_sign():
+    logits, seen = torch.tensor([[2.0, -2.0, 3.0, -3.0, 0.0]]), torch.tensor([[0, 1, 0, 4]])
+    assert penalize(logits, seen, 2.0).tolist() == [[1.0, -4.0, 3.0, -3.0, 0.0]]
+    assert penalize(logits, seen, 1.0) is logits and logits[0, 0] == 2
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_draws_follow_the_softmax_at_a_temperature(temperature):
+    n = 20_000
+    drawn = choose(P[:1].log().expand(n, 4), temperature, generator=torch.Generator().manual_seed(0))
+    share = torch.bincount(drawn, minlength=4) / n
+    expected = P[0] ** (1 / temperature) / (P[0] ** (1 / temperature)).sum()
+    assert ((share - expected).abs() < 5 * (expected * (1 - expected) / n).sqrt()).all()
+
+
+def test_temperature_0_takes_the_likeliest_and_draws_nothing():
+    before = torch.get_rng_state()
+    assert choose(P.log(), 0.0).tolist() == [1, 1]
+    assert torch.get_rng_state().equal(before)
+
+
+def test_cuts_come_after_the_temperature():
+    drawn = choose(P[:1].log().expand(2000, 4), 2.0, top_k=3, top_p=0.7)
+    flat = P[0].sqrt() / P[0].sqrt()[1:].sum()  # .63 .45 .55 of 1.63: 1 and 3 reach .72
+    assert flat[1] + flat[3] > 0.7 > flat[1] and set(drawn.tolist()) == {1, 3}

@@ -1,0 +1,178 @@
+"""The network: who stands where among its tokens, who answers, and what each block is told."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from residual_edu import (
+    MLP,
+    InvalidInput,
+    RMSNorm,
+    ViT5Attention,
+    ViT5ClassificationNet,
+    ViT5ResidualBlock,
+    drop_path_schedule,
+    parameter_groups,
+)
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+C, R = 8, 4
+NORM = partial(RMSNorm, C)
+
+
+def block(readout="cls", registers=R):
+    mixer = partial(ViT5Attention, C, 2, 3, 3, registers, readout == "cls")
+    return partial(ViT5ResidualBlock, mixer, NORM, partial(MLP, C, "gelu", nn.Identity), NORM, C)
+
+
+def network(readout="cls", registers=R, **changes):
+    sizes = {"in_channels": 3, "num_classes": 5, "hidden_dim": C, "num_blocks": 3, "patch_size": 2, "image_size": 6}
+    parts = {"num_registers": registers, "block_cfg": block(readout, registers), "norm_cfg": NORM, "readout": readout}
+    made = ViT5ClassificationNet(**(sizes | parts | changes)).double()
+    for p in made.parameters():
+        nn.init.normal_(p, std=0.3)
+    return made
+
+
+def images(count=2):
+    return torch.randn(count, 6, 6, 3, dtype=torch.float64)
+
+
+def embedded(x, made):
+    """Patch by patch."""
+    conv, table = made.patch_embed.conv, made.tokens.weight
+    patches = [x[:, i : i + 2, j : j + 2] for i in (0, 2, 4) for j in (0, 2, 4)]
+    patches = [torch.einsum("bijc,ocij->bo", patch, conv.weight) + conv.bias for patch in patches]
+    rows = [patch + table[i] for i, patch in enumerate(patches)]
+    return torch.stack([*rows, *(row.expand(len(x), -1) for row in table[9:])], 1)
+
+
+@pytest.mark.parametrize("readout", ["cls", "gap", "register_concat"])
+def test_values_and_gradients_in_float64(readout):
+    made, x = network(readout), images()
+    stream = embedded(x, made)
+    torch.testing.assert_close(made.embed(x), stream, rtol=1e-12, atol=1e-12)
+    for part in made.blocks:
+        stream = part(stream)
+    answering = {
+        "cls": lambda: stream[:, 9],
+        "gap": lambda: sum(stream[:, i] for i in range(9)) / 9,
+        "register_concat": lambda: stream[:, 9:13],
+    }[readout]()
+    answer = made.out_norm(answering)
+    if readout == "register_concat":
+        answer = torch.cat([answer[:, r] @ made.neck.compress.weight.T for r in range(R)], 1)
+    theirs = answer @ made.out_proj.weight.T
+    torch.testing.assert_close(made(x), theirs, rtol=1e-11, atol=1e-11)
+    g, leaves = torch.randn(2, 5).double(), list(made.parameters())
+    for a, b in zip(*(torch.autograd.grad(y, leaves, g) for y in (made(x), theirs)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("readout, start", [("cls", 10), ("gap", 9), ("register_concat", 9)])
+def test_each_block_is_told_its_rate_and_where_the_registers_stand(readout, start):
+    made = network(readout, drop_path_rate=0.3)
+    assert made.register_start_idx == start and made.num_tokens == start + R
+    assert [b.register_start_idx for b in made.blocks] == [start] * 3 and {b.num_registers for b in made.blocks} == {R}
+    rates = [getattr(b.drop_path, "drop_prob", 0.0) for b in made.blocks]
+    assert rates == drop_path_schedule(3, 0.3) == [0.0, 0.15, 0.3]
+
+
+class Seen(nn.Module):
+    def __init__(self, drop_path_rate, num_registers, register_start_idx):
+        super().__init__()
+
+    def forward(self, x):
+        self.x = x
+        return x
+
+
+@pytest.mark.parametrize("multiple, padding", [(1, 0), (2, 0), (3, 1), (4, 2), (14, 0), (15, 1)])
+def test_zeros_stand_behind_the_registers(multiple, padding):
+    made = network(block_cfg=Seen, pad_to_multiple_of=multiple)
+    made(images())
+    x = made.blocks[0].x
+    assert made.padding == padding and x.shape == (2, 14 + padding, C) and not x[:, 14:].any() and x[:, :14].all()
+
+
+def test_without_registers():
+    made = network(registers=0)
+    assert made(images()).shape == (2, 5) and made.num_tokens == 10
+
+
+def test_the_neck_narrows_each_register():
+    made = network("register_concat", neck_compression_ratio=2)
+    assert made.neck.out_dim == made.out_proj.in_features == R * C // 2 and made(images()).shape == (2, 5)
+
+
+def test_the_table_of_tokens_and_the_norms_are_spared_by_weight_decay():
+    made = network(drop_path_rate=0.1)
+    spared = {id(p) for p in parameter_groups(made, 0.1)[1]["params"]}
+    names = {name for name, p in made.named_parameters() if id(p) not in spared}
+    inner = ["sequence_mixer.qkv", "sequence_mixer.proj", "mlp.layer1", "mlp.layer2"]
+    maps = {f"blocks.{i}.{name}.weight" for i in range(3) for name in inner}
+    assert names == maps | {"patch_embed.conv.weight", "out_proj.weight"}
+
+
+@pytest.mark.parametrize("readout", ["cls", "gap", "register_concat"])
+def test_the_cost_agrees_with_torchs_counter(readout):
+    made = network(readout)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        made(images(1))
+    answers = R if readout == "register_concat" else 1
+    pointwise = (3 + 3 + 1 + 1 + 6 + 2) * C * made.num_tokens  # two norms, two scales, two rotations, GELU of 2 C
+    assert made.flop_count() == counter.get_total_flops() + 3 * pointwise + 3 * C * answers
+
+
+def test_compile_and_deepcopy(compiled):
+    made, x = network().eval(), images()
+    torch.testing.assert_close(compiled(made)(x), made(x), rtol=1e-11, atol=1e-11)
+    assert copy.deepcopy(made)(x).equal(made(x))
+
+
+def test_the_start_of_the_table_and_of_the_way_out():
+    made = ViT5ClassificationNet(3, 50, 64, 1, 2, 16, R, Seen, partial(RMSNorm, 64))
+    assert all(abs(w.std() / 0.02 - 1) < 0.1 for w in (made.tokens.weight, made.out_proj.weight))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"in_channels": 0}, "in_features must be at least 1, got 0"),
+        ({"num_classes": 0}, "num_classes must be at least 1, got 0"),
+        ({"num_blocks": 0}, "depth must be at least 1, got 0"),
+        ({"patch_size": 0}, "patch_size must be at least 1, got 0"),
+        ({"image_size": 7}, "image_size must .*2.*, got 7"),
+        ({"registers": -1}, "num_registers must be a whole number, at least 0, got -1"),
+        (
+            {"readout": "clss"},
+            r"readout must be one of 'cls', 'gap', .*, got 'clss'; did you mean 'cls'\?",
+        ),
+        ({"drop_path_rate": 1.0}, r"max_rate must lie in \[0, 1\), got 1\.0; .*"),
+        ({"readout": "register_concat", "registers": 0}, "num_registers must be at least 1, got 0"),
+        ({"readout": "register_concat", "neck_compression_ratio": 9}, "compressed_dim must be at least 1, got 0"),
+        ({"neck_compression_ratio": 0}, "neck_compression_ratio must be at least 1, got 0"),
+        ({"pad_to_multiple_of": 0}, "pad_to_multiple_of must be at least 1, got 0"),
+        ({"block_cfg": Seen(0.0, 0, 0)}, "block_cfg must be something to build a module from, got a built Seen: .*"),
+        ({"block_cfg": partial(block(), num_registers=3)}, "block_cfg has num_registers=3, .*"),
+        ({"block_cfg": nn.LeakyReLU}, "LeakyReLU .*"),
+        ({"block_cfg": lambda **_: SHARED}, "block_cfg must build new weights for each block, .*"),
+    ],
+)
+def test_what_cannot_be_built(changes, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        network(**changes)
+
+
+SHARED = nn.Linear(C, C)
+
+
+def test_images_of_another_shape():
+    with pytest.raises(InvalidInput, match=r"^images must have shape \(batch, 6, 6, 3\), got \(2, 3, 6, 6\)$"):
+        network()(torch.zeros(2, 3, 6, 6).double())

@@ -1,0 +1,88 @@
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from residual_edu import CausalConv1D, InvalidInput
+
+WAYS = [
+    {},
+    {"dilation": 3},
+    {"groups": 2},
+    {"bias": False},
+    {"stride": 2},
+    {"kernel_size": 1},
+    {"kernel_size": 4},
+]
+
+
+def make(**changes):
+    return CausalConv1D(**({"in_channels": 4, "out_channels": 6, "kernel_size": 3} | changes)).double()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_definition(way):
+    conv, x = make(**way), torch.randn(2, 4, 9, dtype=torch.float64, requires_grad=True)
+    w, taps, share = conv.weight, conv.kernel_size[0], 4 // conv.groups
+    rows = []
+    for i in range(0, 9, conv.stride[0]):
+        total = torch.zeros(2, 6, dtype=torch.float64) + (0 if conv.bias is None else conv.bias)
+        for m in range(taps):
+            j = i - m * conv.dilation[0]
+            if j >= 0:
+                parts = [x[:, g * share : (g + 1) * share, j] for g in range(conv.groups)]
+                blocks = w[:, :, taps - 1 - m].chunk(conv.groups)
+                total = total + torch.cat([part @ block.T for part, block in zip(parts, blocks, strict=True)], dim=1)
+        rows.append(total)
+    expected = torch.stack(rows, dim=-1)
+    torch.testing.assert_close(conv(x), expected)
+    weight = torch.randn_like(expected)
+    wanted = torch.autograd.grad((expected * weight).sum(), [x, *conv.parameters()])
+    torch.testing.assert_close(torch.autograd.grad((conv(x) * weight).sum(), [x, *conv.parameters()]), wanted)
+
+
+def test_the_future_is_not_heard():
+    conv, x = make(dilation=2), torch.randn(1, 4, 9, dtype=torch.float64)
+    changed = x.clone()
+    changed[..., 5:] += 1.0
+    assert conv(x)[..., :5].equal(conv(changed)[..., :5]) and (conv(x) != conv(changed))[..., 5].all()
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@pytest.mark.parametrize("kernel_size", [1, 2, 3, 4, 5])
+def test_without_causality_it_is_torch_s_same(kernel_size):
+    conv = make(kernel_size=kernel_size, is_causal=False)
+    torchs = nn.Conv1d(4, 6, kernel_size, padding="same").double()
+    torchs.load_state_dict(conv.state_dict())
+    x = torch.randn(2, 4, 9, dtype=torch.float64)
+    torch.testing.assert_close(conv(x), torchs(x))
+
+
+def test_keys_are_torch_s():
+    assert list(make().state_dict()) == ["weight", "bias"] and isinstance(make(), nn.Conv1d)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("length", [9, 10])
+def test_its_cost(way, length):
+    conv = make(**way)
+    with FlopCounterMode(display=False) as counter:
+        conv(torch.randn(1, 4, length, dtype=torch.float64))
+    assert conv.flop_count(length) == counter.get_total_flops()
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("name", ["in_channels", "out_channels", "kernel_size", "stride", "dilation", "groups"])
+def test_sizes_out_of_range_are_refused(name):
+    with pytest.raises(InvalidInput, match=f"^{name} must be at least 1, got 0$"):
+        make(**{name: 0})
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_more_that_is_refused():
+    for name, changes in (("in_channels", {"groups": 3}), ("out_channels", {"groups": 2, "out_channels": 5})):
+        size, groups = {"in_channels": 4, **changes}[name], changes["groups"]
+        with pytest.raises(InvalidInput, match=f"^{name} must be a multiple of {groups}, got {size}$"):
+            make(**changes)
+    with pytest.raises(InvalidInput, match="^x must be floating point, got torch.int64; convert it with x.float"):
+        make()(torch.zeros(1, 4, 9, dtype=torch.int64))

@@ -1,0 +1,104 @@
+import copy
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from residual_edu import InvalidInput, Patchify, Unpatchify
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+SPACES = [(8,), (7, 8), (4, 5, 6)]
+
+
+def places(lengths):
+    return itertools.product(*map(range, lengths))
+
+
+def cut(x, weight, bias, stride):
+    """The definition: each output is a weighted sum over one patch, position by position."""
+    size, axes = weight.shape[2], x.ndim - 2
+    grid = [(length - size) // stride + 1 for length in x.shape[1:-1]]
+    y = bias.expand(len(x), *grid, -1).clone()
+    for place, offset in itertools.product(places(grid), places([size] * axes)):
+        at = tuple(stride * i + k for i, k in zip(place, offset, strict=True))
+        y[(slice(None), *place)] = y[(slice(None), *place)] + x[(slice(None), *at)] @ weight[(..., *offset)].T
+    return y
+
+
+def put_back(x, weight, bias, stride):
+    """The definition: each position adds a patch; where patches overlap they sum."""
+    size, axes = weight.shape[2], x.ndim - 2
+    space = [(length - 1) * stride + size for length in x.shape[1:-1]]
+    y = bias.expand(len(x), *space, -1).clone()
+    for place, offset in itertools.product(places(x.shape[1:-1]), places([size] * axes)):
+        at = tuple(stride * i + k for i, k in zip(place, offset, strict=True))
+        y[(slice(None), *at)] = y[(slice(None), *at)] + x[(slice(None), *place)] @ weight[(..., *offset)]
+    return y
+
+
+@pytest.mark.parametrize("stride", [None, 1, 2, 3])
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("kind", [Patchify, Unpatchify])
+def test_values_and_gradients_in_float64(kind, space, stride):
+    made = kind(2, 3, len(space), 2, stride).double()
+    space = space if kind is Patchify else (3, 2, 2)[: len(space)]
+    layer, formula = (made.conv, cut) if kind is Patchify else (made.deconv, put_back)
+    x = torch.randn(2, *space, 2, dtype=torch.float64, requires_grad=True)
+    ours, theirs = made(x), formula(x, layer.weight, layer.bias, stride or 2)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    leaves, g = [x, *made.parameters()], torch.randn_like(theirs)
+    found = zip(torch.autograd.grad(ours, leaves, g), torch.autograd.grad(theirs, leaves, g), strict=True)
+    for a, b in found:
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+def test_patches_with_inverse_weights_are_put_back():
+    made, back = Patchify(1, 4, 2, 2, bias=False).double(), Unpatchify(4, 1, 2, 2, bias=False).double()
+    nn.init.orthogonal_(made.conv.weight.data.view(4, 4))
+    back.deconv.weight.data = made.conv.weight.data
+    x = torch.randn(2, 4, 6, 1).double()
+    torch.testing.assert_close(back(made(x)), x)
+
+
+def test_names_sizes_and_no_bias():
+    made, back = Patchify(2, 3, 2, 4, stride=2, bias=False), Unpatchify(2, 3, 1, 4)
+    assert list(made.state_dict()) == ["conv.weight"] and list(back.state_dict()) == ["deconv.weight", "deconv.bias"]
+    assert (made.data_dim, made.patch_size, made.stride, back.stride) == (2, 4, 2, 4)
+    assert isinstance(made.conv, nn.Conv2d) and isinstance(back.deconv, nn.ConvTranspose1d)
+
+
+@pytest.mark.parametrize("kind", [Patchify, Unpatchify])
+def test_compile_deepcopy(kind, compiled):
+    made, x = kind(2, 3, 2, 2), torch.randn(2, 4, 4, 2)
+    assert copy.deepcopy(made)(x).equal(made(x))
+    torch.testing.assert_close(compiled(made)(x), made(x))
+
+
+@pytest.mark.parametrize("kind", [Patchify, Unpatchify])
+@pytest.mark.parametrize("name", ["in_features", "out_features", "data_dim", "patch_size", "stride"])
+def test_sizes_below_1_are_refused(kind, name):
+    sizes = {"in_features": 2, "out_features": 3, "data_dim": 2, "patch_size": 4, "stride": 4}
+    with pytest.raises(InvalidInput, match=f"^{name} must be at least 1, got 0$"):
+        kind(**(sizes | {name: 0}))
+
+
+@pytest.mark.parametrize("kind", [Patchify, Unpatchify])
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((1, 4, 2), r"x must have shape \(batch, height, width, 2\), got \(1, 4, 2\)"),
+        ((1, 4, 4, 3), r"x must have shape \(batch, height, width, 2\), got \(1, 4, 4, 3\)"),
+    ],
+)
+def test_shapes_that_do_not_fit(kind, shape, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        kind(2, 3, 2, 2)(torch.zeros(shape))
+
+
+def test_four_axes_and_signals_shorter_than_a_patch_are_refused():
+    with pytest.raises(InvalidInput, match=r"^data_dim must be 1, 2 or 3 \(text, images, volumes\), got 4$"):
+        Patchify(2, 3, 4, 2)
+    with pytest.raises(InvalidInput, match=r"^patch_size must be at most \(4, 2\), got \(3, 3\)$"):
+        Patchify(2, 3, 2, 3)(torch.zeros(1, 4, 2, 2))

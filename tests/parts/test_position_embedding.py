@@ -1,0 +1,75 @@
+import copy
+import itertools
+
+import pytest
+import torch
+
+from residual_edu import InvalidInput, PositionEmbedding, PositionEmbeddingND, parameter_groups
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+@pytest.mark.parametrize(("space", "longest"), [((4,), 6), ((3, 2), (3, 5)), ((2, 1, 3), [2, 2, 4])])
+def test_each_axis_looks_up_its_share_of_the_channels(space, longest):
+    made, x = PositionEmbedding(6, len(space), longest).double(), torch.randn(2, *space, 6).double()
+    y, share = made(x), 6 // len(space)
+    assert y.shape == x.shape
+    for place in itertools.product(*map(range, space)):
+        rows = [table.weight[i] for table, i in zip(made.data_embeddings.values(), place, strict=True)]
+        for axis, row in enumerate(rows):
+            assert all(one[place][axis * share :][:share].equal(row) for one in y)
+
+
+def test_a_row_learns_from_all_places_that_look_it_up():
+    made, g = PositionEmbedding(4, 2, (5, 7)), torch.randn(2, 3, 4, 4)
+    made(torch.zeros(2, 3, 4, 4)).backward(g)
+    torch.testing.assert_close(made.data_embeddings.x.weight.grad[:3], g.sum((0, 2))[:, :2])
+    torch.testing.assert_close(made.data_embeddings.y.weight.grad[:4], g.sum((0, 1))[:, 2:])
+    assert not made.data_embeddings.x.weight.grad[3:].any()
+
+
+def test_names_sizes_and_weight_decay():
+    made = PositionEmbedding(6, 3, 4)
+    assert list(made.state_dict()) == [f"data_embeddings.{axis}.weight" for axis in "xyz"]
+    assert (made.embedding_dim, made.data_dim, made.max_dim_lengths) == (6, 3, (4, 4, 4))
+    decayed, spared = parameter_groups(copy.deepcopy(made), 0.1)
+    assert not decayed["params"] and len(spared["params"]) == 3
+    assert PositionEmbeddingND is PositionEmbedding
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_dtype_of_the_signal(dtype):
+    assert PositionEmbedding(4, 1, 5)(torch.zeros(1, 5, 4, dtype=dtype)).dtype == dtype
+
+
+def test_compile(compiled):
+    made, x = PositionEmbedding(6, 2, 4), torch.randn(2, 3, 4, 6)
+    assert compiled(made)(x).equal(made(x))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((6, 4, 5), r"data_dim must be 1, 2 or 3 \(text, images, volumes\), got 4"),
+        ((8, 3, 5), "embedding_dim must be a multiple of 3, got 8"),
+        ((0, 3, 5), "embedding_dim must be at least 1, got 0"),
+        ((6, 3, (5, 5)), r"max_dim_lengths must be a number, or one for each of 3 axes, got \(5, 5\)"),
+        ((6, 2, (5, 0)), "max_dim_lengths must be at least 1, got 0"),
+    ],
+)
+def test_what_cannot_be_built(arguments, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        PositionEmbedding(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((2, 4, 6), r"x must have shape \(batch, height, width, 6\), got \(2, 4, 6\)"),
+        ((2, 4, 4, 5), r"x must have shape \(batch, height, width, 6\), got \(2, 4, 4, 5\)"),
+        ((2, 4, 6, 6), r"the space axes of x must be at most \(4, 5\), got \(4, 6\)"),
+    ],
+)
+def test_shapes_that_do_not_fit(shape, message):
+    with pytest.raises(InvalidInput, match=f"^{message}$"):
+        PositionEmbedding(6, 2, (4, 5))(torch.zeros(shape))
