@@ -37,7 +37,8 @@ from sklearn.svm import SVC
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_edu import LayerNorm, SimpleFeedForward, build, is_bypassed, no_weight_decay, pre_norm_residual, rms_norm
+from residual_edu import LayerNorm, SimpleFeedForward, attention, build, is_bypassed, no_weight_decay
+from residual_edu import pre_norm_residual, rms_norm
 from residual_edu.config import Spec
 from residual_edu.datasets import digits
 from residual_edu.errors import check_axes, check_batch, check_branch, check_conditionable, check_floating, check_given
@@ -506,8 +507,9 @@ show(fig, alt="Six pictures from pure noise to a handwritten three, which appear
 
 # %% [markdown]
 # The network is small. An image of 8 × 8 is cut into four patches of 4 × 4, each a token of 64 channels; the mixer is
-# one head of attention, three lines, which lesson 08 takes apart. Time and class are two vectors, and their sum is the
-# condition. A last linear map leads back to pixels, and it starts at **zero** too: the whole network begins by saying 0.
+# one head of attention, softmax(q kᵀ / √d) v, which lesson 08a takes apart. Time and class are two vectors, and their
+# sum is the condition. A last linear map leads back to pixels, and it starts at **zero** too: the whole network begins
+# by saying 0.
 
 
 # %% tags=["promote:networks/denoiser"]
@@ -523,9 +525,7 @@ class SelfAttention(nn.Module):
         self, x: Float[Tensor, "batch positions channels"], *, conditioning: Tensor | None = None
     ) -> Float[Tensor, "batch positions channels"]:
         """Mix the positions of ``x``; the condition has come with the norm before, and is not asked again."""
-        q, k, v = self.qkv(x).chunk(3, dim=-1)
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
-        return self.out(weights @ v)
+        return self.out(attention(*self.qkv(x).chunk(3, dim=-1)))
 
 
 def denoiser_block(dim: int) -> AdaLNZeroResidualBlock:

@@ -16,7 +16,8 @@ def check_cache(cache: object) -> None:
         raise InvalidInput(f"cache must be a pair of tensors, as an earlier call returned it, got {shown(cache)}")
     first, second = (kept.shape for kept in cache)
     if min(len(first), len(second)) < 2 or first[-2] != second[-2]:
-        raise InvalidInput(f"cache must hold two tensors with as many positions, got {tuple(first)} and {tuple(second)}")
+        shapes = f"{tuple(first)} and {tuple(second)}"
+        raise InvalidInput(f"cache must hold two tensors with as many positions, got {shapes}")
 
 
 def check_continues(cache: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> None:

@@ -27,6 +27,7 @@ from residual_edu.errors import (
     check_size,
     check_square,
 )
+from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
 
@@ -43,9 +44,7 @@ class SelfAttention(nn.Module):
         self, x: Float[Tensor, "batch positions channels"], *, conditioning: Tensor | None = None
     ) -> Float[Tensor, "batch positions channels"]:
         """Mix the positions of ``x``; the condition has come with the norm before, and is not asked again."""
-        q, k, v = self.qkv(x).chunk(3, dim=-1)
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
-        return self.out(weights @ v)
+        return self.out(attention(*self.qkv(x).chunk(3, dim=-1)))
 
 
 def denoiser_block(dim: int) -> AdaLNZeroResidualBlock:
