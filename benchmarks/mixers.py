@@ -3,7 +3,7 @@
     python -m benchmarks.mixers                        # 256 to 16384 positions
     python -m benchmarks.mixers --longest 2048 --rounds 30
 
-One sequence, 64 channels, float32, one thread; the operators alone, without the linear maps around them. Times are
+Four sequences, 64 channels, float32, one thread; the operators alone, without the linear maps around them. Times are
 medians; each operator's share of the time that attention took is the median over the rounds. A slope is that of the
 straight line through the logarithms of times and lengths, from 1024 positions on: 1 is linear, 2 quadratic.
 """
@@ -19,20 +19,24 @@ from torch import Tensor
 from benchmarks.interleave import in_turn, ratio
 from residual_edu import chunked_scan, fused_attention, long_convolution
 
-CHANNELS, HEADS, STATE = 64, 4, 16
+BATCH, CHANNELS, HEADS, STATE = 4, 64, 4, 16
 BASE = "causal attention"
 
 
 def operators(length: int) -> dict[str, Callable[[], None]]:
-    """Return what runs each operator there and back once on a sequence of ``length``."""
+    """Return what runs each operator there and back once on sequences of ``length``."""
 
     def leaf(*shape: int) -> Tensor:
         return torch.randn(*shape).requires_grad_()
 
-    q, k, v = (leaf(1, HEADS, length, CHANNELS // HEADS) for _ in range(3))
-    x, kernel = leaf(1, length, CHANNELS), leaf(1, length, CHANNELS)
-    written, reads, writes = leaf(1, length, HEADS, CHANNELS // HEADS), leaf(1, length, STATE), leaf(1, length, STATE)
-    steps, fade = torch.rand(1, length, HEADS).requires_grad_(), -torch.rand(HEADS)
+    q, k, v = (leaf(BATCH, HEADS, length, CHANNELS // HEADS) for _ in range(3))
+    x, kernel = leaf(BATCH, length, CHANNELS), leaf(1, length, CHANNELS)
+    written, reads, writes = (
+        leaf(BATCH, length, HEADS, CHANNELS // HEADS),
+        leaf(BATCH, length, STATE),
+        leaf(BATCH, length, STATE),
+    )
+    steps, fade = torch.rand(BATCH, length, HEADS).requires_grad_(), -torch.rand(HEADS)
     return {
         BASE: lambda: fused_attention(q, k, v, is_causal=True).sum().backward(),
         "long convolution": lambda: long_convolution(x, kernel, "causal").sum().backward(),

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from residual_edu.errors import check_channels_last, check_choice, check_kernel, check_one_per_axis, check_size
+from residual_edu.mixers.real_fft import real_fft
 
 PADDINGS = ("zero", "circular", "causal")
 Padding = str | Sequence[str]
@@ -64,7 +65,7 @@ def long_convolution(
     sizes = [circle_size(*each) for each in zip(space, taps, paddings, strict=True)]
     for axis, (size, one) in enumerate(zip(sizes, paddings, strict=True), start=2):
         kernel = laid_on_circle(kernel, axis, size, one)
-    spectrum = torch.fft.rfftn(signal, s=sizes) * torch.fft.rfftn(kernel, s=sizes)
+    spectrum = real_fft(signal, sizes) * real_fft(kernel, sizes)
     y = torch.fft.irfftn(spectrum, s=sizes)[(..., *map(slice, space))]
     return y.movedim(1, -1).to(x.dtype)
 

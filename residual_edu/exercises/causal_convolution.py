@@ -1,0 +1,118 @@
+"""Homework on convolution: one that hears no future."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+
+Convolution = Callable[[Tensor, Tensor], Tensor]
+
+
+def by_lags(x: Tensor, kernel: Tensor, lags: Callable[[int], int] = lambda m: m) -> Tensor:
+    """Return the sum of copies of ``x``, the one of tap m moved by ``lags(m)``, what leaves on either side lost."""
+    y, length = torch.zeros_like(x), len(x)
+    for m, tap in enumerate(kernel):
+        lag = lags(m)
+        if abs(lag) < length:
+            moved = torch.cat(
+                [x.new_zeros(max(lag, 0)), x[max(-lag, 0) : length - max(lag, 0)], x.new_zeros(max(-lag, 0))]
+            )
+            y = y + tap * moved
+    return y
+
+
+def by_transform(x: Tensor, kernel: Tensor) -> Tensor:
+    """Return the same through Fourier, on a circle large enough."""
+    points = len(x) + len(kernel)
+    return torch.fft.irfft(torch.fft.rfft(x, points) * torch.fft.rfft(kernel, points), points)[: len(x)]
+
+
+def round_a_circle(x: Tensor, kernel: Tensor) -> Tensor:
+    """Return what a transform without room to spare gives."""
+    kernel = kernel[: len(x)]
+    return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(kernel, len(x)), len(x))
+
+
+def whole(x: Tensor, kernel: Tensor) -> Tensor:
+    """Return the output beyond the end too."""
+    return by_lags(torch.cat([x, x.new_zeros(len(kernel) - 1)]), kernel)
+
+
+def _by_hand(f: Convolution) -> None:
+    x, kernel = torch.tensor([1.0, 2, 3, 4]).double(), torch.tensor([1.0, 2, -1]).double()
+    close(run(f, x, kernel, like=x), torch.tensor([1.0, 4, 6, 8]).double(), "the output for the lesson's four numbers")
+
+
+def _matches(f: Convolution, *sizes: tuple[int, int]) -> None:
+    for length, taps in sizes:
+        x, kernel = draw(length), draw(taps, seed=1)
+        close(run(f, x, kernel, like=x), by_lags(x, kernel), f"the output for {length} numbers and {taps} taps")
+
+
+def _deaf_to_the_future(f: Convolution) -> None:
+    x, kernel = draw(8), draw(8, seed=1)
+    later = torch.cat([x[:5], x[5:] + 1])
+    before, after = run(f, x, kernel, like=x), run(f, later, kernel, like=x)
+    close(after[:5], before[:5], "with other numbers from position 5 on, the output before it")
+
+
+def _gradients(f: Convolution) -> None:
+    inputs = draw(6), draw(4, seed=1)
+    for got, want, name in zip(gradients(f, *inputs), gradients(by_lags, *inputs), ("x", "the kernel"), strict=True):
+        close(got, want, f"the gradient of {name}")
+
+
+CAUSAL_CONVOLUTION = Exercise(
+    reference=by_lags,
+    also_right=(by_transform,),
+    observe=lambda f: f(draw(6, seed=2), draw(4, seed=3)),
+    properties=(
+        Property("1, 2, 3, 4 with the taps 1, 2, -1 gives 1, 4, 6, 8", _by_hand),
+        Property("what comes later is not heard", _deaf_to_the_future),
+        Property("a kernel as long as the signal", lambda f: _matches(f, (7, 7))),
+        Property("one that is shorter, and one of a single tap", lambda f: _matches(f, (7, 3), (5, 1))),
+        Property("one that is longer", lambda f: _matches(f, (4, 9))),
+        Property("gradients reach the signal and the kernel", _gradients),
+    ),
+    mistakes=(
+        Mistake(
+            lambda x, k: by_lags(x, k, lambda m: -m),
+            "a kernel that looks ahead",
+            "Tap m stands at lag m: it meets x[i - m], not x[i + m].",
+        ),
+        Mistake(
+            lambda x, k: by_lags(x, k, lambda m: m - (len(k) - 1) // 2),
+            "the centred convolution, whose middle tap stands at lag 0",
+            "Here the first tap stands at lag 0, so that half of the kernel does not look ahead.",
+        ),
+        Mistake(
+            lambda x, k: by_lags(x, k.flip(0)),
+            "the kernel the other way round",
+            "Tap 0 meets the position itself, the last tap the one farthest back: k[m] goes with x[i - m].",
+        ),
+        Mistake(
+            round_a_circle,
+            "a circle: the end of the signal comes round to its beginning",
+            "Pad before you transform, or leave out positions before the start.",
+        ),
+        Mistake(
+            lambda x, k: by_lags(x, k, lambda m: m + 1),
+            "a position that does not hear itself",
+            "Tap 0 stands at lag 0: k[0] goes with x[i].",
+        ),
+        Mistake(whole, "the output beyond the end too", "Keep as many numbers as came in: `[:len(x)]`."),
+        Mistake(
+            lambda x, k: by_lags(x, k) + x,
+            "the residual connection around it",
+            "Return the convolution alone; the skip is added outside.",
+        ),
+    ),
+    hints=(
+        "y_i is the sum over m of k[m] · x[i - m]. What stands at i - m when that is below 0?",
+        "Begin with zeros; for each tap m add kernel[m] times x moved m places to the right, zeros moving in.",
+    ),
+)
+
+EXERCISES = {"causal_convolution": CAUSAL_CONVOLUTION}

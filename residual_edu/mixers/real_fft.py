@@ -1,0 +1,48 @@
+r"""The Fourier transform of real signals, with a gradient that is one as well.
+
+.. math::
+    \hat x_f = \sum_t x_t\, e^{-2 \pi i f t / n}, \qquad
+    \bar x_t = \mathrm{Re} \sum_{f=0}^{n/2} \bar{\hat x}_f\, e^{2 \pi i f t / n}
+
+torch's own gradient of ``rfft`` transforms all n complex points, the half of them that are zero too. A long convolution
+spends most of its backward pass there.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+
+
+def real_fft(x: Float[Tensor, "*batch"], sizes: Sequence[int]) -> Complex[Tensor, "*spectrum"]:
+    """Return ``torch.fft.rfftn(x, s=sizes)``: the last axes of ``x``, as many as there are sizes, padded to them."""
+    if torch.compiler.is_compiling():  # the compiler makes gradients of its own
+        return torch.fft.rfftn(x, s=sizes)
+    spectrum = RealFFT.apply(x, sizes[-1])
+    others = range(-len(sizes), -1)
+    return torch.fft.fftn(spectrum, s=sizes[:-1], dim=tuple(others)) if others else spectrum
+
+
+class RealFFT(torch.autograd.Function):
+    """``torch.fft.rfft`` of the last axis, padded to n points."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, n: int) -> Tensor:
+        """Transform."""
+        return torch.fft.rfft(x, n=n)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        """Note both lengths."""
+        ctx.length, ctx.n = inputs[0].shape[-1], inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """Transform back. ``irfft`` counts each frequency but the first and, of an even n, the last one twice."""
+        frequency = torch.arange(gradient.shape[-1], device=gradient.device)
+        once = torch.where((frequency == 0) | (2 * frequency == ctx.n), 1.0, 0.5)
+        return torch.fft.irfft(gradient * once, n=ctx.n, norm="forward")[..., : ctx.length], None

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from residual_edu.plotting.long_convolution import plot_costs, plot_ends, plot_heard, plot_ridges, plot_taps
+
+
+@pytest.fixture
+def ax():
+    return Figure().add_subplot()
+
+
+def words(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def curves(ax):
+    return [np.asarray(line.get_ydata(), float).tolist() for line in ax.lines]
+
+
+def test_taps_are_written_where_they_stand(ax):
+    assert plot_taps([[2, 1, 0], [-1, 2, 1], [0, -1, 2]], ax) is ax
+    assert words(ax) == ["2", "1", "0", "−1", "2", "1", "0", "−1", "2"]
+    places = {(int(text.get_position()[1]), int(text.get_position()[0])): text.get_text() for text in ax.texts}
+    assert places[1, 0] == "−1" and places[0, 1] == "1"
+    assert ax.images[0].get_array().mask.tolist() == [[False, False, True], [False] * 3, [True, False, False]]
+
+
+def test_a_negative_zero_is_a_zero(ax):
+    plot_taps(np.array([[-0.0, 1.0], [1.0, -0.0]]), ax)
+    assert words(ax) == ["0", "1", "1", "0"]
+
+
+def test_ends_draws_the_signal_and_what_is_heard_under_each_name(ax):
+    heard = {"one": [1.0, 2, 3], "two": [3.0, 2, 1]}
+    assert plot_ends([0.0, 0.5, 1], heard, ax) is ax
+    assert [bar.get_height() for bar in ax.patches] == [0, 0.5, 1]
+    assert curves(ax)[:2] == list(heard.values())
+    assert {text.get_text() for text in ax.get_legend().get_texts()} == {"one", "two", "the signal"}
+
+
+def test_ridges_stand_one_under_the_other_each_as_high_as_its_largest_tap(ax):
+    kernels = {"low": [0.0, 1, -1], "high": [0.0, 5, 10], "silent": [0.0, 0, 0]}
+    assert plot_ridges([-1, 0, 1], kernels, ax, "lag") is ax
+    drawn = [line for line in ax.lines if len(line.get_ydata()) == 3]
+    assert np.allclose([line.get_ydata() for line in drawn], [[0, 0.45, -0.45], [-1, -0.775, -0.55], [-2, -2, -2]])
+    assert words(ax) == ["low", "high", "silent"] and [text.get_position()[1] for text in ax.texts] == [0, -1, -2]
+    assert ax.get_xlabel() == "lag"
+
+
+def test_costs_are_logarithmic_with_the_slope_beside_the_end(ax):
+    costs = {"slow": [1.0, 4, 16], "fast": [3.0, 6, 12]}
+    assert plot_costs([128, 256, 512], costs, {"slow": 2.0, "fast": 1.04}, ax) is ax
+    assert curves(ax) == list(costs.values())
+    assert [" ".join(text.split()) for text in words(ax)] == ["slow, slope 2.0", "fast, slope 1.0"]
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["128", "256", "512"]
+
+
+def test_heard_draws_every_pixel_and_rings_the_one_that_hears(ax):
+    loudness = np.arange(6.0).reshape(2, 3)
+    assert plot_heard(loudness, (1, 2), ax) is ax
+    assert ax.images[0].get_array().filled(0).tolist() == loudness.tolist()
+    assert ax.images[0].get_array().mask[0, 0] and ax.lines[0].get_xydata().tolist() == [[2, 1]]
