@@ -26,9 +26,13 @@ from residual_edu import (
     LayerNorm,
     QKVSequenceMixer,
     ResidualBlock,
+    RMSNorm,
+    ViT5Attention,
+    ViT5ResidualBlock,
 )
 
 SIZES = {"B8 T256 C256": (8, 256, 256, 8), "B32 T16 C64": (32, 16, 64, 4)}  # batch, positions, channels, heads
+POSITIONS = {width: positions for _, positions, width, _ in SIZES.values()}
 BASE = "torch TransformerEncoderLayer"
 FUSED = "the same in evaluation, fused"  # forward alone: with a graph it is the same as above
 PEAK = 1024  # side of the square matrices whose product is taken for the machine's peak
@@ -59,6 +63,20 @@ def adaln_zero_block(width: int, heads: int) -> nn.Module:
     return AdaLNZeroResidualBlock(attention(width, heads), norm, mlp(width), norm, nn.Identity, nn.Identity, width)
 
 
+def scaled_block(width: int, heads: int) -> nn.Module:
+    """Return ViT-5's block of the parts that timm's has: LayerNorm, plain attention, LayerScale."""
+    norm = partial(LayerNorm, width)
+    return ViT5ResidualBlock(attention(width, heads), norm, mlp(width), norm, width)
+
+
+def vit5_block(width: int, heads: int) -> nn.Module:
+    """Return ViT-5's block as it is meant: RMSNorm, normalised queries and keys, rotary positions, LayerScale."""
+    side = int(POSITIONS[width] ** 0.5)
+    mixer = partial(ViT5Attention, width, heads, side, side, 0, False, qk_norm=partial(RMSNorm, width // heads))
+    norm = partial(RMSNorm, width)
+    return ViT5ResidualBlock(mixer, norm, mlp(width), norm, width)
+
+
 def peers(width: int, heads: int) -> dict[str, nn.Module]:
     """Return the blocks of other libraries that are installed; torch's twice, since in evaluation it runs fused."""
     layer = partial(nn.TransformerEncoderLayer, width, heads, 4 * width, dropout=0.0, activation="gelu")
@@ -68,6 +86,7 @@ def peers(width: int, heads: int) -> dict[str, nn.Module]:
         from timm.models.vision_transformer import Block
 
         found["timm Block"] = Block(width, heads, qkv_bias=True)
+        found["timm Block, LayerScale"] = Block(width, heads, qkv_bias=True, init_values=1e-4)
     if find_spec("x_transformers"):
         from x_transformers import Encoder
 
@@ -81,6 +100,8 @@ def forwards(batch: int, width: int, heads: int) -> dict[str, Forward]:
     plain, modulated = residual_block(width, heads), adaln_zero_block(width, heads)
     ours: dict[str, Forward] = {
         "ResidualBlock": lambda x: plain(x, None),
+        "ViT5ResidualBlock of timm's parts": scaled_block(width, heads),
+        "ViT5ResidualBlock": vit5_block(width, heads),
         "AdaLNZeroResidualBlock": lambda x: modulated(x, condition),
     }
     return {**peers(width, heads), **ours}

@@ -1,5 +1,6 @@
-"""Real data that needs no network: it ships inside scikit-learn."""
+"""Real data that needs no network: it ships inside scikit-learn, and inside Python itself."""
 
+from pathlib import PurePath
 from typing import NamedTuple
 
 import torch
@@ -43,3 +44,22 @@ def wine() -> tuple[Tensor, list[str]]:
 
     table = load_wine()
     return torch.tensor(table.data, dtype=torch.float32), list(table.feature_names)
+
+
+def photos() -> dict[str, Tensor]:
+    """Return scikit-learn's two photographs by name, ``china`` and ``flower``.
+
+    Each is ``(427, 640, 3)``, float32 in [0, 1], red, green and blue last. On the CPU.
+    """
+    from sklearn.datasets import load_sample_images
+
+    pictures = load_sample_images()
+    names = [PurePath(name).stem for name in pictures.filenames]
+    return {name: torch.tensor(image).float() / 255 for name, image in zip(names, pictures.images, strict=True)}
+
+
+def python_documentation() -> str:
+    """Return the text of Python's own ``help()`` on the language, 450,000 characters or more, as its version has it."""
+    from pydoc_data.topics import topics
+
+    return "\n\n".join(topics[name] for name in sorted(topics))

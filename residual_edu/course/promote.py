@@ -2,6 +2,7 @@
 
 A cell tagged ``promote:parts/layer_norm`` holds whole classes and functions; each must be, letter for letter, the
 one of that name in ``residual_edu/parts/layer_norm.py``, whose docstring, imports and order stay hand-written.
+``promote:config`` names the one module that stands in no room.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from residual_edu.course.checkout import Refusal, find_root, lessons
 from residual_edu.course.definitions import Definition, definitions, loose_statement
 from residual_edu.course.exercise_cells import tags
 
-TARGET = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
+TARGET = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*|config")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Piece:
     definition: Definition
 
     def __str__(self) -> str:
-        return f"{self.definition.name} of residual_edu/{self.module.parent.name}/{self.module.name}"
+        package = next(parent for parent in self.module.parents if parent.name == "residual_edu").parent
+        return f"{self.definition.name} of {self.module.relative_to(package).as_posix()}"
 
 
 def run(argv: Sequence[str]) -> int:

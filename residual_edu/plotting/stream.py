@@ -194,7 +194,7 @@ def draw_captions(ax: Axes, blocks: int, norms: str) -> None:
     ax.text(-4, -1.85, "what came\nback through it", ha="right", **beside)
     if norms:
         ax.text(LONG + 4, 0, "▏ a norm", color=REFERENCE, ha="left", va="center")
-    for block in sorted({1, *np.linspace(0, blocks, 5, dtype=int)[1:]}):
+    for block in sorted({1, *np.linspace(0, blocks, 5, dtype=int)} - {0}):
         word = f"block {block}" if block == 1 else str(block)
         ax.text(LONG * (block - 0.5) / blocks, 0, word, color=DROPPED, size=9, **CENTRED)
 

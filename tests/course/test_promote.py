@@ -111,6 +111,13 @@ def test_promote_begins_a_new_module(lesson, module):
     assert module.with_name("ring.py").read_text() == "def ring(): ...\n\n\nclass Ring: ...\n"
 
 
+def test_one_module_stands_in_no_room(lesson, checkout, capsys):
+    lesson.write_text(LESSON + cell("config", "def build(spec): ..."))
+    assert main(["promote"]) == 0
+    assert capsys.readouterr().out == "build of residual_edu/config.py is now as in 00_circle.py\n"
+    assert (checkout / "residual_edu" / "config.py").read_text() == "def build(spec): ...\n"
+
+
 LOOSE = "00_circle.py: the cell tagged promote:parts/ring may hold whole classes and functions alone, not {!r}."
 NOWHERE = "00_circle.py: the cell tagged promote:{} names no room/module of residual_edu, such as "
 

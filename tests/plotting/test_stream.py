@@ -131,6 +131,12 @@ def test_blocks_are_counted(ax):
     assert {"block 1", "12", "24", "36", "48"} <= words(ax).keys()
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_a_few_blocks_are_counted_from_one(ax, blocks):
+    plot_stream(flow(np.ones(blocks + 1), np.ones(blocks)), ax)
+    assert {"block 1", *map(str, range(2, blocks + 1))} <= words(ax).keys() and "0" not in words(ax)
+
+
 def test_what_was_not_measured_is_not_drawn(ax):
     """A first block whose input needs no gradient; then no gradient at all."""
     plot_stream(flow([1, 2, 3], [1, np.nan], delta=[np.nan, 1, 1], share=[np.nan, 0]), ax)

@@ -1,0 +1,86 @@
+"""Homework on sick blocks: four patients, four faults, found by what flows through them."""
+
+from collections.abc import Callable
+from functools import partial
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, answer
+
+RIGHT = {"no skip": "C", "norm on the stream": "D", "mixer for MLP": "B", "dropout on the stream": "A"}
+FAULTS = list(RIGHT)  # the order that is asked for
+
+
+def letters(f: Callable[[], str]) -> str:
+    """Return what was answered, or raise ``Unmet``."""
+    said = answer(f, str).upper()
+    if sorted(said) != list("ABCD"):
+        raise Unmet(f"it returned {said!r}, where the letters A to D were asked for, each once")
+    return said
+
+
+def named(f: Callable[[], str], fault: str) -> None:
+    """Test the letter of one fault."""
+    said = letters(f)[FAULTS.index(fault)]
+    if said != RIGHT[fault]:
+        raise Unmet(f"it says that patient {said} has it")
+
+
+def say(text: str) -> Callable[[], str]:
+    """Return the function that answers ``text``."""
+    return lambda: text
+
+
+BLOCK_FAULTS = Exercise(
+    reference=say("CDBA"),
+    also_right=(say("cdba"),),
+    observe=letters,
+    properties=tuple(Property(f"the patient with {fault}", partial(named, fault=fault)) for fault in FAULTS),
+    mistakes=(
+        Mistake(
+            say("DCBA"),
+            "a lost skip taken for a norm on the stream",
+            "A norm sets the stream's size to 1. What is left without a skip is as small as a branch.",
+        ),
+        Mistake(
+            say("CDAB"),
+            "dropout on the stream taken for a repeated mixer",
+            "Each coin on the stream makes all of it larger, by 1 over the square root of what is kept.",
+        ),
+        Mistake(
+            say("DCAB"),
+            "both pairs exchanged",
+            "Begin with the patient whose MLPs have no gradient at all: who is never called?",
+        ),
+        Mistake(
+            say("CBDA"),
+            "a norm on the stream that keeps the MLP from learning",
+            "A norm scales a gradient, it does not stop one. Whose gradient is missing altogether, and who stays at 1?",
+        ),
+        Mistake(
+            say("BDCA"),
+            "a lost skip that keeps the MLP from learning",
+            "Without the skip all the signal goes through the MLP, and its gradient too.",
+        ),
+        Mistake(
+            say("ADBC"),
+            "a stream that swells because its skip is missing",
+            "What swells has something to add to. A lost skip leaves the branch alone.",
+        ),
+        Mistake(
+            say("CABD"),
+            "a norm on a stream that swells",
+            "Behind a norm the size is 1, block after block: which blue line is flat?",
+        ),
+        Mistake(
+            say("ABCD"),
+            "the order of the alphabet",
+            "Begin with the patient whose MLPs have no gradient at all.",
+        ),
+    ),
+    hints=(
+        "Which fault leaves the MLP without any gradient? Which one makes the stream as small as a branch?",
+        "A norm on the stream holds it at 1; coins on the stream make it larger with every block; what is left alone "
+        "without a skip is small; a layer that is never called has no gradient.",
+    ),
+)
+
+EXERCISES = {"block_faults": BLOCK_FAULTS}

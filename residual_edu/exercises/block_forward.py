@@ -1,0 +1,246 @@
+"""Homework on the residual block: its three lines."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from residual_edu.blocks import ResidualBlock
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, run
+from residual_edu.parts import LayerNorm
+
+Forward = Callable[[Any, Tensor, Tensor | None], Tensor]
+Line = Callable[[Any, Tensor, Tensor | None], Tensor]
+ORDER = ("sequence_mixer", "condition_mixer", "mlp")
+
+
+class Mixer(nn.Module):
+    """Let each position hear the mean of all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mix the positions of (batch, positions, channels)."""
+        return torch.tanh(self.map(x + x.mean(1, keepdim=True)))
+
+
+class Listener(nn.Module):
+    """Multiply what is heard by what the condition says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        """Scale the channels of each sample."""
+        return x * self.map(condition)[:, None]
+
+
+@cache
+def block(*there: str, rate: float = 0.0) -> ResidualBlock:
+    """Return a block in float64 with these branches, the same each time; its dropout halves what it gets, if any."""
+
+    def on(name: str, layer: Any) -> tuple[Any, Any]:
+        return (layer, lambda: LayerNorm(4)) if name in there else (nn.Identity, nn.Identity)
+
+    made = ResidualBlock(
+        *on("sequence_mixer", Mixer),
+        *on("condition_mixer", Listener),
+        *on("mlp", lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4))),
+        dropout_cfg=Halve if rate else nn.Identity,
+    ).double()
+    for seed, p in enumerate(made.parameters()):
+        p.data = draw(*p.shape, seed=seed) / 2 + (p.ndim == 1) / 2
+    return made
+
+
+class Halve(nn.Module):
+    """Stand in for dropout: what it touches can be seen."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return half of ``x``."""
+        return x / 2
+
+
+def residual(name: str, norm: str) -> Line:
+    """Return the line of one branch as it should be."""
+
+    def line(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
+        layer = getattr(block, name)
+        if isinstance(layer, nn.Identity):
+            return x
+        return x + block.dropout(call(layer, getattr(block, norm)(x), condition))
+
+    return line
+
+
+def call(layer: Any, x: Tensor, condition: Tensor | None) -> Tensor:
+    """Call a layer, with the condition where it listens."""
+    return layer(x, condition) if isinstance(layer, Listener) else layer(x)
+
+
+MIXER = residual("sequence_mixer", "input_norm")
+CROSS = residual("condition_mixer", "condition_mixer_norm")
+MLP = residual("mlp", "mlp_norm")
+
+
+def lines(*each: Line) -> Forward:
+    """Return the forward that runs these lines in order."""
+
+    def forward(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
+        for line in each:
+            x = line(block, x, condition)
+        return x
+
+    return forward
+
+
+def last(line: Callable[[Any, Tensor], Tensor]) -> Forward:
+    """Return a forward whose MLP line is another, where there is an MLP."""
+    return lines(MIXER, CROSS, lambda b, x, c: x if isinstance(b.mlp, nn.Identity) else line(b, x))
+
+
+def overwritten(block: Any, x: Tensor) -> Tensor:
+    """Let the norm's output take the place of x."""
+    x = block.mlp_norm(x)
+    return x + block.dropout(block.mlp(x))
+
+
+def side_by_side(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
+    """Let all branches see the x that came in."""
+    return x + sum((line(block, x, condition) - x for line in (MIXER, CROSS, MLP)), torch.zeros_like(x))
+
+
+def without_bypass(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
+    """Run every branch, an Identity too."""
+    x = x + block.dropout(block.sequence_mixer(block.input_norm(x)))
+    said = call(block.condition_mixer, block.condition_mixer_norm(x), condition)
+    x = x + block.dropout(said)
+    return x + block.dropout(block.mlp(block.mlp_norm(x)))
+
+
+def unlistening(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
+    """Hand the condition mixer an x without its norm."""
+    if isinstance(block.condition_mixer, nn.Identity):
+        return x
+    return x + block.dropout(block.condition_mixer(x, condition))
+
+
+def demanding(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
+    """Refuse to run without a condition, wanted or not."""
+    if condition is None:
+        raise ValueError("condition is None")
+    return RIGHT(block, x, condition)
+
+
+RIGHT = lines(MIXER, CROSS, MLP)
+
+
+def compare(f: Any, *there: str, rate: float = 0.0, with_condition: bool = True) -> None:
+    """Test a candidate against the library's block with the branches that are ``there``."""
+    made, x, condition = block(*there, rate=rate), draw(2, 3, 4), draw(2, 4, seed=1) if with_condition else None
+    close(run(lambda v: f(made, v, condition), x, like=x), made(x, condition))
+
+
+def _alone(name: str) -> Callable[[Any], None]:
+    return lambda f: compare(f, name, with_condition=name == "condition_mixer")
+
+
+def _bypassed(f: Any) -> None:
+    x = draw(2, 3, 4)
+    y = f(block(), x, None)
+    if y is None:
+        raise Unmet("it returned nothing, where x was asked for; is a `return` missing?")
+    if y is not x:
+        raise Unmet("it returned another tensor than x")
+
+
+def observe(f: Any) -> Any:
+    """Return what a candidate makes of four patterns, and whether a block without branches hands x on."""
+    seen: list[Any] = []
+    patterns: Sequence[tuple[str, ...]] = [ORDER, ("sequence_mixer", "mlp"), ("condition_mixer",), ()]
+    for there in patterns:
+        condition = draw(2, 4, seed=1) if "condition_mixer" in there else None
+        try:
+            seen.append(f(block(*there, rate=0.5), draw(2, 3, 4), condition).detach())
+        except (AttributeError, TypeError, ValueError) as error:
+            seen.append(type(error).__name__)
+    return seen
+
+
+BLOCK_FORWARD = Exercise(
+    reference=RIGHT,
+    also_right=(lambda block, x, condition: block(x, condition),),
+    observe=observe,
+    properties=(
+        Property("the sequence mixer by itself", _alone("sequence_mixer")),
+        Property("the condition mixer by itself hears norm(x) and the condition", _alone("condition_mixer")),
+        Property("the MLP by itself", _alone("mlp")),
+        Property("all three, one after the other", lambda f: compare(f, *ORDER)),
+        Property("dropout falls on each branch, and on nothing else", lambda f: compare(f, *ORDER, rate=0.5)),
+        Property("without branches the very same x comes back", _bypassed),
+    ),
+    mistakes=(
+        Mistake(
+            last(lambda b, x: b.dropout(b.mlp(b.mlp_norm(x)))),
+            "a last line without its skip",
+            "Every line begins with x + ...",
+        ),
+        Mistake(
+            last(overwritten),
+            "an x that its own norm has overwritten",
+            "Give norm(x) no name, or another one: the skip carries x.",
+        ),
+        Mistake(
+            last(lambda b, x: x + b.dropout(b.sequence_mixer(b.mlp_norm(x)))),
+            "a mixer where the MLP should be",
+            "Read the last line once more, name by name.",
+        ),
+        Mistake(
+            last(lambda b, x: b.dropout(x + b.mlp(b.mlp_norm(x)))),
+            "dropout on the stream",
+            "Close the bracket earlier: x + dropout(branch).",
+        ),
+        Mistake(
+            without_bypass,
+            "a block that runs its Identities, and so adds x to x",
+            "Ask `is_bypassed(layer)` first, and leave that line out.",
+        ),
+        Mistake(
+            side_by_side,
+            "three branches side by side",
+            "Each line starts from what the line before it made of x.",
+        ),
+        Mistake(
+            lines(CROSS, MIXER, MLP),
+            "the condition mixer first",
+            "Mix the positions first, then listen, then map.",
+        ),
+        Mistake(
+            lines(MIXER, unlistening, MLP),
+            "a condition mixer without its norm",
+            "Hand it `block.condition_mixer_norm(x)`.",
+        ),
+        Mistake(
+            demanding,
+            "a condition that is demanded though nobody listens",
+            "Only a condition mixer that is there needs it.",
+        ),
+        Mistake(
+            lines(MIXER, MLP),
+            "a block that does not listen",
+            "There is a third branch: `block.condition_mixer(..., condition)`.",
+        ),
+    ),
+    hints=(
+        "Three lines, each x = x + dropout(layer(norm(x))). When should a line be left out?",
+        "`if not is_bypassed(block.condition_mixer):` and below it "
+        "`x = x + block.dropout(block.condition_mixer(block.condition_mixer_norm(x), condition))`.",
+    ),
+)
+
+EXERCISES = {"block_forward": BLOCK_FORWARD}
