@@ -15,7 +15,7 @@ def check_size(name: str, value: int) -> None:
         raise InvalidInput(f"{name} must be at least 1, got {value}")
 
 
-def check_below(name: str, value: float, limit: float) -> None:
+def check_below(name: str, value: int | float, limit: int | float) -> None:
     """Raise ``InvalidInput`` unless ``value`` is below ``limit``."""
     if value >= limit:
         raise InvalidInput(f"{name} must be below {limit}, got {value}")
