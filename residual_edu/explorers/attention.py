@@ -58,7 +58,9 @@ class ListeningPicture:
         self.line.set_data(range(POSITIONS), scores)
         self.neighbour.set_data([1, POSITIONS], [scores[1]] * 2)
         self.loud.set_data([far], [scores[far]])
-        self.name.set(position=(max(far, 4.5), max(scores[far], 0.95) + 0.1), text=f"{scores[far]:.2f} at distance {far}")
+        self.name.set(
+            position=(max(far, 4.5), max(scores[far], 0.95) + 0.1), text=f"{scores[far]:.2f} at distance {far}"
+        )
         self.name.set_visible(rotation)
         self.loud.set_visible(rotation)
         kind = "rotated by position" if rotation else "not rotated"

@@ -53,6 +53,7 @@ def test_the_picture_shows_it(explorer, setting):
     off = max(abs(a - b) for a, b in zip(memory, wanted(NUMBERS, MARKED), strict=True))
     assert np.allclose(curve.get_ydata(), memory)
     assert name.xy == pytest.approx((9.5, min(max(memory[-1], -2), 10)))
+    assert ("off the chart" in name.get_text()) == (memory[-1] > 10)
     assert title.get_text() == f"The memory is off by {off:.2f} at most"
 
 
