@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu.errors import InvalidInput, check_branch, check_norm_left_out, check_takes, check_target
+from residual_edu import errors
+from residual_edu.errors import InvalidInput
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -16,38 +17,38 @@ class Mixer(nn.Module):
 
 @pytest.mark.parametrize("target", [nn.ReLU, lambda: nn.ReLU(), str.upper])
 def test_what_may_return_a_module(target):
-    check_target(target)
+    errors.check_target(target)
 
 
 def test_what_is_known_to_return_none():
     with pytest.raises(InvalidInput, match="^target must be a class of modules, got int$"):
-        check_target(int)
+        errors.check_target(int)
     with pytest.raises(InvalidInput, match="^target must be a class or function that returns a module, got 'ReLU'$"):
-        check_target("ReLU")
+        errors.check_target("ReLU")
     with pytest.raises(InvalidInput, match="; a module that is built needs no config$"):
-        check_target(nn.ReLU())
+        errors.check_target(nn.ReLU())
 
 
 def test_a_norm_goes_where_its_layer_goes():
-    check_norm_left_out("mlp_cfg", "mlp_norm_cfg", nn.Identity(), True)
+    errors.check_norm_left_out("mlp_cfg", "mlp_norm_cfg", nn.Identity(), True)
     message = "^mlp_norm_cfg must be nn.Identity where mlp_cfg is, got LayerNorm, which would never run$"
     with pytest.raises(InvalidInput, match=message):
-        check_norm_left_out("mlp_cfg", "mlp_norm_cfg", nn.LayerNorm(2), False)
+        errors.check_norm_left_out("mlp_cfg", "mlp_norm_cfg", nn.LayerNorm(2), False)
 
 
 def test_arguments_of_a_layer():
-    check_takes("mlp", nn.ReLU(), "x")
-    check_takes("mixer", Mixer(), "q", "k", "v")
-    check_takes("any", nn.Module(), "x", "condition")
+    errors.check_takes("mlp", nn.ReLU(), "x")
+    errors.check_takes("mixer", Mixer(), "q", "k", "v")
+    errors.check_takes("any", nn.Module(), "x", "condition")
     message = "mixer must take (x), Mixer.forward takes (query, key, value); wrap it in a module that fits"
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        check_takes("mixer", Mixer(), "x")
+        errors.check_takes("mixer", Mixer(), "x")
 
 
 def test_shape_of_a_branch():
     x = torch.zeros(2, 5, 4)
-    assert check_branch(x, x) is x
+    assert errors.check_branch(x, x) is x
     for shape in [(2, 5, 1), (1, 5, 4), (5, 4), (2, 5, 4, 1)]:
         message = f"a branch must keep the shape of x, (2, 5, 4), got {shape}"
         with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-            check_branch(torch.zeros(shape), x)
+            errors.check_branch(torch.zeros(shape), x)

@@ -1,0 +1,149 @@
+"""Homework on GRN: let the channels of each sample compete."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+
+Compete = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+Sizes = Callable[[Tensor], Tensor]
+
+
+def size(x: Tensor) -> Tensor:
+    """Return how large each channel of each sample is, over all its tokens."""
+    return x.square().sum(1, keepdim=True).sqrt()
+
+
+def by(sizes: Sizes, mean: Sizes = lambda s: s.mean(-1, keepdim=True)) -> Compete:
+    """Return GRN with its ``sizes`` and their ``mean`` taken some other way."""
+    return lambda x, gamma, beta, eps: gamma * x * sizes(x) / (mean(sizes(x)) + eps) + beta + x
+
+
+compete = by(size)
+HAND = torch.tensor([[[3.0, 1], [4, 0]]], dtype=torch.float64)  # sizes 5 and 1, their mean 3
+ONES, ZEROS = torch.ones(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+
+
+def called(f: Compete, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-6) -> Tensor:
+    """Return the tensor that ``f`` makes of copies of all three."""
+    return run(lambda x, gamma, beta: f(x, gamma, beta, eps), x, gamma, beta, like=x)
+
+
+def _closed(f: Compete) -> None:
+    close(called(f, HAND, ZEROS, ZEROS), HAND, "with gamma and beta 0, the output for 3, 1 and 4, 0")
+
+
+def _by_hand(f: Compete) -> None:
+    close(called(f, HAND, ONES, ZEROS), HAND * (1 + HAND.new_tensor([5 / 3, 1 / 3])), "with gamma 1, the output", 1e-5)
+
+
+def _bias(f: Compete) -> None:
+    close(called(f, HAND, ZEROS, ONES), HAND + 1, "with gamma 0 and beta 1, the output")
+
+
+def _samples(f: Compete) -> None:
+    x, gamma = torch.cat([HAND, 10 * draw(2, 2, 2)]), ONES
+    close(called(f, x, gamma, ZEROS)[:1], compete(HAND, gamma, ZEROS, 1e-6), "beside other samples, the output", 1e-5)
+
+
+def _any_shape(f: Compete) -> None:
+    for shape in [(2, 3, 4), (3, 7, 2), (1, 1, 5)]:
+        x, gamma, beta = draw(*shape), draw(shape[-1], seed=1), draw(shape[-1], seed=2)
+        close(called(f, x, gamma, beta), compete(x, gamma, beta, 1e-6), f"the output for shape {shape}", 1e-5)
+
+
+def _silence(f: Compete) -> None:
+    close(called(f, 0 * HAND, ONES, ZEROS), 0 * HAND, "the output for a sample of zeros")
+
+
+def _gradient(f: Compete) -> None:
+    x, gamma, beta = draw(2, 3, 4), draw(4, seed=1), draw(4, seed=2)
+    right = gradients(lambda x: compete(x, gamma, beta, 1e-6), x)[0]
+    close(gradients(lambda x: f(x, gamma, beta, 1e-6), x)[0], right, "the input's gradient", 1e-5)
+
+
+def observe(f: Compete) -> tuple[Tensor, ...]:
+    """Return values and a gradient of one input, and what becomes of zeros."""
+    x, gamma, beta = draw(3, 3, 3, seed=7) + 1, draw(3, seed=8), draw(3, seed=9)
+    silent = called(f, torch.zeros(1, 2, 2, dtype=torch.float64), ONES, ZEROS)
+    return called(f, x, gamma, beta), *gradients(lambda x: f(x, gamma, beta, 1e-6), x), silent
+
+
+COMPETE = Exercise(
+    reference=compete,
+    also_right=(by(lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)),),
+    observe=observe,
+    properties=(
+        Property("with gamma and beta 0 nothing changes", _closed),
+        Property("channels of sizes 5 and 1 grow by 5/3 and by 1/3", _by_hand),
+        Property("beta is added to each channel", _bias),
+        Property("a sample does not see the others", _samples),
+        Property("any number of samples, tokens and channels will do", _any_shape),
+        Property("a sample of zeros stays zero", _silence),
+        Property("the gradient flows through the sizes too", _gradient),
+    ),
+    mistakes=(
+        Mistake(
+            lambda x, gamma, beta, eps: compete(x, gamma, beta, eps) - x,
+            "the competition without the skip",
+            "Add x itself at the end: at gamma 0 GRN must hand its input on.",
+        ),
+        Mistake(
+            by(lambda x: x.square().sum(-1, keepdim=True).sqrt(), lambda s: s.mean(1, keepdim=True)),
+            "tokens that compete: each one's size over its channels",
+            "A channel's size is taken over the tokens: `dim=1`.",
+        ),
+        Mistake(
+            by(lambda x: x.square().sum((0, 1), keepdim=True).sqrt()),
+            "one competition for the whole batch",
+            "Leave the first axis alone: each sample has sizes of its own.",
+        ),
+        Mistake(
+            by(lambda x: x.square().sum(1, keepdim=True)), "the sum of squares without its root", "Take the root of it."
+        ),
+        Mistake(
+            by(lambda x: x.abs().sum(1, keepdim=True)), "the sum of absolute values", "Square, add up, take the root."
+        ),
+        Mistake(
+            by(size, lambda s: s.sum(-1, keepdim=True)),
+            "a division by the sum of the sizes",
+            "Divide by their mean, so that a channel of middling size gets 1.",
+        ),
+        Mistake(
+            by(size, lambda s: s.amax(-1, keepdim=True)),
+            "a division by the largest size",
+            "Divide by the mean of the sizes.",
+        ),
+        Mistake(
+            by(size, lambda s: s.mean()),
+            "a mean over all samples",
+            "Keep a mean for each sample: `.mean(-1, keepdim=True)`.",
+        ),
+        Mistake(
+            lambda x, gamma, beta, eps: compete(x, gamma, 0 * beta, eps), "beta left out", "Add beta to each channel."
+        ),
+        Mistake(
+            lambda x, gamma, beta, eps: compete(x, gamma, 0 * beta, eps) + (gamma - 1) * x + beta,
+            "gamma laid on the skip as well",
+            "Only the competition is scaled: `gamma * (x * n) + beta + x`.",
+        ),
+        Mistake(
+            lambda x, gamma, beta, eps: compete(x, gamma, beta, 0.0),
+            "a division without eps",
+            "Add eps to the mean: a silent sample is 0/0 without it.",
+        ),
+        Mistake(
+            by(lambda x: size(x).detach()),
+            "sizes cut off from their gradient",
+            "Leave out `.detach()` and `no_grad`.",
+        ),
+    ),
+    hints=(
+        "How many sizes does a sample have: as many as it has tokens, or as many as it has channels?",
+        "`size = x.square().sum(1, keepdim=True).sqrt()`, and `n = size / (size.mean(-1, keepdim=True) + eps)`.",
+    ),
+)
+
+EXERCISES = {"compete": COMPETE}

@@ -1,0 +1,101 @@
+"""Look through the eyes of one token: what it attends to, in networks side by side, before training and after."""
+
+from collections.abc import Mapping, Sequence
+
+import ipywidgets as widgets
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
+
+from residual_edu.explorers.explorer import Explorer
+from residual_edu.plotting.style import BRANCH, REFERENCE
+from residual_edu.plotting.vit5 import inks, plot_heard
+
+TOP = 0.25  # the share of attention that is drawn darkest
+
+
+class AttentionPicture:
+    """What one token looks at, in networks side by side: the image with the token framed, then a map for each."""
+
+    def __init__(self, figure: Figure, images: ArrayLike, maps: Mapping[str, ArrayLike], others: Sequence[str]) -> None:
+        self.images, self.others = np.asarray(images, float), list(others)
+        self.maps = {name: np.asarray(table, float) for name, table in maps.items()}
+        first, *rest = figure.subplots(1, 1 + len(maps), width_ratios=[1, *[1.25] * len(maps)])
+        self.side = round((next(iter(self.maps.values())).shape[-1] - 1) ** 0.5)  # the smallest has a CLS token alone
+        self.digit = first.imshow(self.images[0], cmap="Greys", vmin=0, vmax=1, extent=(0, self.side, self.side, 0))
+        first.set(xticks=[], yticks=[])
+        first.spines[:].set_visible(False)
+        self.frame = Rectangle((0, 0), 1, 1, fill=False, edgecolor=BRANCH, lw=3)
+        first.add_patch(self.frame)
+        self.title = first.text(0, -0.25, "", size=11, weight="bold", color=REFERENCE)
+        self.views = dict(zip(self.maps, rest, strict=True))
+        for name, ax in self.views.items():
+            plot_heard(self.maps[name][0, 0, 0, 0], self._rest(name), TOP, ax)
+            ax.set_title(name, size=10.5, weight="normal")
+        shown = [artist for ax in rest for artist in (*ax.images, *ax.texts)]
+        self.moving: list[Artist] = [self.digit, self.frame, self.title, *shown]
+
+    def _rest(self, name: str) -> list[str]:
+        return self.others[: self.maps[name].shape[-1] - self.side**2]
+
+    def draw(self, image: int, token: int, block: int, trained: bool) -> str:
+        """Show the maps of one token, and say what the registers get."""
+        patch = token < self.side**2
+        self.digit.set_data(self.images[image])
+        self.frame.set(visible=patch, xy=(token % self.side, token // self.side))
+        who = f"patch {token}" if patch else "the CLS token"
+        self.title.set_text(f"{who} asks")
+        said = []
+        for name, ax in self.views.items():
+            heard = self.maps[name][int(trained), block - 1, image, token]
+            move(ax, heard, self.side)
+            others = heard[self.side**2 + 1 :]
+            said.append(f"{name}, {heard[: self.side**2].sum():.0%} for the patches, {others.sum():.0%} for registers")
+        when = "After" if trained else "Before"
+        return f"{when} training, in block {block}, {who} gives: {'; '.join(said)}."
+
+
+def move(ax: Axes, heard: np.ndarray, side: int) -> None:
+    """Give the pictures and the number of ``plot_heard`` other weights."""
+    patches, *others = ax.images
+    patches.set_data(heard[: side**2].reshape(side, side))
+    *names, total = ax.texts
+    for cell, name, weight in zip(others, names, heard[side**2 :], strict=True):
+        cell.set_data([[weight]])
+        name.set_color(inks(weight, TOP))
+    total.set_text(f"patches {heard[: side**2].sum():.0%}")
+
+
+def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: Sequence[str]) -> Explorer:
+    """Return an explorer of where the tokens of some images look.
+
+    Args:
+        images: (images, height, width), between 0 and 1.
+        maps: for each named network, attention before and after training, (2, blocks, images, tokens, tokens), its
+            tokens a square of patches, then some of ``others``; the first network has the CLS token alone.
+        others: names of the tokens behind the patches.
+    """
+    figure = Figure(figsize=(7, 2.9))
+    picture = AttentionPicture(figure, images, maps, others)
+    count, patches = len(picture.images), picture.side**2
+    tokens = [("CLS", patches), *((str(token), token) for token in range(patches))]
+    blocks = [(str(block), block) for block in range(1, next(iter(picture.maps.values())).shape[1] + 1)]
+    controls = {
+        "image": widgets.IntSlider(0, 0, count - 1),
+        "token": widgets.SelectionSlider(options=tokens, description="who asks"),
+        "block": few("block", blocks),
+        "trained": few("training", [("before", False), ("after", True)]),
+    }
+    alt = (
+        f"A handwritten digit and, beside it, what its CLS token attends to in {len(maps)} networks before training: "
+        "no patch stands out."
+    )
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+
+
+def few(description: str, options: Sequence[tuple[str, int]]) -> widgets.ToggleButtons:
+    """Return buttons for a choice of few, too few for a slider."""
+    return widgets.ToggleButtons(options=options, description=description, style={"button_width": "auto"})

@@ -1,0 +1,121 @@
+"""Tokens of an image: how they are laid out, which channels win, where attention looks, and what it costs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
+
+CELL: dict[str, Any] = {"ha": "center", "va": "center"}
+
+
+def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -> Axes:
+    """Draw an image, (height, width, 3), cut into squares of ``patch`` pixels, and ``others``, by name, as rows below.
+
+    The squares are numbered as tokens, row by row; a cell after the last of ``others`` is padding.
+    """
+    image = np.asarray(image, float)
+    rows, columns = image.shape[0] // patch, image.shape[1] // patch
+    ax.imshow(image[: rows * patch, : columns * patch], extent=(0, columns, rows, 0))
+    ends = -(-len(others) // columns)
+    for place in range(columns * ends):
+        name = others[place] if place < len(others) else "0"
+        ink = DROPPED if name == "0" else GATE if name == "CLS" else BRANCH
+        row, column = rows + place // columns, place % columns
+        ax.fill([column, column + 1, column + 1, column], [row, row, row + 1, row + 1], color=ink, alpha=0.35, lw=0)
+        ax.text(column + 0.5, row + 0.5, name, color=REFERENCE, size=10, weight="bold", **CELL)
+    for row in range(rows + ends + 1):
+        ax.axhline(row, color="white", lw=1.2)
+    for column in range(columns + 1):
+        ax.axvline(column, color="white", lw=1.2)
+    for row in range(rows):
+        for column in (0, columns - 1):
+            text = ax.text(column + 0.5, row + 0.5, str(row * columns + column), color="white", size=9, **CELL)
+            text.set_bbox({"boxstyle": "round,pad=0.2", "color": REFERENCE, "alpha": 0.6, "lw": 0})
+    ax.set(xlim=(0, columns), ylim=(rows + ends, 0), xticks=[], yticks=[], aspect="equal")
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def plot_competition(shares: Mapping[str, ArrayLike], channels: Sequence[str], ax: Axes) -> Axes:
+    """Draw how large each channel is against the mean of all, a bar for each of the samples that ``shares`` names."""
+    places, height = np.arange(len(channels)), 0.8 / len(shares)
+    for which, ((name, share), ink) in enumerate(zip(shares.items(), (STREAM, BRANCH), strict=False)):
+        at = places + (which - (len(shares) - 1) / 2) * height
+        ax.barh(at, np.asarray(share, float), 0.92 * height, color=ink)
+        widest = int(np.argmax(share))
+        ax.annotate(
+            name,
+            (float(np.asarray(share, float)[widest]), at[widest]),
+            (5, 0),
+            textcoords="offset points",
+            color=ink,
+            weight="bold",
+            va="center",
+        )
+    ax.axvline(1, color=REFERENCE, lw=1.2, ls=":")
+    ax.set(yticks=places, yticklabels=channels, xlabel="size of the channel over the mean size")
+    ax.invert_yaxis()
+    ax.margins(x=0.12)
+    return ax
+
+
+def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) -> Axes:
+    """Draw how much of its attention a token gives to each of a square of patches, and in a column beside it to others.
+
+    ``weights`` are those of the patches, then of ``others``, by name; the darkest is ``top``. The number at the bottom
+    is what the patches get together.
+    """
+    weights = np.asarray(weights, float)
+    patches, rest = np.split(weights, [len(weights) - len(others)])
+    side = round(len(patches) ** 0.5)
+    scale: dict[str, Any] = {"vmin": 0, "vmax": top, "cmap": "Blues", "aspect": "equal"}
+    ax.imshow(patches.reshape(side, side), extent=(0, side, side, 0), **scale)
+    high = min(side / max(len(others), 1), 1.0)
+    for place, (name, weight) in enumerate(zip(others, rest, strict=True)):
+        ax.imshow([[weight]], extent=(side + 0.4, side + 1.4, (place + 1) * high, place * high), **scale)
+        ax.text(side + 0.9, (place + 0.5) * high, name, color=inks(weight, top), size=8, **CELL)
+    ax.text(side / 2, side + 0.2, f"patches {patches.sum():.0%}", size=9, ha="center", va="top")
+    ax.set(xlim=(0, side + 1.5), ylim=(side + 0.9, 0), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def inks(weight: float, top: float) -> str:
+    """Return the colour of a name that can be read on the shade of ``weight``, the darkest being ``top``."""
+    return "white" if weight > 0.6 * top else REFERENCE
+
+
+def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+    """Draw a dot for each number of each named group, and a bar at the group's mean."""
+    for place, (_, values) in enumerate(scores.items()):
+        values = np.asarray(values, float)
+        apart = 0.14 * (np.arange(len(values)) - (len(values) - 1) / 2)  # so that equal ones do not hide each other
+        ax.plot(values, place + apart, "o", color=STREAM, ms=8, alpha=0.8)
+        ax.plot([values.mean()] * 2, [place - 0.25, place + 0.25], color=REFERENCE, lw=2)
+    ax.set(yticks=range(len(scores)), yticklabels=list(scores), ylim=(len(scores) - 0.5, -0.5))
+    return ax
+
+
+def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: float, ax: Axes) -> Axes:
+    """Draw what a block's maps and its tables of attention cost over the number of tokens, and where they cross."""
+    for name, cost, ink, side in (("maps: 16 T C²", maps, STREAM, -1), ("tables: 4 T² C", tables, BRANCH, 1)):
+        ax.loglog(tokens, cost, color=ink)
+        end = (np.asarray(tokens, float)[-1], np.asarray(cost, float)[-1])
+        ax.annotate(
+            name,
+            end,
+            (0, 4 if side > 0 else -22),
+            textcoords="offset points",
+            color=ink,
+            weight="bold",
+            ha="right",
+            va="bottom" if side > 0 else "top",
+        )
+    ax.axvline(crossing, color=REFERENCE, ls=":", lw=1.5)
+    ax.margins(y=0.12)
+    ax.set(xlabel="tokens T", ylabel="operations")
+    return ax
