@@ -1,0 +1,162 @@
+"""Homework on a window behind a cache: where the newest queries may look, whatever another mask lets through."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, run
+from residual_edu.parts import attention_mask
+from residual_edu.parts.attention import both
+
+Window = Callable[[int, int, int, Tensor | None], Tensor]
+
+
+def ahead(queries: int, keys: int) -> Tensor:
+    """Return how far ahead of each query, a row, each key stands; the queries are the last of the keys' positions."""
+    return torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
+
+
+def window_mask(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+    """Return where the window lets look, no key comes later, and ``mask`` agrees."""
+    return such(lambda ahead, window: (ahead <= 0) & (ahead > -window))(queries, keys, window, mask)
+
+
+def such(rule: Callable[[Tensor, int], Tensor]) -> Window:
+    """Return the answer that lets look where ``rule`` of (ahead, window) and the mask say so."""
+
+    def answer(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+        allowed = rule(ahead(queries, keys), window)
+        return allowed if mask is None else allowed & mask
+
+    return answer
+
+
+def from_the_start(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+    """Count queries from 0, as if nothing were cached."""
+    gap = torch.arange(keys) - torch.arange(queries)[:, None]
+    allowed = (gap <= 0) & (gap > -window)
+    return allowed if mask is None else allowed & mask
+
+
+def either(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+    """Let look where one of the two masks does."""
+    allowed = window_mask(queries, keys, window, None)
+    return allowed if mask is None else allowed | mask
+
+
+def without_the_mask(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+    """Forget the other mask."""
+    return window_mask(queries, keys, window, None)
+
+
+def mask_alone(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+    """Use the window where there is no other mask."""
+    return window_mask(queries, keys, window, None) if mask is None else mask
+
+
+def asked(f: Window, queries: int, keys: int, window: int, mask: Tensor | None = None) -> Tensor:
+    """Return a candidate's mask, or raise ``Unmet`` for one of another shape or dtype."""
+    like = window_mask(queries, keys, window, mask)
+    if mask is None:
+        return run(lambda: f(queries, keys, window, None), like=like)
+    return run(lambda mask: f(queries, keys, window, mask), mask, like=like)
+
+
+def future(f: Window) -> None:
+    """Test that nobody looks ahead, with a mask that would let them and without."""
+    for mask in (None, torch.ones(5, 5).bool()):
+        found = (asked(f, 5, 5, 3, mask) & (ahead(5, 5) > 0)).nonzero().tolist()
+        if found:
+            raise Unmet(f"position {found[0][0]} may look at {found[0][1]}, which comes later")
+
+
+def newest(f: Window) -> None:
+    """Test one new token behind four that are cached."""
+    got = asked(f, 1, 5, 2)[0].long()
+    close(got, torch.tensor([0, 0, 0, 1, 1]), "behind 4 cached positions, window 2, the row of the fifth")
+
+
+def mask_agrees(f: Window) -> None:
+    """Test that what the other mask forbids stays forbidden, and what it allows is not allowed by it alone."""
+    mask = torch.arange(6).expand(6, 6) != 2  # nobody may look at position 2
+    close(asked(f, 6, 6, 3, mask).long(), window_mask(6, 6, 3, mask).long(), "with position 2 forbidden, the mask")
+
+
+def every_size(f: Window) -> None:
+    """Test all small sizes."""
+    for keys in range(1, 6):
+        for queries in range(1, keys + 1):
+            for window in (1, 2, 9):
+                want = window_mask(queries, keys, window, None).long()
+                close(asked(f, queries, keys, window).long(), want, f"{queries} queries, {keys} keys, window {window}:")
+
+
+CACHED_WINDOW = Exercise(
+    reference=window_mask,
+    also_right=(
+        lambda queries, keys, window, mask: both(attention_mask(queries, keys, causal=True, window=window), mask),
+    ),
+    observe=lambda f: [run(lambda: f(3, 5, 2, None)), run(lambda m: f(3, 5, 2, m), torch.arange(5).expand(3, 5) != 3)],
+    properties=(
+        Property("nobody looks ahead, mask or no mask", future),
+        Property("one new token behind four that are cached sees the last two", newest),
+        Property("where another mask is given, both must hold", mask_agrees),
+        Property("any number of queries and keys, any window", every_size),
+    ),
+    mistakes=(
+        Mistake(
+            such(lambda ahead, window: ahead.abs() < window),
+            "a window to both sides, which leaks the future",
+            "And no key that comes later: `ahead <= 0`.",
+        ),
+        Mistake(
+            such(lambda ahead, window: ahead > -window),
+            "a window that only forgets the far past",
+            "And no key that comes later: `ahead <= 0`.",
+        ),
+        Mistake(
+            from_the_start,
+            "queries that count from 0 behind a cache",
+            "They are the last of the keys' positions: keys - queries, ..., keys - 1.",
+        ),
+        Mistake(either, "two masks combined by or", "Both must hold: `&`."),
+        Mistake(
+            without_the_mask,
+            "a mask that was handed over and forgotten",
+            "Where `mask` is not None, combine the two with `&`.",
+        ),
+        Mistake(
+            mask_alone,
+            "a window that gives way to the other mask",
+            "The window holds with a mask, too: combine the two with `&`.",
+        ),
+        Mistake(
+            such(lambda ahead, window: (ahead <= 0) & (ahead >= -window)),
+            "a window of one too many",
+            "Its own position is one of the window: `ahead > -window`.",
+        ),
+        Mistake(
+            such(lambda ahead, window: (ahead < 0) & (ahead > -window)),
+            "a position that does not see itself",
+            "Itself is allowed: `ahead <= 0`.",
+        ),
+        Mistake(
+            such(lambda ahead, window: ahead <= 0),
+            "the causal mask without a window",
+            "And no key that is window or more positions back: `ahead > -window`.",
+        ),
+        Mistake(
+            lambda queries, keys, window, mask: ~window_mask(queries, keys, window, mask),
+            "a mask of what is forbidden",
+            "Here True means: may look. Turn it round with `~`.",
+        ),
+    ),
+    hints=(
+        "Write down how far ahead of each query each key stands. At which position does the first query stand?",
+        "`ahead = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]`; two comparisons and the mask, "
+        "joined by `&`.",
+    ),
+)
+
+EXERCISES = {"window_mask": CACHED_WINDOW}

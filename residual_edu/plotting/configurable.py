@@ -1,0 +1,92 @@
+"""A block from names: the menu, what a swap does to the loss, what is kept for a token, what one more token costs."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, STREAM
+
+INKS = (STREAM, BRANCH, GRADIENT)
+
+
+def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes) -> Axes:
+    """Draw a column of names for each part of ``menu``, all paths from left to right, and ``order``, one of them."""
+    places = {
+        (column, name): (column, (len(names) - 1) / 2 - row)
+        for column, names in enumerate(menu.values())
+        for row, name in enumerate(names)
+    }
+    for (left, start), (right, end) in ((a, b) for a in places.items() for b in places.items()):
+        if right[0] == left[0] + 1:
+            ax.plot(*zip(start, end, strict=True), color=DROPPED, lw=0.8, alpha=0.6, zorder=1)
+    chosen = [places[step] for step in enumerate(order)]
+    for start, end in pairwise(chosen):
+        ax.plot(*zip(start, end, strict=True), color=BRANCH, lw=3.5, zorder=2)
+    for (column, name), place in places.items():
+        ink = BRANCH if order[column] == name else REFERENCE
+        frame = {"boxstyle": "round,pad=0.45", "facecolor": "white", "edgecolor": ink, "linewidth": 1.5}
+        ax.text(*place, name, color=ink, ha="center", va="center", bbox=frame, zorder=3)
+    high = max(map(len, menu.values())) / 2
+    for column, title in enumerate(menu):
+        ax.text(column, high + 0.05, title, ha="center", weight="bold", color=REFERENCE)
+    ax.set(xlim=(-0.5, len(menu) - 0.5), ylim=(-high, high + 0.4))
+    ax.axis("off")
+    return ax
+
+
+def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bound: float, ax: Axes) -> Axes:
+    """Draw the loss of each swap as a dot, group by group, over the span that ``chance`` alone makes.
+
+    ``losses`` holds for each part of the block the loss by name; ``bound`` is what a table of pairs reaches.
+    """
+    span = np.asarray(chance, float)
+    ax.axvspan(span.min(), span.max(), color=STREAM, alpha=0.2, lw=0)
+    ax.axvline(bound, color=REFERENCE, lw=1.2, ls="--")
+    rows = [(group, name, loss) for group, named in losses.items() for name, loss in named.items()]
+    for row, (_, _, loss) in enumerate(rows):
+        ax.plot([span.mean(), loss], [row, row], color=BRANCH, lw=2, solid_capstyle="butt")
+        ax.plot(loss, row, "o", color=BRANCH, ms=7)
+    ax.text(span.mean(), -0.9, "three seeds", color=STREAM, ha="center", va="bottom", weight="bold")
+    ax.text(bound, -0.9, " pairs of characters", color=REFERENCE, ha="left", va="bottom")
+    ax.set_yticks(range(len(rows)), [f"{group}: {name}" for group, name, _ in rows])
+    ax.set(ylim=(len(rows) - 0.4, -1), xlabel="loss on text that it has not seen")
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def plot_kept(kept: Mapping[str, int], unit: str, ax: Axes) -> Axes:
+    """Draw what each name keeps as a bar, with its number at the end."""
+    for row, amount in enumerate(kept.values()):
+        ax.barh(row, amount, color=STREAM, height=0.6)
+        ax.text(amount, row, f"  {amount:g} {unit}", va="center", color=STREAM, weight="bold")
+    ax.set_yticks(range(len(kept)), kept.keys())
+    ax.set(ylim=(len(kept) - 0.4, -0.6), xlim=(0, 1.25 * max(kept.values())), xticks=[])
+    ax.tick_params(axis="y", length=0)
+    ax.spines["bottom"].set_visible(False)
+    return ax
+
+
+def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+    """Draw what one more token costs behind ``lengths`` tokens; each name stands at the end of its curve."""
+    lengths = np.asarray(lengths, float)
+    for (name, cost), ink in zip(costs.items(), INKS, strict=False):
+        heights = np.asarray(cost, float)
+        ax.plot(lengths, heights, color=ink, marker="o", ms=4)
+        ax.annotate(name, (lengths[-1], heights[-1]), (8, 0), textcoords="offset points", color=ink, weight="bold")
+    ax.set(xlabel="tokens before it", ylabel="million operations", xlim=(0, 1.35 * lengths[-1]), ylim=(0, None))
+    ax.set_xticks(lengths, [f"{length:g}" for length in lengths])
+    return ax
+
+
+def plot_learning(curves: Sequence[ArrayLike], bound: float, ax: Axes) -> Axes:
+    """Draw losses over the steps, and ``bound``, what a table of pairs reaches."""
+    for losses, ink in zip(curves, INKS, strict=False):
+        heights = np.asarray(losses, float)
+        ax.plot(np.arange(len(heights)), heights, color=ink, lw=1.8)
+    ax.axhline(bound, color=REFERENCE, lw=1.2, ls="--")
+    ax.annotate("table of pairs", (0, bound), (3, -4), textcoords="offset points", va="top", size=9)
+    ax.set(xlabel="steps taken", ylabel="loss")
+    return ax
