@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07 · The residual block for signals of any dimension
 #
-# 80 minutes. It needs lessons 01, 03, 04 and 05, and no network connection.
+# 80 minutes. It needs lessons 00 to 06, and no network connection.
 #
 # By the end you can
 #
@@ -365,8 +365,9 @@ def start(layer: nn.Linear, init_method: InitMethod | None) -> nn.Linear:
 # ### Exercise 2 · 8 minutes · ●●●○○
 #
 # Write the block's `forward`. `block` has the parts `sequence_mixer`, `input_norm`, `condition_mixer`,
-# `condition_mixer_norm`, `mlp`, `mlp_norm` and one `dropout` for all three; `is_bypassed(layer)` says whether a layer is
-# an Identity. A block without branches returns the very same x. A condition may be None where nobody listens.
+# `condition_mixer_norm`, `mlp`, `mlp_norm` and one `dropout` for all three; `is_bypassed(layer)` says whether a layer
+# is an Identity. A block without branches returns the very same x. A condition may be None where nobody listens, and
+# only there.
 #
 # <details><summary>Hint 1</summary>Three lines, each under its own <code>if</code>. Which x does the second line start
 # from?</details>
@@ -991,9 +992,9 @@ assert cross.q_proj.weight.grad.abs().max() < 1e-4 and cross.kv_proj.weight.grad
 guess.reveal("the token")
 
 # %% [markdown]
-# **Law.** A condition is a set: its order does not matter. And a softmax over one token is 1, whatever is asked: every
-# position hears the same, and the question's weights have no gradient at all. A condition of a single vector can be
-# heard, but not asked.
+# **Law.** A condition is a set: its order does not matter. And attention weighs its tokens by a softmax, which over one
+# token is 1, whatever is asked: every position hears the same, and the question's weights have no gradient at all. A
+# condition of a single vector can be heard, but not asked.
 #
 # ## Whose work is it?
 #
@@ -1044,8 +1045,8 @@ guess.reveal("the last")
 
 # %% [markdown]
 # First the digit has to be read; only then is there something to look up. What comes back shows it even more: in the
-# last block the condition mixer adds half as much again to the gradient as the skip carries, and more. The same flow as a river, three
-# tributaries for each block:
+# last block the condition mixer adds over one and a half times as much to the gradient as the skip carries. The same flow
+# as a river, three tributaries for each block:
 
 # %%
 fig = Figure(figsize=(7, 3.4))
@@ -1080,8 +1081,8 @@ print(*matrices, sep="\n")
 #     x = x + dropout(mlp(norm(x)))
 #
 # Every copy runs, all shapes fit, and you are not shown the code. You are shown what flows through eight of them before
-# any training, at a dropout of 0.2, over the flow of the healthy block, dashed: the stream (blue), its gradient (green),
-# and the gradient of each MLP's weights (orange).
+# any training, at a dropout of 0.2, over the flow of the healthy block, dashed: the stream against its start, its
+# gradient against its end, and the gradient of each MLP's weights, in thousandths.
 
 
 # %% tags=["predict"]
@@ -1100,6 +1101,9 @@ fig = Figure(figsize=(7, 5.4))
 for letter, ax in zip("ABCD", fig.subplots(2, 2, sharex=True, sharey=True).flat, strict=True):
     plots.plot_patient(examine(letter, 0), examine("none", 0), ax).set_title(f"patient {letter}")
 fig.suptitle("Four copies of one block, each with its last line mistyped", x=0.01, ha="left", weight="bold")
+fig.legend(
+    ax.lines[3:], ["stream", "its gradient", "gradient of the MLPs' weights"], loc="outside lower center", ncols=3
+)
 show(
     fig,
     alt="Four panels of three curves over those of the healthy block. A: stream and gradient swell. B: the MLPs' curve "
@@ -1159,8 +1163,9 @@ explore_blocks()
 # <details><summary>Answer</summary>In one block only the lost skip stands out, at a fifth of the size; the other three
 # leave stream and gradient within a seventh of the healthy ones. Dropout on the stream shows with depth, more than four
 # times as large at 16 blocks; the norm on the stream too, since it holds what should swell. The mixer in the MLP's
-# place hides best: a stream a little larger, at any depth, and only the MLPs' gradient tells. And with the MLP off all
-# four are gone: they were all typed into its line.</details>
+# place hides best: a stream a little larger, at any depth, and only the MLPs' gradient tells. (Switch the mixer off,
+# and that line runs an Identity: x + norm(x).) And with the MLP off all four are gone: they were all typed into its
+# line.</details>
 
 # %% [markdown]
 # ## True or false?
@@ -1172,7 +1177,7 @@ explore_blocks()
 # - For volumes one needs another block than for text. <details><summary>Answer</summary>False. One needs other positions
 #   and other patches.</details>
 # - A network without a gradient in some weights raises an error. <details><summary>Answer</summary>False. Patient B
-#   trains, without its MLPs.</details>
+#   said nothing, and its MLPs would have stayed as they were.</details>
 
 # %% [markdown]
 # ## The laws of this lesson

@@ -184,8 +184,8 @@ assert torch.allclose(wrapped[7:], padded[7:], atol=1e-6)
 
 # %% [markdown]
 # **Law.** A transform of n points convolves round a circle of n. A line is laid on a circle with so many zeros between
-# its ends that no tap reaches across: seven for these eight taps, 24 + 7. A centred kernel needs (taps − 1) / 2, half of
-# its taps, since what falls beyond an end is thrown away and may come round there.
+# its ends that no tap reaches across: seven for these eight taps, 24 + 7. A centred kernel reaches only half as far to
+# either side, and needs (taps − 1) / 2: the same zeros stand after the end and before the start.
 
 # %% [markdown]
 # ### Exercise 1 · 8 minutes · ●●○○○
@@ -218,8 +218,8 @@ check(causal_convolution, "causal_convolution")
 # All of it together: the matrix, which is the definition, and the fast way, for one to three axes and any padding. Three
 # habits are worth a look. The transforms run along the *last* axes of a contiguous tensor, where memory is read in
 # order. The circle is rounded up to a length of small prime factors, which an FFT likes best. And `real_fft` is
-# `torch.fft.rfftn` with a cheaper way back: a real transform, where torch takes a complex one, half of it zeros. The
-# cell below asks whether the fast way is the definition, three seeds, and then it asks you.
+# `torch.fft.rfftn` with a cheaper backward pass: a real transform, where torch takes a complex one, half of it zeros. The
+# cell below compares the fast way with the definition, three seeds, and then it asks you.
 
 
 # %% tags=["promote:mixers/long_convolution"]
@@ -320,7 +320,7 @@ guess = predict("8,192 positions: the time tap by tap, over the time by FFT", ["
 # A kernel as long as the signal, 8 channels, from 128 positions to 8,192: PyTorch's own convolution, tap by tap, and
 # ours. Times are a machine's own, and a busy one gives others. So the picture counts work, and the clock gives only a
 # verdict. Tap by tap, each of T positions meets T taps, a product and a sum each. By FFT, three transforms of P points
-# take 5 P log₂ P each, and the products of complex numbers 6 P.
+# are counted with 5 P log₂ P each, as is the custom (real ones take half), and the products of complex numbers with 6 P.
 
 
 # %%
@@ -365,7 +365,8 @@ guess.reveal("more than 10")
 # $$h_0 = \sin(W_0 p + b_0), \quad h_l = \sin(W_l h_{l-1} + b_l), \quad k(p) = W h_L + b$$
 #
 # Why sines? A network of ReLUs says broken lines and learns slow bends first; sines (SIREN) can wiggle from the start.
-# How fast is set by ω₀: the first weights begin in ±2π ω₀, so that at most ω₀ waves fit between 0 and 1.
+# How fast is set by ω₀: the first weights begin in ±2π ω₀, so that a sine of the first layer makes at most ω₀ waves
+# between 0 and 1.
 
 
 # %% tags=["promote:mixers/implicit_kernel"]
@@ -608,9 +609,9 @@ check(siren_taps, "siren_taps")
 explore_kernel()
 
 # %% [markdown]
-# <details><summary>Answer</summary>13, 24 and 47: about three positions for each wave of ω₀. With fewer, the taps fall
-# between the waves, and the kernel that a longer signal asks for is another one. So ω₀ is chosen for the length. A decay
-# turns the stripes into a band: near positions are heard, far ones fade.</details>
+# <details><summary>Answer</summary>13, 24 and 47: about three positions for each wave of ω₀ (with other weights, two to
+# three). With fewer, the taps fall between the waves, and the kernel that a longer signal asks for is another one. So
+# ω₀ is chosen for the length. A decay turns the stripes into a band: near positions are heard, far ones fade.</details>
 #
 # ## Masks
 #
@@ -718,8 +719,9 @@ class GaussianModulation(nn.Module):
 # %% [markdown]
 # ## CKConv
 #
-# Kernel, mask, convolution and shortcut: a mixer for signals of one, two or three axes. `grid_type="double"` asks for
-# 2 T − 1 taps, so that either end hears the other; round a circle there are only T places, so `"single"`.
+# A *continuous kernel* convolution. Kernel, mask, convolution and shortcut: a mixer for signals of one, two or three
+# axes. `grid_type="double"` asks for 2 T − 1 taps, so that either end hears the other; round a circle there are only T
+# places, so `"single"`.
 
 
 # %% tags=["promote:mixers/ckconv"]
@@ -862,7 +864,9 @@ for seed in range(3):
     torch.manual_seed(seed)
     causal, free = (ckconv(1, 1, 64, is_causal=way).to(device) for way in (True, False))
     past, future = (causal(after) - causal(before)).detach().abs().flatten().chunk(2)
-    assert past.max() < 1e-5 and future.max() > 1e-2
+    written = convolution_matrix(causal.taps([64])[0].T, 64, "causal")[0]
+    assert torch.equal((written @ before[0])[:32], (written @ after[0])[:32])
+    assert 0 < past.max() < 1e-5 and future.max() > 1e-2
     assert (free(after) - free(before))[:, :32].abs().max() > 1e-2
 guess.reveal("by about 0.0000001")
 
@@ -877,13 +881,13 @@ show(
 assert heard.triu(1).max() < 1e-6 and heard.diagonal().min() > 1e-2
 
 # %% [markdown]
-# Rounding, and nothing else: the FFT adds up numbers of the future and takes them away again. (A sum tap by tap would
-# say exactly 0.) The mixing matrix shows the triangle, once we call 0 what is below a millionth.
+# Rounding, and nothing else: the FFT adds up numbers of the future and takes them away again. By the matrix the change
+# is exactly 0. The mixing matrix shows the triangle, once we call 0 what is below a millionth.
 #
 # ## A condition bends the kernel
 #
-# FiLM gives each hidden layer of the kernel's network a scale γ and a shift β, both said by a condition c. At the start
-# γ is 1 and β is 0: the kernel is the one it would be without.
+# FiLM (feature-wise linear modulation) gives each hidden layer of the kernel's network a scale γ and a shift β, both
+# said by a condition c. At the start γ is 1 and β is 0: the kernel is the one it would be without.
 
 
 # %% tags=["promote:mixers/film"]
@@ -1241,13 +1245,13 @@ for seed in range(3):
     with GradientFlowRecorder(net, net.blocks) as flow:
         train(lambda rows, y, net=net: functional.cross_entropy(net(rows), y), batches, adam, 150)
     assert accuracy(net, data.test_images.to(device), data.test_labels.to(device)) > 0.93
+    assert (flow.added[-1] / flow.activation[-1, :-1]).min() > 0.5 and flow.delta[-1, 0] > 10 * flow.delta[-1, -1]
 
 # %%
 fig = Figure(figsize=(7, 3.6))
 ax = plot_stream(flow, fig.add_subplot(), step=149, norms="pre")
 ax.set_title("Four blocks of Hyena, trained: every one adds to the stream")
 show(fig, alt="A river through four trained blocks: every block adds a tributary, as wide as the bed that it enters.")
-assert (flow.added[-1] / flow.activation[-1, :-1]).min() > 0.5 and flow.delta[-1, 0] > 10 * flow.delta[-1, -1]
 guess.reveal("more than 90 %")
 
 # %% [markdown]
@@ -1277,7 +1281,7 @@ guess.reveal("more than 90 %")
 # | a centred kernel needs a circle of length + (taps − 1) / 2 | 199 for 100 positions and 199 taps, rounded up to 200 | an odd number of taps, zeros beyond the ends |
 # | the FFT is the definition | within 1e-6 in float32, 1e-14 in float64 | three seeds; never bit for bit |
 # | slope 2 tap by tap, about 1 by FFT | 2.0 and 1.1 counted, over 10 times at 8,192 by the clock | kernels as long as the signal; at 128 positions the counts meet |
-# | the network that says a kernel does not grow with it | 4,288 numbers for 1,048,512 taps | about three positions for each wave of ω₀ |
+# | the network that says a kernel does not grow with it | 4,288 numbers for 1,048,512 taps | two to three positions for each wave of ω₀ |
 # | a new kernel is odd, 0 at lag 0 | within 1e-3 | as long as the biases are 0 |
 # | taps from the middle on hear no future | below 1e-5 in the past, above 1e-2 after it | three seeds; the rest is rounding |
 # | one kernel for S shifts misses 1 − 1/S | about 0.75 for four; below 0.05 with FiLM | white noise round a circle |

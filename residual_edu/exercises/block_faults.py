@@ -38,7 +38,7 @@ BLOCK_FAULTS = Exercise(
         Mistake(
             say("DCBA"),
             "a lost skip taken for a norm on the stream",
-            "A norm sets the stream's size to 1. What is left without a skip is as small as a branch.",
+            "A norm keeps the stream at one size. What is left without a skip is as small as a branch.",
         ),
         Mistake(
             say("CDAB"),
@@ -53,7 +53,7 @@ BLOCK_FAULTS = Exercise(
         Mistake(
             say("CBDA"),
             "a norm on the stream that keeps the MLP from learning",
-            "A norm scales a gradient, it does not stop one. Whose gradient is missing altogether, and who stays at 1?",
+            "A norm scales a gradient, it stops none. Whose gradient is missing altogether, and whose stream is flat?",
         ),
         Mistake(
             say("BDCA"),
@@ -68,7 +68,7 @@ BLOCK_FAULTS = Exercise(
         Mistake(
             say("CABD"),
             "a norm on a stream that swells",
-            "Behind a norm the size is 1, block after block: which blue line is flat?",
+            "Behind a norm the size is the same, block after block: which blue line is flat?",
         ),
         Mistake(
             say("ABCD"),
@@ -78,8 +78,8 @@ BLOCK_FAULTS = Exercise(
     ),
     hints=(
         "Which fault leaves the MLP without any gradient? Which one makes the stream as small as a branch?",
-        "A norm on the stream holds it at 1; coins on the stream make it larger with every block; what is left alone "
-        "without a skip is small; a layer that is never called has no gradient.",
+        "A norm on the stream holds it at one size; coins on the stream make it larger with every block; what is left "
+        "alone without a skip is small; a layer that is never called has no gradient.",
     ),
 )
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from residual_edu.blocks import ResidualBlock
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
 from residual_edu.parts import LayerNorm
 
 Forward = Callable[[Any, Tensor, Tensor | None], Tensor]
@@ -67,13 +67,14 @@ class Halve(nn.Module):
 
 
 def residual(name: str, norm: str) -> Line:
-    """Return the line of one branch as it should be."""
+    """Return the line of one branch, as it should be if ``norm`` names its norm."""
 
     def line(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
         layer = getattr(block, name)
         if isinstance(layer, nn.Identity):
             return x
-        return x + block.dropout(call(layer, getattr(block, norm)(x), condition))
+        heard = getattr(block, norm)(x) if norm else x
+        return x + block.dropout(call(layer, heard, condition))
 
     return line
 
@@ -104,12 +105,6 @@ def last(line: Callable[[Any, Tensor], Tensor]) -> Forward:
     return lines(MIXER, CROSS, lambda b, x, c: x if isinstance(b.mlp, nn.Identity) else line(b, x))
 
 
-def overwritten(block: Any, x: Tensor) -> Tensor:
-    """Let the norm's output take the place of x."""
-    x = block.mlp_norm(x)
-    return x + block.dropout(block.mlp(x))
-
-
 def side_by_side(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
     """Let all branches see the x that came in."""
     return x + sum((line(block, x, condition) - x for line in (MIXER, CROSS, MLP)), torch.zeros_like(x))
@@ -123,20 +118,6 @@ def without_bypass(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
     return x + block.dropout(block.mlp(block.mlp_norm(x)))
 
 
-def unlistening(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
-    """Hand the condition mixer an x without its norm."""
-    if isinstance(block.condition_mixer, nn.Identity):
-        return x
-    return x + block.dropout(block.condition_mixer(x, condition))
-
-
-def demanding(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
-    """Refuse to run without a condition, wanted or not."""
-    if condition is None:
-        raise ValueError("condition is None")
-    return RIGHT(block, x, condition)
-
-
 RIGHT = lines(MIXER, CROSS, MLP)
 
 
@@ -148,6 +129,23 @@ def compare(f: Any, *there: str, rate: float = 0.0, with_condition: bool = True)
 
 def _alone(name: str) -> Callable[[Any], None]:
     return lambda f: compare(f, name, with_condition=name == "condition_mixer")
+
+
+def _hears(f: Any) -> None:
+    made = block("condition_mixer")
+    try:
+        f(made, draw(2, 3, 4), None)
+    except Exception:
+        return
+    raise Unmet("it left the condition mixer out, since no condition came; is_bypassed says whether it is there")
+
+
+def _gradients(f: Any) -> None:
+    made, inputs = block(*ORDER), (draw(2, 3, 4), draw(2, 4, seed=1))
+    found = gradients(lambda x, c: f(made, x, c), *inputs)
+    wanted = gradients(made, *inputs)
+    for got, want, name in zip(found, wanted, ("x", "the condition"), strict=True):
+        close(got, want, f"the gradient of {name}")
 
 
 def _bypassed(f: Any) -> None:
@@ -183,6 +181,9 @@ BLOCK_FORWARD = Exercise(
         Property("all three, one after the other", lambda f: compare(f, *ORDER)),
         Property("dropout falls on each branch, and on nothing else", lambda f: compare(f, *ORDER, rate=0.5)),
         Property("without branches the very same x comes back", _bypassed),
+        Property("a condition that nobody listens to changes nothing", lambda f: compare(f, "sequence_mixer", "mlp")),
+        Property("a condition mixer that is there is not left out for want of a condition", _hears),
+        Property("gradients reach x and the condition, along the skip and through the branches", _gradients),
     ),
     mistakes=(
         Mistake(
@@ -191,7 +192,7 @@ BLOCK_FORWARD = Exercise(
             "Every line begins with x + ...",
         ),
         Mistake(
-            last(overwritten),
+            last(lambda b, x: b.mlp_norm(x) + b.dropout(b.mlp(b.mlp_norm(x)))),
             "an x that its own norm has overwritten",
             "Give norm(x) no name, or another one: the skip carries x.",
         ),
@@ -221,12 +222,12 @@ BLOCK_FORWARD = Exercise(
             "Mix the positions first, then listen, then map.",
         ),
         Mistake(
-            lines(MIXER, unlistening, MLP),
+            lines(MIXER, residual("condition_mixer", ""), MLP),
             "a condition mixer without its norm",
             "Hand it `block.condition_mixer_norm(x)`.",
         ),
         Mistake(
-            demanding,
+            lambda block, x, condition: RIGHT(block, x, condition + 0),  # fails for None
             "a condition that is demanded though nobody listens",
             "Only a condition mixer that is there needs it.",
         ),

@@ -106,15 +106,22 @@ def _later(f: Any) -> None:
         raise Unmet("recipe(LayerScale, init_value=0.5)(dim=2) has not both")
 
 
+def _unchanged(f: Any) -> None:
+    described = made(f, dim=3)
+    described(dim=2)
+    if len(described().gamma) != 3:
+        raise Unmet("after recipe(LayerScale, dim=3) is called with dim=2, the next call without it has not 3")
+
+
 def _overrides(f: Any) -> None:
     if len(made(f, dim=3)(dim=2).gamma) != 2:
         raise Unmet("recipe(LayerScale, dim=3)(dim=2) has not the later width")
 
 
-def refuses(f: Any, **keywords: Any) -> str:
+def refuses(f: Any, target: Recipe = LayerNorm, **keywords: Any) -> str:
     """Return the name of the error that a description raises, empty for none."""
     try:
-        f(LayerNorm, **keywords)
+        f(target, **keywords)
     except Exception as error:
         return type(error).__name__
     return ""
@@ -123,6 +130,9 @@ def refuses(f: Any, **keywords: Any) -> str:
 def _typo(f: Any) -> None:
     if not refuses(f, dimm=4):
         raise Unmet("recipe(LayerNorm, dimm=4) said nothing")
+    for name in ("eps", "gamma", "forward"):
+        if not refuses(f, LayerScale, **{name: 1}):
+            raise Unmet(f"recipe(LayerScale, {name}=1) said nothing, and LayerScale takes no {name}")
 
 
 def observe(f: Any) -> Any:
@@ -153,6 +163,7 @@ RECIPE = Exercise(
         Property("every call builds a new one", _anew),
         Property("what is missing can be filled in by the call", _later),
         Property("a keyword given by the call wins", _overrides),
+        Property("but not beyond that call", _unchanged),
         Property("a typo raises an error where it is written, before anything is built", _typo),
     ),
     mistakes=(

@@ -67,7 +67,7 @@ class KernelPicture:
         far = float(np.exp(-decay))
         return (
             f"With ω₀ = {omega:g} and a signal of {length} there are {len(taps)} taps; straight lines between them "
-            f"recover {100 * share:.0f} % of the kernel. At the far ends the mask leaves {100 * far:.2g} %."
+            f"recover {100 * share:.0f} % of the kernel. At the far ends the mask leaves {100 * far:.3g} %."
         )
 
 

@@ -52,7 +52,8 @@ def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes
     ax.spines["left"].set_visible(False)
     ax.set(yticks=[], xlabel=unit, ylim=(0.4 - len(kernels), 0.6))
     ax.set_xlim(places[0], places[-1] + 0.38 * np.ptp(places))  # names stand to the right
-    ax.set_xticks([tick for tick in MaxNLocator(7).tick_values(*places[[0, -1]]) if places[0] <= tick <= places[-1]])
+    ticks = MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(*places[[0, -1]])
+    ax.set_xticks([tick for tick in ticks if places[0] <= tick <= places[-1]])
     return ax
 
 
@@ -77,5 +78,5 @@ def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     ax.set_facecolor(SILENCE)
     ax.imshow(np.ma.masked_equal(heard, 0), cmap=LOUDNESS, vmin=0, interpolation="nearest")
     ax.plot([here[1]], [here[0]], "o", ms=15, mfc="none", mec=STREAM, mew=2.5)
-    ax.set(xticks=[], yticks=[])
+    ax.set(xticks=[], yticks=[], xlabel="dark: the ringed pixel hears it")
     return ax

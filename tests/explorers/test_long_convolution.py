@@ -74,7 +74,7 @@ def test_the_picture_shows_the_chosen_kernel(explorer):
 def test_the_reading_says_the_numbers(explorer):
     choose(explorer, omega=4.0, length=64, decay=5.0)
     assert "With ω₀ = 4 and a signal of 64 there are 127 taps" in explorer.reading.value
-    assert "At the far ends the mask leaves 0.67 %." in explorer.reading.value
+    assert "At the far ends the mask leaves 0.674 %." in explorer.reading.value
 
 
 def test_each_control_changes_the_picture_and_the_reading(explorer):

@@ -90,6 +90,7 @@ def test_the_answer_with_depth_dropout_floods_the_norm_holds_and_the_mixer_hides
     assert np.allclose(stream, 1, atol=0.15) and curves(*ALL, 16, "none")[0][-1] > 2
     assert all(max(against_health("mixer for MLP", depth)) < 1.4 for depth in DEPTHS)
     assert not curves(*ALL, 16, "mixer for MLP")[2].any()
+    assert curves(False, False, True, 16, "mixer for MLP")[0][-1] > 10  # an Identity in the mixer's place: x + norm(x)
 
 
 @pytest.mark.parametrize("fault", LAST_LINE)
