@@ -11,13 +11,14 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 CONDA_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "playwright-python": "playwright"}
 
 
 def asked():
-    """Name and bounds of all that pyproject.toml asks for, the package's own extras resolved."""
-    lines = [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
+    """Name and bounds of what the README's commands install: the package's dependencies, its extras lab and test."""
+    lines = [*PROJECT["dependencies"], *(line for name in ("lab", "test") for line in EXTRAS[name])]
     found = [Requirement(line) for line in lines]
     return {canonicalize_name(one.name): one.specifier for one in found if one.name != PROJECT["name"]}
 

@@ -1,4 +1,4 @@
-"""What README.md and CONTRIBUTING.md say can be done, found and seen."""
+"""What README.md, CONTRIBUTING.md and docs/instructors.md say can be done, found and seen."""
 
 import doctest
 import re
@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from residual_edu.course import VERBS
+from residual_edu.course.checkout import with_homework
 from residual_edu.course.test import STEPS
 
 ROOT = Path(__file__).parents[1]
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")}
+NAMES = ("README.md", "CONTRIBUTING.md", "docs/instructors.md")
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 LINKS = [(page, *found) for page, text in PAGES.items() for found in LINK.findall(text)]
 PYTHON = [
@@ -51,7 +53,7 @@ def test_every_verb_and_step_that_is_named_exists(page):
 def test_every_link_leads_somewhere_and_every_picture_says_what_it_shows(page, picture, text, target):
     assert len(text) >= (20 if picture else 1)
     if "://" not in target:
-        assert (ROOT / target.partition("#")[0]).exists()
+        assert ((ROOT / page).parent / target.partition("#")[0]).exists()
 
 
 def test_the_readme_shows_two_pictures():
@@ -64,3 +66,20 @@ def test_every_path_that_is_named_exists(page):
     named = re.findall(r"`([\w.]+/[\w./]+\.\w+|[\w/]+/)`", prose) + re.findall(r"^    (\w[\w/]*/)  ", prose, re.M)
     missing = [path for path in named if "NN_" not in path and not (ROOT / path).exists()]
     assert not missing
+
+
+def test_every_heading_that_refutes_a_wrong_idea_stands_in_its_lesson():
+    rows = re.findall(r"^\| [^|]+ \| (\d\d[a-c]?|hw_\w+) \| (\"[^|]+\") \|$", PAGES["docs/instructors.md"], re.M)
+    assert len(rows) >= 12
+    for lesson, headings in rows:
+        (source,) = with_homework(ROOT, [lesson])
+        text = source.read_text(encoding="utf-8")
+        missing = [each for each in re.findall(r'"([^"]+)"', headings) if f"# ## {each}\n" not in text]
+        assert not missing, f"{source.name} has no section {missing}"
+
+
+def test_the_points_of_each_homework_are_as_told():
+    told = dict(re.findall(r"(hw_\w+), (\d+) points", PAGES["docs/instructors.md"]))
+    for source in with_homework(ROOT, ["hw"]):
+        points = re.findall(r'"points": (\d+)', source.read_text(encoding="utf-8"))
+        assert told[source.stem] == str(sum(map(int, points)))

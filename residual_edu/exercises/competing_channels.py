@@ -39,6 +39,11 @@ def _by_hand(f: Compete) -> None:
     close(called(f, HAND, ONES, ZEROS), HAND * (1 + HAND.new_tensor([5 / 3, 1 / 3])), "with gamma 1, the output", 1e-5)
 
 
+def _eps(f: Compete) -> None:
+    right = HAND * (1 + HAND.new_tensor([5 / 4, 1 / 4]))
+    close(called(f, HAND, ONES, ZEROS, 1.0), right, "with gamma 1 and eps 1, the output", 1e-5)
+
+
 def _bias(f: Compete) -> None:
     close(called(f, HAND, ZEROS, ONES), HAND + 1, "with gamma 0 and beta 1, the output")
 
@@ -68,7 +73,7 @@ def observe(f: Compete) -> tuple[Tensor, ...]:
     """Return values and a gradient of one input, and what becomes of zeros."""
     x, gamma, beta = draw(3, 3, 3, seed=7) + 1, draw(3, seed=8), draw(3, seed=9)
     silent = called(f, torch.zeros(1, 2, 2, dtype=torch.float64), ONES, ZEROS)
-    return called(f, x, gamma, beta), *gradients(lambda x: f(x, gamma, beta, 1e-6), x), silent
+    return called(f, x, gamma, beta, 0.5), *gradients(lambda x: f(x, gamma, beta, 1e-6), x), silent
 
 
 COMPETE = Exercise(
@@ -78,6 +83,7 @@ COMPETE = Exercise(
     properties=(
         Property("with gamma and beta 0 nothing changes", _closed),
         Property("channels of sizes 5 and 1 grow by 5/3 and by 1/3", _by_hand),
+        Property("eps is added to the mean, 3 + 1 for an eps of 1", _eps),
         Property("beta is added to each channel", _bias),
         Property("a sample does not see the others", _samples),
         Property("any number of samples, tokens and channels will do", _any_shape),
@@ -133,6 +139,16 @@ COMPETE = Exercise(
             lambda x, gamma, beta, eps: compete(x, gamma, beta, 0.0),
             "a division without eps",
             "Add eps to the mean: a silent sample is 0/0 without it.",
+        ),
+        Mistake(
+            lambda x, gamma, beta, eps: compete(x, gamma, beta, 1e-6),
+            "an eps of your own instead of the one that is given",
+            "Add the argument `eps` to the mean.",
+        ),
+        Mistake(
+            by(lambda x: x.square().mean(1, keepdim=True).sqrt()),
+            "the mean of the squares over the tokens, instead of their sum",
+            "Add the squares up: `.sum(1, keepdim=True)`.",
         ),
         Mistake(
             by(lambda x: size(x).detach()),

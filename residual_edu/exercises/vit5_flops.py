@@ -23,7 +23,7 @@ def _right(noun: str, *cases: tuple[int, int]) -> Callable[[Count], None]:
     def test(f: Count) -> None:
         for tokens, channels in cases:
             found = answer(partial(f, tokens, channels), int)
-            close(found, RIGHT(tokens, channels), f"for {tokens} tokens of {channels} channels {noun}")
+            close(found, RIGHT(tokens, channels), f"for T = {tokens} and C = {channels} {noun}")
 
     return test
 

@@ -116,6 +116,7 @@ def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: 
             va="bottom" if side > 0 else "top",
         )
     ax.axvline(crossing, color=REFERENCE, ls=":", lw=1.5)
+    ax.text(1.06 * crossing, 0.04, f"T = {crossing:g}", transform=ax.get_xaxis_transform(), color=REFERENCE)
     ax.margins(y=0.12)
     ax.set(xlabel="tokens T", ylabel="operations")
     return ax

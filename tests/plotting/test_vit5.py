@@ -66,4 +66,4 @@ def test_costs_draws_both_and_where_they_cross(ax):
     maps, tables, crossing = ax.lines
     assert np.allclose(maps.get_ydata(), 16 * tokens) and np.allclose(tables.get_ydata(), 4 * tokens**2)
     assert list(crossing.get_xdata()) == [4, 4] and ax.get_xscale() == ax.get_yscale() == "log"
-    assert words(ax) == ["maps: 16 T C²", "tables: 4 T² C"]
+    assert words(ax) == ["maps: 16 T C²", "tables: 4 T² C", "T = 4"]
