@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from residual_edu.course.checkout import find_root, lessons, notebook_of
+from residual_edu.course.checkout import find_root, notebook_of, with_homework
 from residual_edu.course.execute import CellFailed, execute
 from residual_edu.course.notebook import never_executed, outline, plan
 
@@ -16,11 +16,13 @@ from residual_edu.course.notebook import never_executed, outline, plan
 def run(argv: Sequence[str]) -> int:
     """Build the lessons named in ``argv``, or with ``--check`` say how they differ from their notebooks."""
     parser = argparse.ArgumentParser(prog="residual-edu build", description="Execute lessons, write their notebooks.")
-    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="02 or 02_layer_norm; all where none is given")
+    parser.add_argument(
+        "lessons", nargs="*", metavar="LESSON", help="02, or hw_02_03 for homework; all where none is given"
+    )
     parser.add_argument("--check", action="store_true", help="run nothing; show where source and notebook differ")
     arguments = parser.parse_args(argv)
     root = find_root()
-    sources = lessons(root, arguments.lessons)
+    sources = with_homework(root, arguments.lessons)
     if not arguments.check:
         return build(sources)
     findings = [line for source in sources for line in differences(source)]
@@ -46,8 +48,10 @@ def build_one(source: Path, progress: Progress) -> None:
     """Execute ``source`` and, if every cell ran, write its notebook."""
     notebook = plan(source)
     task = progress.add_task(source.stem, total=len(notebook.cells))
-    execute(notebook, source.parent.parent, lambda at: progress.update(task, completed=at))
-    notebook_of(source).write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
+    target = notebook_of(source)
+    target.parent.mkdir(exist_ok=True)
+    execute(notebook, target.parent, lambda at: progress.update(task, completed=at))
+    target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
     progress.stop_task(task)
 
 
@@ -67,6 +71,6 @@ def differences(source: Path) -> list[str]:
 
 def orphans(root: Path) -> list[str]:
     """Return a sentence for each notebook that has no source."""
-    sources = {notebook_of(source) for source in lessons(root)}
-    extra = sorted(set((root / "notebooks").glob("*.ipynb")) - sources)
+    sources, folder = {notebook_of(source) for source in with_homework(root)}, root / "notebooks"
+    extra = sorted({*folder.glob("*.ipynb"), *folder.glob("homework/*.ipynb")} - sources)
     return [f"{notebook.name} has no source in notebooks/source; delete it, or write its source" for notebook in extra]

@@ -27,7 +27,17 @@ def lessons(root: Path, names: Sequence[str] = ()) -> list[Path]:
     Raises:
         Refusal: for a name that begins no lesson.
     """
-    every = sorted((root / "notebooks" / "source").glob("[0-9]*.py"))
+    return chosen(sorted((root / "notebooks" / "source").glob("[0-9]*.py")), names)
+
+
+def with_homework(root: Path, names: Sequence[str] = ()) -> list[Path]:
+    """Return the same with the homework of each pair of lessons behind them, such as hw_00_01."""
+    homework = sorted((root / "notebooks" / "source" / "homework").glob("hw_*.py"))
+    return chosen([*lessons(root), *homework], names)
+
+
+def chosen(every: Sequence[Path], names: Sequence[str]) -> list[Path]:
+    """Return those of ``every`` that ``names`` begin; all where there are no names."""
     stems = [Path(name).stem for name in names]
     for stem in stems:
         if not any(source.stem.startswith(stem) for source in every):
@@ -36,5 +46,6 @@ def lessons(root: Path, names: Sequence[str] = ()) -> list[Path]:
 
 
 def notebook_of(source: Path) -> Path:
-    """Return where the built notebook of ``source`` stands."""
-    return source.parent.parent / f"{source.stem}.ipynb"
+    """Return where the built notebook of ``source`` stands: at the same place under notebooks, without its source."""
+    top = next(folder for folder in source.parents if folder.name == "source")
+    return top.parent / source.relative_to(top).with_suffix(".ipynb")

@@ -39,13 +39,16 @@ def shown(source: str) -> str:
 def learner_cells(cells: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
     """Yield the cells that a learner sees: each exercise as stub, check, note and folded solution; no hidden test.
 
+    An exercise tagged ``homework`` as well ends with its check.
+
     Raises:
         Refusal: for an exercise without nbgrader's metadata, without whole solution marks, or without its check.
     """
     visible = iter([cell for cell in cells if "hidden-test" not in tags(cell)])
     for cell in visible:
         if "exercise" in tags(cell):
-            yield from learner_exercise(cell, check_of(cell, next(visible, None)))
+            whole = learner_exercise(cell, check_of(cell, next(visible, None)))
+            yield from whole[:2] if "homework" in tags(cell) else whole
         else:
             yield cell
 

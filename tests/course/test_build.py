@@ -157,3 +157,20 @@ def test_check_of_one_lesson_leaves_the_others_alone(built, capsys):
     source.with_name("01_next.py").write_text("# %%\nx = 1\n")
     assert main(["build", "--check", "00"]) == 0
     assert main(["build", "--check", "01"]) == 1
+
+
+def test_homework_is_built_beside_the_lessons_and_missed_like_them(checkout, capsys):
+    homework = checkout / "source" / "homework"
+    homework.mkdir()
+    (homework / "hw_00_01.py").write_text("# %%\nx = 1\n")
+    assert main(["build", "hw"]) == 0
+    target = checkout / "homework" / "hw_00_01.ipynb"
+    assert target.exists()
+    capsys.readouterr()
+    target.rename(target.with_name("hw_08_09.ipynb"))
+    code, said = check(capsys)
+    assert code == 1
+    assert said.splitlines() == [
+        "hw_00_01.ipynb is missing; run: residual-edu build hw_00_01",
+        "hw_08_09.ipynb has no source in notebooks/source; delete it, or write its source",
+    ]

@@ -1,6 +1,6 @@
 import pytest
 
-from residual_edu.course.checkout import Refusal, find_root, lessons, notebook_of
+from residual_edu.course.checkout import Refusal, find_root, lessons, notebook_of, with_homework
 
 
 @pytest.fixture
@@ -43,3 +43,14 @@ def test_an_unknown_lesson_is_refused(root):
 
 def test_the_notebook_stands_one_folder_up(root):
     assert notebook_of(lessons(root)[0]) == root / "notebooks" / "00_first.ipynb"
+
+
+def test_homework_follows_the_lessons_and_is_built_into_its_own_folder(root):
+    homework = root / "notebooks" / "source" / "homework"
+    homework.mkdir()
+    for name in ("hw_02_03.py", "hw_00_01.py", "helper.py"):
+        (homework / name).touch()
+    assert [source.stem for source in with_homework(root)][3:] == ["08b_mixers", "hw_00_01", "hw_02_03"]
+    assert [source.stem for source in with_homework(root, ["hw_02", "00"])] == ["00_first", "hw_02_03"]
+    assert notebook_of(homework / "hw_00_01.py") == root / "notebooks" / "homework" / "hw_00_01.ipynb"
+    assert len(lessons(root)) == 4

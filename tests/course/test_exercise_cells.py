@@ -69,6 +69,13 @@ def test_the_solution_is_the_source_without_marks():
     assert run(solved(TWO))["Pair"]().two() == 2
 
 
+def test_homework_ends_with_its_check():
+    homework = exercise()
+    homework.metadata["tags"].append("homework")
+    stub_cell, check_cell, after = learner_cells([homework, check(), new_markdown_cell("after")])
+    assert stub_cell.source == stub(SOURCE) and check_cell.source == shown(CHECK) and after.source == "after"
+
+
 def test_hidden_tests_are_cut_and_the_rest_stays():
     assert shown(CHECK) == 'check(scale, "scale")'
     assert shown(f"before\n{CHECK}\nafter") == 'before\ncheck(scale, "scale")\nafter'

@@ -1,0 +1,162 @@
+# %% [markdown]
+# # Homework for lessons 02 and 03 · Norms and coins
+#
+# 35 minutes. It needs lessons 02 and 03, and of the library only what they finished.
+#
+# By the end you can
+#
+# - **make** a norm robust against a shift, for rows far from zero and in 16 bits too;
+# - **choose** the rate of a drop-path schedule by the depth that it leaves;
+# - **say** how noisy a coin makes a branch.
+#
+# Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
+
+# %%
+import torch
+
+from residual_edu import drop_path, drop_path_schedule, layer_norm, rms_norm
+from residual_edu.exercises import attempt
+from residual_edu.lesson import setup
+
+device = setup()
+x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+
+# %% [markdown]
+# ## A norm and a shift
+#
+# RMSNorm forgets the length of a row and keeps its mean. LayerNorm forgets both, so a shift of the whole row is nothing
+# to it, and much to RMSNorm:
+
+# %%
+for norm in (layer_norm, rms_norm):
+    print(f"{norm.__name__}: a shift by 5 moves the output by {(norm(x + 5) - norm(x)).abs().max():.2f}")
+
+# %% [markdown]
+# ### Exercise 1 · 12 minutes · ●●●○○
+#
+# Make any norm shift-proof: return what `norm` says of the rows of x without their means. With `rms_norm` that is
+# `layer_norm`. It has to hold for rows far from zero and for float16: the result has the dtype of x, but a mean rounded
+# to 16 bits is not good enough.
+#
+# <details><summary>Hint 1</summary>Where must the mean be taken out: of what the norm is handed, or of what it returns?
+# And of what, each row or all rows?</details>
+# <details><summary>Hint 2</summary>Go to float64, subtract the mean over <code>dim=-1</code> with
+# <code>keepdim=True</code>, hand the rest to <code>norm</code>, and go back with <code>.to(x.dtype)</code>.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "shift-proof", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def shift_proof(x, norm):
+    """Return norm of the centred rows of x, in the dtype of x; norm takes a tensor and keeps its shape."""
+    ### BEGIN SOLUTION
+    wide = x.double()
+    centred = wide - wide.mean(dim=-1, keepdim=True)
+    return norm(centred).to(x.dtype)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "shift-proof-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("shift_proof"):
+    found = shift_proof(x, rms_norm)
+    assert found.shape == x.shape and found.dtype == x.dtype
+    assert (found - layer_norm(x)).abs().max() < 1e-3, "with rms_norm, layer_norm"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "shift-proof-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+rows = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(11))
+kinds = {
+    "rows of another shape": rows + 1,
+    "rows that hardly vary": 1e-2 * rows,
+    "rows far from zero": rows + 1000,
+    "large rows in float16": (8 * rows + 2000).half(),
+    "float64": rows.double() - 3,
+}
+norms = {"rms_norm": rms_norm, "tanh": torch.tanh, "largest": lambda z: z / z.abs().amax(-1, keepdim=True)}
+for kind, one in kinds.items():
+    middle = one.double() - one.double().mean(-1, keepdim=True)
+    for called, way in norms.items():
+        got = shift_proof(one, way)
+        assert got.dtype == one.dtype and got.shape == one.shape, kind
+        assert float((got.double() - way(middle)).abs().max()) < 2e-3, f"{kind}, with {called}"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## How deep on average
+#
+# `drop_path_schedule(depth, rate)` gives the first block rate 0 and the last one `rate`, in equal steps. A block
+# that is dropped is not there for that sample. So a sample meets a network of a random depth:
+
+# %%
+rates = drop_path_schedule(5, 0.4)
+print("rates:", ", ".join(f"{rate:.1f}" for rate in rates), f"  blocks left, on average: {5 - sum(rates):.1f}")
+
+# %% [markdown]
+# ### Exercise 2 · 8 minutes · ●●○○○
+#
+# Return the `rate` with which the schedule leaves `expected` of `depth` blocks on average. Here `depth` is at least 2 and
+# `expected` more than half of it and at most all of it.
+#
+# <details><summary>Hint 1</summary>What is the mean of rates that rise in equal steps from 0 to
+# <code>rate</code>?</details>
+# <details><summary>Hint 2</summary>Half of the last one. So the blocks lost are depth times rate over 2.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "rate-for", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def rate_for(depth, expected):
+    """Return the rate of the last block, in [0, 1)."""
+    ### BEGIN SOLUTION
+    lost = depth - expected
+    return 2 * lost / depth
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "rate-for-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("rate_for"):
+    assert abs(rate_for(24, 18) - 0.5) < 1e-9, "18 of 24 blocks"
+    assert abs(rate_for(24, 24)) < 1e-9, "all blocks"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "rate-for-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+for blocks, left in ((2, 1.5), (5, 4.0), (12, 11.4), (36, 18.5), (100, 63.0)):
+    last = rate_for(blocks, left)
+    mean_depth = sum(1 - last * i / (blocks - 1) for i in range(blocks))
+    assert abs(mean_depth - left) < 1e-9, "other depths"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### Exercise 3 · 10 minutes · ●●●○○
+#
+# A branch that says 1 to everybody goes through `drop_path`. Its mean stays 1; what a sample hears is 0 or more than 1.
+# Return the rate at which the standard deviation of what is heard is `noise` times its mean.
+#
+# <details><summary>Hint 1</summary>What is heard is 0 at the rate p, and 1/(1 - p) otherwise. What is its mean
+# square?</details>
+# <details><summary>Hint 2</summary>The variance is p/(1 - p). Set it to noise squared and solve for p.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "rate-of-noise", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def rate_of_noise(noise):
+    """Return the rate, in [0, 1), for a noise of 0 or more."""
+    ### BEGIN SOLUTION
+    variance = noise**2
+    return variance / (1 + variance)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "rate-of-noise-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("rate_of_noise"):
+    assert rate_of_noise(0) == 0, "no noise"
+    heard = drop_path(torch.ones(20000, 1), rate_of_noise(1.0))
+    assert abs(float(heard.std() / heard.mean()) - 1) < 0.05, "noise as large as the mean"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "rate-of-noise-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+for ratio, p in ((0.5, 0.2), (1 / 3, 0.1), (2.0, 0.8), (3.0, 0.9), (0.1, 1 / 101)):
+    assert abs(rate_of_noise(ratio) - p) < 1e-6, "other noises"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# | what you used | where it holds |
+# |---|---|
+# | LayerNorm is RMSNorm of the centred row | every row; the centring in more than 16 bits |
+# | a linear schedule loses depth times rate over 2 blocks | rates in equal steps from 0 |
+# | a coin of rate p gives a noise of √(p/(1 - p)) | any branch that is the same for every coin |

@@ -1,0 +1,188 @@
+# %% [markdown]
+# # Homework for lessons 08a and 08b · Who hears whom
+#
+# 45 minutes. It needs lessons 08a and 08b, and of the library only what they finished.
+#
+# By the end you can
+#
+# - **build** a mask that remembers the beginning of a text as well as the last few words;
+# - **write** a kernel that delays each channel by a time of its own;
+# - **tell** a convolution from what only looks like one, by asking it.
+#
+# Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
+
+# %%
+import torch
+
+from residual_edu import attention, attention_mask, long_convolution
+from residual_edu.exercises import attempt
+from residual_edu.lesson import setup
+
+device = setup()
+
+# %% [markdown]
+# ## A window, and the beginning
+#
+# Models that write long texts often look through a window, and keep the first few tokens in sight as well: in training
+# every query saw them, and without them things go wrong. Here is the causal window alone:
+
+# %%
+print(attention_mask(6, 6, causal=True, window=2).int())
+
+# %% [markdown]
+# ### Exercise 1 · 12 minutes · ●●●○○
+#
+# Return the mask, (length, length), True where a query may look: at itself, at the `window - 1` positions before it, and
+# at the first `first` positions, but never at a later one.
+#
+# <details><summary>Hint 1</summary>Two masks joined. By "and" or by "or"? And which rule holds for both?</details>
+# <details><summary>Hint 2</summary>Causal, and (within the window or among the first). A row of
+# <code>torch.arange(length) &lt; first</code> spreads over all queries.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "window-and-start", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def window_and_start(length, window, first):
+    """Return a mask, (length, length), True where a query may look at a key."""
+    ### BEGIN SOLUTION
+    near = attention_mask(length, length, window=window)
+    start = torch.arange(length) < first
+    return attention_mask(length, length, causal=True) & (near | start)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "window-and-start-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("window_and_start"):
+    mask = window_and_start(5, 2, 1)
+    assert mask.dtype == torch.bool and mask.shape == (5, 5)
+    assert mask[4].tolist() == [True, False, False, True, True], "the last query: the first token and two of its own"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "window-and-start-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+for size, reach, kept in ((6, 3, 2), (9, 1, 3), (7, 2, 0), (4, 9, 1), (5, 2, 5), (1, 1, 1)):
+    allowed = [[j <= i and (i - j < reach or j < kept) for j in range(size)] for i in range(size)]
+    assert window_and_start(size, reach, kept).tolist() == allowed, "other lengths, windows and beginnings"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## A kernel that waits
+#
+# A kernel with a single 1 at lag n hands on what it heard n positions ago. `long_convolution` wants a kernel of shape
+# (1, taps, channels), so each channel may have its own.
+
+# %%
+signal = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 4, 1)
+kernel = torch.tensor([0.0, 1.0, 0.0]).view(1, 3, 1)
+for padding in ("causal", "zero", "circular"):
+    print(f"{padding:9}", long_convolution(signal, kernel, padding).flatten().round().int().tolist())
+
+# %% [markdown]
+# ### Exercise 2 · 10 minutes · ●●○○○
+#
+# The same kernel delays by one only where it is causal: else its middle tap stands at lag 0. Return the kernel with
+# which `long_convolution(x, kernel, "causal")` delays channel c by `delays[c]` positions and adds its `echo`-fold one
+# position later still. As few taps as will do.
+#
+# <details><summary>Hint 1</summary>Which tap of a causal kernel stands at lag 0? And at which lag does the last echo
+# come?</details>
+# <details><summary>Hint 2</summary>Zeros of shape (1, max(delays) + 2, channels); then for each channel a 1 at its delay
+# and <code>echo</code> at the next tap.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "delays", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def delay_kernel(delays, echo):
+    """Return a kernel, (1, taps, channels), for a list of whole numbers of at least 0."""
+    ### BEGIN SOLUTION
+    taps = torch.zeros(1, max(delays) + 2, len(delays))
+    for channel, delay in enumerate(delays):
+        taps[0, delay, channel] = 1
+        taps[0, delay + 1, channel] = echo
+    return taps
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "delays-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("delay_kernel"):
+    ramp = torch.tensor([1.0, 0.0, 0.0, 0.0]).view(1, 4, 1)
+    late = long_convolution(ramp, delay_kernel([1], 0.5), "causal").flatten()
+    assert (late - torch.tensor([0, 1, 0.5, 0])).abs().max() < 1e-5, "one channel, one position late"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "delays-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+noise = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(81))
+for lags, part in (([0, 4, 2], -0.25), ([3, 0, 1], 2.0), ([0, 0, 0], 0.0)):
+    made = delay_kernel(lags, part)
+    assert tuple(made.shape) == (1, max(lags) + 2, 3), "as few taps as will do"
+    behind = torch.zeros(2, 9, 3)
+    for c, lag in enumerate(lags):
+        behind[:, lag:, c] += noise[:, : 9 - lag, c]
+        behind[:, lag + 1 :, c] += part * noise[:, : 8 - lag, c]
+    assert float((long_convolution(noise, made, "causal") - behind).abs().max()) < 1e-4, "other delays and echoes"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Ask it
+#
+# On a circle, a convolution keeps two laws: it is linear, and what is moved round before comes out moved round. Nothing
+# else on the circle keeps both. Attention without positions keeps the second:
+
+# %%
+x = torch.randn(1, 12, 4, generator=torch.Generator().manual_seed(1))
+heard, moved = attention(x, x, x), x.roll(3, dims=1)
+print("moved round:", torch.allclose(attention(moved, moved, moved), heard.roll(3, dims=1), atol=1e-5))
+print("twice as loud:", torch.allclose(attention(2 * x, 2 * x, 2 * x), 2 * heard, atol=1e-5))
+
+# %% [markdown]
+# ### Exercise 3 · 15 minutes · ●●●●○
+#
+# `f` takes and returns tensors (batch, positions, channels), the positions on a circle. Ask it as often as you like, with
+# any input of the shape of x, and return whether it is a convolution: True or False. Rounding of 1e-4 is no breach.
+#
+# <details><summary>Hint 1</summary>Linear is more than "twice as loud": a ReLU keeps that. What about a sum of two
+# signals, one of them with the other sign? And what of a constant that is added?</details>
+# <details><summary>Hint 2</summary>With random x and y, and numbers a and b: f(ax + by) = a f(x) + b f(y), and
+# f(x moved by n) = f(x) moved by n, for more than one n.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "is-convolution", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def is_convolution(f, x):
+    """Return whether f is a convolution on the circle."""
+    ### BEGIN SOLUTION
+    y = torch.randn(x.shape, generator=torch.Generator().manual_seed(7))
+    mixed = (f(2 * x - 3 * y) - 2 * f(x) + 3 * f(y)).abs().max() < 1e-4
+    turned = all((f(y.roll(n, 1)) - f(y).roll(n, 1)).abs().max() < 1e-4 for n in range(1, x.shape[1]))
+    return bool(mixed) and turned
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "is-convolution-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+with attempt("is_convolution"):
+    taps = torch.randn(1, 5, 4, generator=torch.Generator().manual_seed(2))
+    assert is_convolution(lambda x: long_convolution(x, taps, "circular"), x) is True, "a convolution on the circle"
+    assert is_convolution(lambda x: attention(x, x, x), x) is False, "attention"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "is-convolution-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+source = torch.Generator().manual_seed(82)
+probe, few = torch.randn(2, 8, 3, generator=source), torch.randn(1, 3, 3, generator=source)
+mixing = torch.randn(8, 8, generator=source)
+shapes = {
+    "a convolution of all channels": (lambda z: z.cumsum(-1) + z.roll(2, 1), True),
+    "nothing": (lambda z: z, True),
+    "a convolution on a line": (lambda z: long_convolution(z, few, "zero"), False),
+    "a causal convolution": (lambda z: long_convolution(z, few, "causal"), False),
+    "a ReLU behind a convolution": (lambda z: long_convolution(z, few, "circular").relu(), False),
+    "a convolution plus a constant": (lambda z: long_convolution(z, few, "circular") + 1, False),
+    "a fixed matrix": (lambda z: mixing @ z, False),
+    "every other position": (lambda z: z * (torch.arange(8) % 2)[:, None], False),
+    "a sum of absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), False),
+}
+for called, (way, truth) in shapes.items():
+    assert bool(is_convolution(way, probe)) == truth, called
+### END HIDDEN TESTS
+
+# %% [markdown]
+# | what you used | where it holds |
+# |---|---|
+# | masks join by "or" where either reason is enough, by "and" where both are needed | True means: may look |
+# | tap n of a causal kernel is a delay by n | `"causal"`; else the middle tap is lag 0 |
+# | linear and moved round with its input: a convolution on the circle | no ends; on a line only the inside keeps the second |

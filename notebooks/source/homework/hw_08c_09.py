@@ -1,0 +1,239 @@
+# %% [markdown]
+# # Homework for lessons 08c and 09 · Memory and cost
+#
+# 50 minutes. It needs lessons 08c and 09, and of the library only what they finished.
+#
+# By the end you can
+#
+# - **program** a selective scan: a memory that adds up and forgets when it is told to;
+# - **find** the length from which one layer is dearer than another;
+# - **ask** a layer whether its positions hear each other, whatever its name says.
+#
+# Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
+
+# %%
+import torch
+from torch import nn
+
+from residual_edu import (
+    MLP,
+    Attention,
+    GlobalResponseNorm,
+    LayerNorm,
+    Mamba,
+    MambaLayer,
+    QKVSequenceMixer,
+    ViT5Attention,
+    ViT5ResidualBlock,
+    selective_scan,
+)
+from residual_edu.exercises import attempt
+from residual_edu.lesson import setup
+
+device = setup()
+
+# %% [markdown]
+# ## A memory that is told to forget
+#
+# The scan keeps exp(Δ A) of its state and writes Δ x B. A tiny step keeps nearly all and writes nearly nothing; a large
+# one forgets and writes much. Both at once is what lesson 08c calls selecting. With A = -1, B = C = 1 and x = 1:
+
+# %%
+ones = torch.ones(1, 5, 1, 1, dtype=torch.float64)
+for step in (0.001, 1.0, 50.0):
+    heard = selective_scan(ones, step * ones[..., 0], -ones[0, 0, :, 0], ones[..., 0], ones[..., 0])
+    print(f"step {step:6}:", " ".join(f"{y:.3f}" for y in heard.flatten()))
+
+# %% [markdown]
+# ### Exercise 1 · 20 minutes · ●●●●○
+#
+# Return the running sum of x, (batch, time), that begins anew wherever `reset`, (batch, time) and boolean, is True: the
+# number at such a place is the first of the new sum. One call of `selective_scan` in float64, with a step that you
+# choose for each position, is enough; a thousandth of the largest sum may be lost. The result has x's shape and dtype.
+#
+# <details><summary>Hint 1</summary>Which step forgets all, and which one nothing? What is written is Δ x B: how must B
+# make up for Δ, so that x itself is written?</details>
+# <details><summary>Hint 2</summary><code>dt = torch.where(reset, 50.0, 1e-8)</code> and B = 1 / dt, with A = -1 and
+# C = 1. The scan wants x as (batch, time, 1, 1), dt as (batch, time, 1), A as (1,).</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "sum-since-reset", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def sum_since_reset(x, reset):
+    """Return the running sum of x, (batch, time), which begins anew at each reset."""
+    ### BEGIN SOLUTION
+    wide = x.double()[..., None, None]
+    dt = torch.where(reset, 50.0, 1e-8).double()[..., None]
+    minus, one = -torch.ones(1, dtype=torch.float64), torch.ones_like(dt)
+    return selective_scan(wide, dt, minus, 1 / dt, one)[..., 0, 0].to(x.dtype)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "sum-since-reset-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+with attempt("sum_since_reset"):
+    numbers, where = torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([[False, False, True, False]])
+    assert (sum_since_reset(numbers, where) - torch.tensor([[1.0, 3.0, 3.0, 7.0]])).abs().max() < 0.01, (
+        "1, 3, then anew"
+    )
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "sum-since-reset-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+chance = torch.Generator().manual_seed(91)
+for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6)):
+    given = torch.randn(batch, time, generator=chance)
+    anew = torch.rand(batch, time, generator=chance) < often
+    sums = torch.zeros(batch, time)
+    for b in range(batch):
+        total = 0.0
+        for t in range(time):
+            total = float(given[b, t]) + (0.0 if anew[b, t] else total)
+            sums[b, t] = total
+    result = sum_since_reset(given, anew)
+    assert result.shape == given.shape and result.dtype == given.dtype, "shape and dtype"
+    assert float((result - sums).abs().max()) < 2e-3 * float(sums.abs().max()), "several rows and resets"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## From which length on
+#
+# A layer says what it costs for one sample of so many positions. Attention pays for every pair, its projections for
+# every position: a question of length which of the two is dearer.
+
+# %%
+mixer = Attention(64, 4, apply_qk_norm=False, use_rope=False)
+whole = QKVSequenceMixer(64, mixer)
+for positions in (64, 128, 256):
+    pairs = mixer.flop_count(positions)
+    print(f"{positions} positions: pairs {pairs:,}, projections {whole.flop_count(positions) - pairs:,}")
+
+# %% [markdown]
+# ### Exercise 2 · 15 minutes · ●●●○○
+#
+# Return the smallest number of positions, from 1 to `limit`, at which `one` costs **more** than `other`, or None where
+# there is none. Once it costs more it does so for every longer signal, so you need not ask for every length; `limit` may
+# be a million.
+#
+# <details><summary>Hint 1</summary>Ask in the middle. In which half can the first such length be?</details>
+# <details><summary>Hint 2</summary>Keep two numbers, one at which it is not dearer (0 to begin with) and one at which it
+# is (<code>limit</code>, if it is there at all). Halve the way between them until they are neighbours.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "dearer-from", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def dearer_from(one, other, limit):
+    """Return the smallest number of positions at which one.flop_count is above other.flop_count, or None."""
+    ### BEGIN SOLUTION
+    cheap, dear = 0, limit
+    if one.flop_count(limit) <= other.flop_count(limit):
+        return None
+    while dear - cheap > 1:
+        middle = (cheap + dear) // 2
+        if one.flop_count(middle) > other.flop_count(middle):
+            dear = middle
+        else:
+            cheap = middle
+    return dear
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dearer-from-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("dearer_from"):
+    feed_forward = MLP(64, "gelu", nn.Identity, expansion_factor=2)
+    assert dearer_from(whole, feed_forward, 1000) == 1, "attention with its projections is dearer from the start"
+    assert dearer_from(feed_forward, whole, 1000) is None, "and the MLP never"
+
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "dearer-from-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+class Price:
+    def __init__(self, each, pair=0):
+        self.each, self.pair, self.asked = each, pair, 0
+
+    def flop_count(self, positions):
+        self.asked += 1
+        assert positions >= 1, "asked for no positions"
+        return self.each * positions + self.pair * positions**2
+
+
+for square, line, border in ((1, 7, 8), (3, 10, 4), (1, 999_998, 999_999), (2, 1, 1)):
+    pricey = Price(0, square)
+    assert dearer_from(pricey, Price(line), 1_000_000) == border, "where both cost the same it is not dearer"
+    assert pricey.asked < 200, "every length was asked for"
+assert dearer_from(Price(0, 1), Price(50), 50) is None and dearer_from(Price(0, 1), Price(50), 51) == 51, "the limit"
+scan = Mamba(lambda: MambaLayer(32, d_state=16, headdim=16, chunk_size=16))
+full = QKVSequenceMixer(32, Attention(32, 4, apply_qk_norm=False, use_rope=False))
+border = dearer_from(full, scan, 100_000)
+assert full.flop_count(border) > scan.flop_count(border), "attention against a scan"
+assert full.flop_count(border - 1) <= scan.flop_count(border - 1), "attention against a scan"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Who is a mixer?
+#
+# In the block of lesson 09 the norms, the MLP and both gates work on each token by itself, and the mixer alone lets
+# tokens hear each other. **Is that so?** Between mixer and gate may stand a norm that takes the size of a channel over all
+# tokens. At the start it is the identity:
+
+# %%
+tokens = torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(4))
+grn = GlobalResponseNorm(8)
+print("the identity at the start:", torch.equal(grn(tokens), tokens))
+
+# %% [markdown]
+# ### Exercise 3 · 12 minutes · ●●●○○
+#
+# `module` takes and returns (batch, tokens, channels). Return True if what comes out at some token depends on what goes
+# in at **another** one, else False. Some modules hear only what came before, some only from far away.
+#
+# <details><summary>Hint 1</summary>Change one token. What else has changed? And is one token enough?</details>
+# <details><summary>Hint 2</summary>For each place: a copy of x with noise added there, and then the difference of the two
+# outputs at all other places.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "hears-others", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def hears_others(module, x):
+    """Return whether some token of module(x) depends on another token of x."""
+    ### BEGIN SOLUTION
+    with torch.no_grad():
+        before, noise = module(x), torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(6))
+        for place in range(x.shape[1]):
+            changed = x.clone()
+            changed[:, place] += noise
+            gap = (module(changed) - before).abs().amax((0, 2))
+            gap[place] = 0
+            if gap.max() > 1e-5:
+                return True
+    return False
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "hears-others-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("hears_others"):
+    look = ViT5Attention(8, 2, 2, 2, num_registers=1)  # 4 patches, CLS, a register
+    assert hears_others(look, tokens) is True, "attention"
+    assert hears_others(LayerNorm(8), tokens) is False, "a norm over the channels of each token"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "hears-others-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+torch.manual_seed(92)
+crowd, trained = torch.randn(2, 7, 8), GlobalResponseNorm(8)
+nn.init.normal_(trained.gamma)
+alone = ViT5ResidualBlock(nn.Identity, nn.Identity, MLP(8, "gelu", nn.Identity), LayerNorm(8), 8, layer_scale_init=1.0)
+people = {
+    "GRN after training": (trained, True),
+    "GRN at the start": (GlobalResponseNorm(8), False),
+    "a scan": (Mamba(lambda: MambaLayer(8, d_state=4, headdim=4, chunk_size=4)), True),
+    "a block without a mixer": (alone, False),
+    "only the next one": (lambda z: torch.cat([z[:, 1:], z[:, -1:]], 1), True),
+    "only the last hears the first": (lambda z: torch.cat([z[:, :-1], z[:, -1:] + z[:, :1]], 1), True),
+    "only the first hears the last": (lambda z: torch.cat([z[:, :1] * z[:, -1:], z[:, 1:]], 1), True),
+    "each by itself": (lambda z: z.square() - 3, False),
+}
+for called, (person, truth) in people.items():
+    assert bool(hears_others(person, crowd)) == truth, called
+### END HIDDEN TESTS
+
+# %% [markdown]
+# | what you used | where it holds |
+# |---|---|
+# | a step chooses what is kept and what is written; B makes up for it | A below 0; float64, since 1/Δ is large |
+# | a global norm lets tokens hear each other, without being called a mixer | gains that are not zero |
+# | what grows with the square overtakes what grows with the length, sooner or later | any widths; where, the counts say |

@@ -1,0 +1,153 @@
+"""Homework: right answers get their points, wrong ones lose those of the hidden tests, and nobody can read these."""
+
+import ast
+import importlib.util
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+
+from residual_edu.course.checkout import notebook_of, with_homework
+from residual_edu.course.exercise_cells import HIDDEN, SOLUTION, shown, solved, tags
+from residual_edu.course.lint import code, outputs
+from residual_edu.course.lint.pacing import exercise_headings, opens_with_goals
+
+ROOT = Path(__file__).parents[2]
+CELLS, EXERCISES, WRONG_ANSWERS = (12, 25), (2, 3), 3
+SOURCES = {source.stem: source for source in with_homework(ROOT, ["hw"])}
+each = pytest.mark.parametrize("name", SOURCES)
+
+
+@dataclass
+class Task:
+    """An exercise with the name it defines and its two cells of tests."""
+
+    name: str
+    visible: str
+    hidden: str
+
+
+@cache
+def read(name):
+    return jupytext.read(SOURCES[name], fmt="py:percent").cells
+
+
+@cache
+def tasks(name):
+    cells = read(name)
+    found = [place for place, cell in enumerate(cells) if "exercise" in tags(cell)]
+    return [Task(defined(cells[at].source), cells[at + 1].source, cells[at + 2].source) for at in found]
+
+
+def defined(source):
+    (node,) = ast.parse(source).body
+    return node.name
+
+
+@cache
+def wrong_answers(name):
+    path = Path(__file__).parent / "wrong_answers" / f"{name}.py"
+    module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(f"wrong_{name}", path))
+    spec.loader.exec_module(module)
+    return module.WRONG
+
+
+@cache
+def solved_run(name):
+    """Run every cell with the solutions in place, tests included, and return the names that are then there."""
+    names = {"__name__": name}
+    for cell in read(name):
+        if cell.cell_type == "code":
+            exec(solved(cell.source), names)
+    return names
+
+
+WRONG = [
+    pytest.param(name, task, wrong, id=f"{name}-{task.name}-{number}")
+    for name in SOURCES
+    for task in tasks(name)
+    for number, wrong in enumerate(wrong_answers(name)[task.name])
+]
+
+
+def passes(tests, name, task, answer):
+    names = solved_run(name) | {task.name: answer}
+    try:
+        exec(tests, names)
+    except Exception:
+        return False
+    return True
+
+
+@pytest.mark.usefixtures("as_installed")
+@each
+def test_the_solutions_pass_every_test_and_say_so(name, capsys):
+    solved_run.cache_clear()
+    solved_run(name)
+    assert [
+        line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if "tests of this cell hold" in line
+    ] == [task.name for task in tasks(name)]
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("name, task, wrong", WRONG)
+def test_a_wrong_answer_fails_the_hidden_tests(name, task, wrong):
+    assert not passes(task.hidden, name, task, wrong)
+
+
+@pytest.mark.usefixtures("as_installed")
+@each
+def test_the_visible_tests_reject_some_and_are_not_enough(name):
+    for task in tasks(name):
+        verdicts = [passes(task.visible, name, task, wrong) for wrong in wrong_answers(name)[task.name]]
+        assert len(verdicts) >= WRONG_ANSWERS
+        assert {True, False} == set(verdicts), f"{task.name}: {verdicts}"
+
+
+@each
+def test_it_is_small_and_every_exercise_has_tests_of_both_kinds_with_points(name):
+    cells = read(name)
+    places = [place for place, cell in enumerate(cells) if "exercise" in tags(cell)]
+    assert EXERCISES[0] <= len(places) <= EXERCISES[1]
+    assert CELLS[0] <= len(cells) <= CELLS[1]
+    for place in places:
+        exercise, visible, hidden = cells[place : place + 3]
+        assert "homework" in tags(exercise) and "hidden-test" in tags(hidden)
+        assert hidden.source == HIDDEN.search(hidden.source)[0] and shown(visible.source) == visible.source
+        assert exercise.metadata["nbgrader"]["solution"] and SOLUTION.search(exercise.source)
+        for tests in (visible, hidden):
+            nbgrader = tests.metadata["nbgrader"]
+            assert nbgrader["grade"] and nbgrader["locked"] and not nbgrader["solution"] and nbgrader["points"] > 0
+            assert nbgrader["grade_id"].startswith(exercise.metadata["nbgrader"]["grade_id"])
+
+
+def test_no_two_exercises_of_the_course_share_a_grade_id():
+    cells = [cell for source in with_homework(ROOT) for cell in jupytext.read(source, fmt="py:percent").cells]
+    ids = [cell.metadata["nbgrader"]["grade_id"] for cell in cells if "nbgrader" in cell.metadata]
+    assert len(ids) == len(set(ids))
+
+
+@each
+def test_it_keeps_the_lessons_rules_of_code_headings_and_outputs(name):
+    source, built = (
+        jupytext.read(SOURCES[name], fmt="py:percent"),
+        nbformat.read(notebook_of(SOURCES[name]), as_version=4),
+    )
+    source.cells = [cell for cell in source.cells if "hidden-test" not in tags(cell)]
+    rules = [(rule, source) for rule in (*code.RULES, exercise_headings, opens_with_goals)]
+    rules += [(rule, built) for rule in (*code.RULES, *outputs.RULES)]
+    assert [finding for rule, notebook in rules for finding in rule(notebook)] == []
+    assert not any(tag.startswith("promote") for cell in source.cells for tag in tags(cell))
+
+
+@each
+def test_nobody_can_read_solutions_or_hidden_tests_in_what_is_handed_out(name):
+    built = notebook_of(SOURCES[name]).read_text(encoding="utf-8")
+    texts = [HIDDEN.search(task.hidden)[0] for task in tasks(name)]
+    texts += [match[2] for cell in read(name) for match in SOLUTION.finditer(cell.source)]
+    secret = {line.strip() for text in texts for line in text.splitlines() if len(line.strip()) > 8}
+    assert [line for line in secret if json.dumps(line)[1:-1] in built] == []

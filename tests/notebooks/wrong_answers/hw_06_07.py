@@ -1,0 +1,102 @@
+"""Wrong answers to the homework of lessons 06 and 07."""
+
+from torch import nn
+
+from residual_edu import (
+    MLP,
+    Attention,
+    LayerNorm,
+    LazyConfig,
+    QKVConditionMixer,
+    QKVSequenceMixer,
+    ResidualBlock,
+    modulations,
+    pre_norm_residual,
+)
+
+
+def piece(x, condition, projection):
+    (found,) = modulations(projection(condition), x.ndim, branches=1)
+    return found
+
+
+def scale_alone(x, condition, layer, norm, projection):
+    shift, scale, gate = piece(x, condition, projection)
+    return x + gate * layer(norm(x) * scale + shift)
+
+
+def open_from_the_start(x, condition, layer, norm, projection):
+    found = piece(x, condition, projection)
+    return x + (1 + found.gate) * layer(found.after(norm)(x))
+
+
+def no_skip(x, condition, layer, norm, projection):
+    found = piece(x, condition, projection)
+    return found.open(layer(found.after(norm)(x)))
+
+
+def gate_before_the_layer(x, condition, layer, norm, projection):
+    found = piece(x, condition, projection)
+    return x + found.gate * layer(found.gate * found.after(norm)(x))
+
+
+def sequences_alone(x, condition, layer, norm, projection):
+    (found,) = modulations(projection(condition), 3, branches=1)
+    return pre_norm_residual(x, layer, found.after(norm), [found.open])
+
+
+def scale_and_shift_exchanged(x, condition, layer, norm, projection):
+    shift, scale, gate = piece(x, condition, projection)
+    return x + gate * layer(norm(x) * (1 + shift) + scale)
+
+
+def deaf_to_the_condition(x, condition, layer, norm, projection):
+    return x
+
+
+def recipe(width, heads, **changes):
+    norm = LazyConfig(LayerNorm)(dim=width)
+    attention = LazyConfig(Attention)(hidden_dim=width, num_heads=heads, apply_qk_norm=False, use_rope=False)
+    parts = {
+        "sequence_mixer_cfg": nn.Identity,
+        "sequence_mixer_norm_cfg": nn.Identity,
+        "condition_mixer_cfg": LazyConfig(QKVConditionMixer)(hidden_dim=width, mixer_cfg=attention),
+        "condition_mixer_norm_cfg": norm,
+        "mlp_cfg": LazyConfig(MLP)(dim=width, activation="gelu", dropout_cfg=nn.Identity, expansion_factor=4),
+        "mlp_norm_cfg": norm,
+        "dropout_cfg": nn.Identity,
+    }
+    mixer = LazyConfig(QKVSequenceMixer)(hidden_dim=width, mixer_cfg=attention)
+    named = {"norm": norm, "mixer": mixer, "off": nn.Identity}
+    return LazyConfig(ResidualBlock)(
+        **parts | {k: named.get(v, v) if isinstance(v, str) else v for k, v in changes.items()}
+    )
+
+
+def mlp(width, **changes):
+    keywords = {"dim": width, "activation": "gelu", "dropout_cfg": nn.Identity, "expansion_factor": 4}
+    return LazyConfig(MLP)(**keywords | changes)
+
+
+WRONG = {
+    "modulated": [
+        scale_alone,
+        open_from_the_start,
+        no_skip,
+        gate_before_the_layer,
+        sequences_alone,
+        scale_and_shift_exchanged,
+        deaf_to_the_condition,
+    ],
+    "listening_recipe": [
+        lambda width, heads: recipe(width, heads, sequence_mixer_cfg="mixer", sequence_mixer_norm_cfg="norm"),
+        lambda width, heads: recipe(width, heads, condition_mixer_cfg="off", condition_mixer_norm_cfg="off"),
+        lambda width, heads: recipe(width, heads, condition_mixer_norm_cfg="off"),
+        lambda width, heads: recipe(width, heads, mlp_cfg="off", mlp_norm_cfg="off"),
+        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width)()),
+        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, expansion_factor=2)),
+        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, activation="relu")),
+        lambda width, heads: recipe(width, 2),
+        lambda width, heads: recipe(width, heads)(),
+    ],
+}

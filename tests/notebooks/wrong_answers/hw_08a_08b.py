@@ -1,0 +1,78 @@
+"""Wrong answers to the homework of lessons 08a and 08b."""
+
+import torch
+
+from residual_edu import attention_mask
+
+
+def near(length, window):
+    return attention_mask(length, length, causal=True, window=window)
+
+
+def start(length, first):
+    return torch.arange(length) < first
+
+
+def past(length):
+    return attention_mask(length, length, causal=True)
+
+
+def kernel(delays, echo, taps, place=lambda delay, taps: delay):
+    found = torch.zeros(1, taps, len(delays))
+    for channel, delay in enumerate(delays):
+        found[0, place(delay, taps), channel] = 1
+        found[0, min(place(delay, taps) + 1, taps - 1), channel] += echo
+    return found
+
+
+def first_delay_for_all(delays, echo):
+    return kernel([delays[0]] * len(delays), echo, max(delays) + 2)
+
+
+def same(a, b):
+    return bool((a - b).abs().max() < 1e-4)
+
+
+def other(x):
+    return torch.randn(x.shape, generator=torch.Generator().manual_seed(7))
+
+
+def scaled(f, x):
+    return same(f(2 * x), 2 * f(x))
+
+
+def added(f, x):
+    return same(f(x + other(x)), f(x) + f(other(x)))
+
+
+def turned(f, x, by=1):
+    return same(f(x.roll(by, 1)), f(x).roll(by, 1))
+
+
+WRONG = {
+    "window_and_start": [
+        lambda length, window, first: near(length, window),
+        lambda length, window, first: near(length, window) | start(length, first),
+        lambda length, window, first: near(length, window) | (start(length, 1) & past(length)),
+        lambda length, window, first: past(length) & (near(length, window + 1) | start(length, first)),
+        lambda length, window, first: near(length, window) & start(length, first),
+        lambda length, window, first: past(length),
+    ],
+    "delay_kernel": [
+        lambda delays, echo: kernel(delays, echo, max(delays) + 3),
+        lambda delays, echo: kernel(delays, 0.5, max(delays) + 2),
+        lambda delays, echo: kernel(delays, 0.0, max(delays) + 2),
+        lambda delays, echo: kernel(delays, echo, max(delays) + 2, lambda delay, taps: taps - 2 - delay),
+        lambda delays, echo: kernel(delays, echo, 2 * max(delays) + 3, lambda delay, taps: (taps - 1) // 2 + delay),
+        first_delay_for_all,
+    ],
+    "is_convolution": [
+        lambda f, x: scaled(f, x),
+        lambda f, x: scaled(f, x) and turned(f, x),
+        lambda f, x: added(f, x),
+        lambda f, x: turned(f, x),
+        lambda f, x: added(f, x) and turned(f, x, 2),
+        lambda f, x: added(f, x) and same(f(x.flip(1)), f(x).flip(1)),
+        lambda f, x: True,
+    ],
+}

@@ -1,0 +1,117 @@
+"""Wrong answers to the homework of lessons 08c and 09."""
+
+import torch
+
+from residual_edu import selective_scan
+
+
+def scan(x, dt, b):
+    one, minus = torch.ones_like(dt), -torch.ones(1, dtype=torch.float64)
+    return selective_scan(x.double()[..., None, None], dt, minus, b, one)[..., 0, 0].to(x.dtype)
+
+
+def steps(reset, large=50.0, small=1e-8):
+    return torch.where(reset, large, small).double()[..., None]
+
+
+def one_late(x, reset):
+    dt = steps(reset.roll(1, 1))
+    return scan(x, dt, 1 / dt)
+
+
+def not_made_up_for(x, reset):
+    dt = steps(reset, small=1.0)
+    return scan(x, dt, torch.ones_like(dt))
+
+
+def forgets_half(x, reset):
+    dt = steps(reset, large=0.7)
+    return scan(x, dt, 1 / dt)
+
+
+def leaks(x, reset):
+    dt = steps(reset, small=5e-4)
+    return scan(x, dt, 1 / dt)
+
+
+def one_reset(x, reset):
+    sums, place = x.cumsum(1), int(reset[0].int().argmax())
+    before = sums[:, place - 1 : place] if place else torch.zeros_like(x[:, :1])
+    return torch.cat([sums[:, :place], sums[:, place:] - before], 1)
+
+
+def first_row_for_all(x, reset):
+    dt = steps(reset[:1].expand_as(reset))
+    return scan(x, dt, 1 / dt)
+
+
+def first_where(one, other, limit, dearer):
+    return next((n for n in range(1, limit + 1) if dearer(one.flop_count(n), other.flop_count(n))), None)
+
+
+def not_cheaper(one, other, limit):
+    return first_where(one, other, limit, lambda a, b: a >= b)
+
+
+def one_by_one(one, other, limit):
+    return first_where(one, other, limit, lambda a, b: a > b)
+
+
+def in_powers_of_two(one, other, limit):
+    lengths = [2**n for n in range(limit.bit_length())]
+    return next((n for n in lengths if one.flop_count(n) > other.flop_count(n)), None)
+
+
+def without_the_limit(one, other, limit):
+    return next((n for n in range(1, limit) if one.flop_count(n) > other.flop_count(n)), None)
+
+
+def gaps(module, x, place):
+    noise, changed = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(6)), x.clone()
+    changed[:, place] += noise
+    with torch.no_grad():
+        return (module(changed) - module(x)).abs().amax((0, 2)) > 1e-5
+
+
+def asked_at(place):
+    return lambda module, x: bool(gaps(module, x, place).sum() > 1)
+
+
+def neighbours(module, x):
+    return any(bool(gaps(module, x, i)[i + 1]) for i in range(x.shape[1] - 1))
+
+
+def any_change(module, x):
+    return any(bool(gaps(module, x, i).any()) for i in range(x.shape[1]))
+
+
+def shared_noise(module, x):
+    with torch.no_grad():
+        gap = module(x + 1) - module(x)
+    return bool((gap - gap[:, :1]).abs().max() > 1e-5)
+
+
+def by_name(module, x):
+    return "Attention" in type(module).__name__
+
+
+WRONG = {
+    "sum_since_reset": [
+        one_late,
+        not_made_up_for,
+        forgets_half,
+        leaks,
+        one_reset,
+        first_row_for_all,
+        lambda x, reset: x.cumsum(1),
+    ],
+    "dearer_from": [
+        not_cheaper,
+        one_by_one,
+        in_powers_of_two,
+        without_the_limit,
+        lambda one, other, limit: 1 if one.flop_count(1) > other.flop_count(1) else None,
+        lambda one, other, limit: limit if one.flop_count(limit) > other.flop_count(limit) else None,
+    ],
+    "hears_others": [asked_at(0), asked_at(-1), asked_at(3), neighbours, any_change, shared_noise, by_name],
+}
