@@ -14,6 +14,8 @@ VERBS = {
     "build": "execute the lessons and write their notebooks",
     "lint": "say where the lessons break their rules",
     "promote": "carry the lessons' finished pieces into the package",
+    "student": "write the notebooks that a class is handed",
+    "grade": "score a class's submissions",
 }
 
 
