@@ -33,7 +33,6 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
-from sklearn.svm import SVC
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -836,6 +835,9 @@ guess = predict("Of 200 drawings it reads as the digit asked for", ["about 100",
 
 
 # %%
+from sklearn.svm import SVC
+
+
 def right(drawings):
     """How many of the drawings (rows, 10, 8, 8) the judge reads as the digit of their column."""
     return (judge.predict(drawings.clamp(-1, 1).view(-1, 64)).reshape(-1, 10) == range(10)).sum()

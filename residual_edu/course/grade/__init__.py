@@ -11,8 +11,9 @@ and has still to return the right values.
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -94,9 +95,10 @@ def grade(assignment: Assignment, folder: Path, paths: Sequence[str], out: Path,
     every = [read_submission(path, assignment) for path in paths]
     waiting = [each for each in every if not sheet.has(each.path, each.digest)]
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    progress = Progress(*columns, console=Console(stderr=True))
+    with closing(results(assignment, folder, waiting, jobs, limits)) as found, progress:
         task = progress.add_task(assignment.name, total=len(every), completed=len(every) - len(waiting))
-        for result in results(assignment, folder, waiting, jobs, limits):
+        for result in found:
             write_feedback(result, assignment, out.with_name(f"{out.stem}-feedback"))
             sheet.add(result)
             progress.advance(task)
@@ -105,7 +107,7 @@ def grade(assignment: Assignment, folder: Path, paths: Sequence[str], out: Path,
 
 def results(
     assignment: Assignment, folder: Path, waiting: Sequence[Submission], jobs: int, limits: Limits
-) -> Iterable[Result]:
+) -> Generator[Result, None, None]:
     """Yield the result of each submission as it is there; when this is left, no process is."""
     if not waiting:
         return

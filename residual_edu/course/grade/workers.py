@@ -113,17 +113,24 @@ class Workers:
         """Return what came of ``job``: what its answer said, how it ended, its peak of memory."""
         server = self.free.get()
         try:
-            server.sendall((json.dumps(job) + "\n").encode())
-            said = receive(server, 4 * self.limits.seconds + 60)
-        except OSError:
-            said = None
+            said = exchange(server, job, 4 * self.limits.seconds + 60)
+            if said is None and not self.closed:
+                server.close()
+                server = self.start(1)[0]
+        finally:
+            self.free.put(server)
         if self.closed:
             raise ConnectionError("grading was stopped")
-        if said is None:
-            server.close()
-            server = self.start(1)[0]
-        self.free.put(server)
         return said or DEAD
+
+
+def exchange(server: socket.socket, job: dict[str, Any], seconds: int) -> dict[str, Any] | None:
+    """Send ``job`` and return the answer, or nothing if ``server`` is gone or takes too long."""
+    try:
+        server.sendall((json.dumps(job) + "\n").encode())
+    except OSError:
+        return None
+    return receive(server, seconds)
 
 
 def receive(server: socket.socket, seconds: int) -> dict[str, Any] | None:
