@@ -72,10 +72,6 @@ class Workers:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        for process in self.running:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            process.wait()
 
     def start(self, jobs: int) -> list[socket.socket]:
         """Start ``jobs`` servers and wait until they have run the source's cells.

@@ -27,8 +27,9 @@ def test_a_server_that_breaks_is_replaced_and_a_stopped_one_is_not(room, left_ov
         assert workers.ask(ASKED) == DEAD
         assert workers.ask(ASKED)["said"] == reply["said"]
         workers.close()
-        with pytest.raises(ConnectionError, match="grading was stopped"):
-            workers.ask(ASKED)
+        for _ in range(2):  # the next job that a thread takes is not left waiting for a server
+            with pytest.raises(ConnectionError, match="grading was stopped"):
+                workers.ask(ASKED)
     assert left_over() == []
 
 
