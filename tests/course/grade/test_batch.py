@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,7 @@ def test_a_stopped_run_goes_on_where_it_was_and_leaves_nothing_behind(room, send
     slow = ANSWERS | {"center": "import time\ntime.sleep(2)"}
     paths = [send(f"many-{number}", slow if number else ANSWERS) for number in range(4)]
     command = [sys.executable, "-m", "residual_edu.course", "grade", "hw_small", *paths, "--out", "many.csv"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
     while not (room / "many.csv").exists() or len(rows(room / "many.csv")) < 2:
         assert process.poll() is None and not time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -41,6 +42,12 @@ def test_a_stopped_run_goes_on_where_it_was_and_leaves_nothing_behind(room, send
     assert [row["submission"] for row in after] == paths and all(row["points"] == "3" for row in after)
     assert sum(row["remarks"] == "kept" for row in after) == len(before)
     assert left_over() == []
+
+
+def heed_interrupts():
+    """A test that runs in the background of a shell is started deaf to Ctrl-C, and so are its children."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def write(path, given, torn):
