@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,14 +23,16 @@ from residual_edu.configurable import BlockConfig, ModelCache, ModelConfig
 from residual_edu.networks import LanguageModel
 
 LAYERS, WIDTH, HEADS, VOCABULARY, LONGEST = 4, 128, 4, 256, 4096
-OURS = "residual_edu, cached"
+LIKE = {
+    "GPT-2": {"norm": "layer_norm", "ffn": "standard", "position": "sinusoidal"},
+    "Llama": {"norm": "rms_norm", "ffn": "gated", "position": "rope", "bias": False},
+}
 
 
-def our_model() -> LanguageModel:
-    """Return a model of the common shape, with rotary positions."""
-    block = BlockConfig(
-        norm="rms_norm", position="rope", d_model=WIDTH, n_heads=HEADS, d_ff=4 * WIDTH, max_seq_len=LONGEST + 1
-    )
+def our_model(**names: Any) -> LanguageModel:
+    """Return a model of the common shape; ``names`` make it one like GPT-2 or one like Llama."""
+    sizes = {"d_model": WIDTH, "n_heads": HEADS, "d_ff": 4 * WIDTH, "max_seq_len": LONGEST + 1}
+    block = BlockConfig(**sizes, **names)
     return LanguageModel(ModelConfig(block=block, vocab_size=VOCABULARY, n_layers=LAYERS)).eval()
 
 
@@ -83,17 +86,20 @@ def attention_alone(prefix: int) -> Callable[[], None]:
 
 def writing(rounds: int, tokens: int) -> None:
     """Print the first table."""
-    model, prompt = our_model(), torch.zeros(1, 1, dtype=torch.long)
-    ways = {OURS: partial(model.generate, prompt, tokens, 0.0), **peers(prompt, tokens)}
-    times = in_turn({**ways, "residual_edu, no cache": partial(without_cache, model, prompt, tokens)}, rounds)
+    prompt = torch.zeros(1, 1, dtype=torch.long)
+    models = {name: our_model(**names) for name, names in LIKE.items()}
+    ways = {f"ours, like {name}": partial(model.generate, prompt, tokens, 0.0) for name, model in models.items()}
+    alone = {"ours, like GPT-2, no cache": partial(without_cache, models["GPT-2"], prompt, tokens)}
+    times = in_turn({**ways, **peers(prompt, tokens), **alone}, rounds)
     print(f"{f'{tokens} tokens':30}{'tokens/s':>10}{'times ours':>12}")
     for name, seconds in times.items():
-        print(f"{name:30}{tokens / statistics.median(seconds):10.0f}{ratio(times, name, OURS):12.2f}", flush=True)
+        base = f"ours, like {'Llama' if 'Llama' in name else 'GPT-2'}"
+        print(f"{name:30}{tokens / statistics.median(seconds):10.0f}{ratio(times, name, base):12.2f}", flush=True)
 
 
 def growing(rounds: int) -> None:
     """Print the second table."""
-    model, token = our_model(), torch.zeros(1, 1, dtype=torch.long)
+    model, token = our_model(**LIKE["GPT-2"]), torch.zeros(1, 1, dtype=torch.long)
     print(f"\n{'behind a prefix of':30}{'ms a token':>12}{'without attention':>20}")
     for prefix in (16, 64, 256, 1024, LONGEST):
         with torch.no_grad():
