@@ -1,7 +1,6 @@
 """The explorer of LayerNorm: its numbers are torch's, and its picture and reading follow them."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -96,12 +95,3 @@ def test_every_corner_of_the_controls_can_be_drawn():
         for name, value in {"first": first, "spread": spread, "eps": eps, "norm": norm}.items():
             explorer.inputs[name].value = value
         assert "nan" not in explorer.reading.value and "cannot be drawn" not in explorer.reading.value
-
-
-def test_a_move_takes_less_than_50_ms():
-    explorer, spent = explore_layer_norm(), []
-    for step in range(9):
-        start = time.process_time()
-        explorer.inputs["first"].value = -2 + 0.2 * step
-        spent.append(time.process_time() - start)
-    assert sorted(spent)[4] < 0.05

@@ -1,7 +1,5 @@
 """The stack explorer: its sizes against an independent stack and against laws, its words against its numbers."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -159,13 +157,3 @@ def test_the_gates_of_the_answer_can_be_reached_by_keys(explorer):
     gate = explorer.inputs["gate"]
     for wanted in (0.125, 0.275, 0.575):
         assert wanted / gate.step == pytest.approx(round(wanted / gate.step))
-
-
-def test_a_move_takes_under_50_ms(explorer):
-    gate, spent = explorer.inputs["gate"], []
-    explorer.inputs["depth"].value = DEEPEST
-    for step in range(10):
-        start = time.process_time()
-        gate.value = 0.05 * step + 0.025
-        spent.append(time.process_time() - start)
-    assert np.median(spent) < 0.05

@@ -1,7 +1,6 @@
 """The explorer of attention shows the token, the block and the moment that were chosen."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -70,12 +69,3 @@ def test_each_control_changes_the_picture(explorer):
         explorer.inputs[name].value = value
         seen.add(explorer.image.value)
     assert len(seen) == 5 and "cannot be drawn" not in explorer.reading.value
-
-
-def test_a_move_takes_less_than_50_ms(explorer):
-    spent = []
-    for token in (0, 1, 2, 3, 4, 0, 1, 2, 3):
-        before = time.process_time()
-        explorer.inputs["token"].value = token
-        spent.append(time.process_time() - before)
-    assert sorted(spent)[4] < 0.05
