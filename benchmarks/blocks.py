@@ -1,9 +1,10 @@
-"""Whole blocks, next to those of torch, and of timm and x-transformers where they are installed.
+"""Whole blocks, each next to its kind: those of torch, and of timm and x-transformers where they are installed.
 
     python -m benchmarks.blocks                # both sizes, forward, and forward with backward
     python -m benchmarks.blocks --rounds 100
 
-Pre-norm attention and an MLP four times as wide, float32, one thread. The first column is the median of the ratios to
+Pre-norm attention and an MLP four times as wide, float32, one thread; an ``Encoder`` of x-transformers has one more
+norm behind them. The first column is the median of the ratios to
 ``torch.nn.TransformerEncoderLayer``, round by round; the second is the share of this machine's matrix-multiply peak,
 measured in the same rounds, that the block's matrix products reach.
 """
@@ -13,6 +14,7 @@ import statistics
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +38,7 @@ POSITIONS = {width: positions for _, positions, width, _ in SIZES.values()}
 BASE = "torch TransformerEncoderLayer"
 FUSED = "the same in evaluation, fused"  # forward alone: with a graph it is the same as above
 PEAK = 1024  # side of the square matrices whose product is taken for the machine's peak
+PEAK_RUN = ("peak", "peak")
 
 Forward = Callable[[Tensor], Tensor]
 
@@ -77,34 +80,72 @@ def vit5_block(width: int, heads: int) -> nn.Module:
     return ViT5ResidualBlock(mixer, norm, mlp(width), norm, width)
 
 
-def peers(width: int, heads: int) -> dict[str, nn.Module]:
-    """Return the blocks of other libraries that are installed; torch's twice, since in evaluation it runs fused."""
+def plain(width: int, heads: int) -> dict[str, Forward]:
+    """Return the plain pre-norm blocks; torch's twice, since in evaluation it runs fused."""
     layer = partial(nn.TransformerEncoderLayer, width, heads, 4 * width, dropout=0.0, activation="gelu")
-    found: dict[str, nn.Module] = {BASE: layer(batch_first=True, norm_first=True)}
+    found: dict[str, Forward] = {BASE: layer(batch_first=True, norm_first=True)}
     found[FUSED] = layer(batch_first=True, norm_first=True).eval()
     if find_spec("timm"):
         from timm.models.vision_transformer import Block
 
         found["timm Block"] = Block(width, heads, qkv_bias=True)
+    ours = residual_block(width, heads)
+    return {**found, **encoder(width, heads), "ResidualBlock": lambda x: ours(x, None)}
+
+
+def scaled(width: int, heads: int) -> dict[str, Forward]:
+    """Return the blocks with LayerScale."""
+    found: dict[str, Forward] = {}
+    if find_spec("timm"):
+        from timm.models.vision_transformer import Block
+
         found["timm Block, LayerScale"] = Block(width, heads, qkv_bias=True, init_values=1e-4)
-    if find_spec("x_transformers"):
-        from x_transformers import Encoder
-
-        found["x-transformers Encoder"] = Encoder(dim=width, depth=1, heads=heads, attn_dim_head=width // heads)
-    return found
+    found.update(encoder(width, heads, use_layerscale=True))
+    return {**found, "ViT5ResidualBlock of timm's parts": scaled_block(width, heads)}
 
 
-def forwards(batch: int, width: int, heads: int) -> dict[str, Forward]:
-    """Return each block as a function of the stream alone."""
-    condition = torch.randn(batch, width)
-    plain, modulated = residual_block(width, heads), adaln_zero_block(width, heads)
-    ours: dict[str, Forward] = {
-        "ResidualBlock": lambda x: plain(x, None),
-        "ViT5ResidualBlock of timm's parts": scaled_block(width, heads),
-        "ViT5ResidualBlock": vit5_block(width, heads),
-        "AdaLNZeroResidualBlock": lambda x: modulated(x, condition),
+def vit5(width: int, heads: int) -> dict[str, Forward]:
+    """Return the blocks with RMSNorm, rotary positions, normalised queries and keys, and LayerScale."""
+    found: dict[str, Forward] = {}
+    if find_spec("timm"):
+        from timm.layers import RmsNorm, RotaryEmbeddingCat
+        from timm.models.eva import EvaBlock
+
+        side = int(POSITIONS[width] ** 0.5)
+        rope = RotaryEmbeddingCat(width // heads, in_pixels=False, feat_shape=[side, side]).get_embed()
+        extras = {"norm_layer": RmsNorm, "qk_norm": True, "init_values": 1e-4, "num_prefix_tokens": 0}
+        found["timm EvaBlock, the same"] = partial(EvaBlock(width, heads, **extras), rope=rope)
+    same = {"use_rmsnorm": True, "rotary_pos_emb": True, "rotary_emb_dim": width // heads, "attn_qk_norm": True}
+    found.update(encoder(width, heads, use_layerscale=True, verbose=False, **same))
+    return {**found, "ViT5ResidualBlock": vit5_block(width, heads)}
+
+
+def modulated(width: int, heads: int, batch: int) -> dict[str, Forward]:
+    """Return the blocks whose norms and gates a condition makes."""
+    ours, condition = adaln_zero_block(width, heads), torch.randn(batch, width)
+    adaptive = {"use_adaptive_layernorm": True, "use_adaptive_layerscale": True, "dim_condition": width}
+    theirs = {name: partial(block, condition=condition) for name, block in encoder(width, heads, **adaptive).items()}
+    return {**theirs, "AdaLNZeroResidualBlock": lambda x: ours(x, condition)}
+
+
+def encoder(width: int, heads: int, **options: Any) -> dict[str, Forward]:
+    """Return an encoder of x-transformers, one block deep, where it is installed."""
+    if not find_spec("x_transformers"):
+        return {}
+    from x_transformers import Encoder
+
+    made = Encoder(dim=width, depth=1, heads=heads, attn_dim_head=width // heads, attn_flash=True, **options)
+    return {f"x-transformers Encoder{', the same' if options else ''}": made}
+
+
+def kinds(batch: int, width: int, heads: int) -> dict[str, dict[str, Forward]]:
+    """Return each kind of block, ours last, as functions of the stream alone."""
+    return {
+        "plain": plain(width, heads),
+        "LayerScale": scaled(width, heads),
+        "RMSNorm, rotary positions, normalised queries and keys, LayerScale": vit5(width, heads),
+        "AdaLN-Zero": modulated(width, heads, batch),
     }
-    return {**peers(width, heads), **ours}
 
 
 def forward_only(block: Forward, x: Tensor) -> None:
@@ -128,23 +169,24 @@ def products(block: Forward, x: Tensor, backward: bool) -> int:
 
 
 def measure(size: str, rounds: int) -> None:
-    """Print the table of one size."""
+    """Print the tables of one size."""
     batch, positions, width, heads = SIZES[size]
     x, square = torch.randn(batch, positions, width, requires_grad=True), torch.randn(PEAK, PEAK)
     for title, way in (("forward", forward_only), ("forward and backward", with_backward)):
-        blocks = forwards(batch, width, heads)
+        blocks = {
+            (kind, name): block for kind, found in kinds(batch, width, heads).items() for name, block in found.items()
+        }
         if way is with_backward:
-            del blocks[FUSED]
-        runs = {name: partial(way, block, x) for name, block in blocks.items()}
-        flops = {name: products(block, x, way is with_backward) for name, block in blocks.items()}
-        times = in_turn(
-            {**runs, "peak": partial(torch.mm, square, square)}, rounds, max(1, 4096 // (batch * positions))
-        )
-        peak = 2 * PEAK**3 / statistics.median(times["peak"])
+            del blocks["plain", FUSED]
+        runs = {key: partial(way, block, x) for key, block in blocks.items()}
+        flops = {key: products(block, x, way is with_backward) for key, block in blocks.items()}
+        peak_run = {PEAK_RUN: partial(torch.mm, square, square)}
+        times = in_turn({**runs, **peak_run}, rounds, max(1, 4096 // (batch * positions)))
+        peak = 2 * PEAK**3 / statistics.median(times[PEAK_RUN])
         print(f"\n{f'{size}, {title}':46}{'ratio':>8}{'of peak':>9}")
-        for name in runs:
-            share = flops[name] / statistics.median(times[name]) / peak
-            print(f"{name:46}{ratio(times, name, BASE):8.2f}{share:9.0%}", flush=True)
+        for kind, name in runs:
+            share = flops[kind, name] / statistics.median(times[kind, name]) / peak
+            print(f"{name:46}{ratio(times, (kind, name), ('plain', BASE)):8.2f}{share:9.0%}", flush=True)
 
 
 def main() -> None:

@@ -10,7 +10,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
+Key = TypeVar("Key")  # how a way is called
 Way = Callable[[], AbstractContextManager[object]]
 Round = tuple[float, float, float, float]  # seconds: base, way, way, base
 
@@ -50,9 +52,9 @@ def print_table(times: Mapping[str, list[Round]]) -> None:
         print(f"{name:34}{median:+8.1f}{f'{low:+.1f} to {high:+.1f}':>18}{fastest:+10.1f}", flush=True)
 
 
-def in_turn(ways: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, list[float]]:
+def in_turn(ways: Mapping[Key, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[Key, list[float]]:
     """Return the processor seconds of a call of each way, once a round: all in turn, every other round backwards."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    times: dict[Key, list[float]] = {name: [] for name in ways}
     for nth in range(-1, rounds):  # the first round warms up
         gc.collect()
         for name in list(ways)[:: 1 if nth % 2 else -1]:
@@ -64,6 +66,6 @@ def in_turn(ways: Mapping[str, Callable[[], object]], rounds: int, repeats: int 
     return times
 
 
-def ratio(times: Mapping[str, list[float]], way: str, base: str) -> float:
+def ratio(times: Mapping[Key, list[float]], way: Key, base: Key) -> float:
     """Return the median over the rounds of what ``way`` took in one, to what ``base`` took in the same."""
     return statistics.median(a / b for a, b in zip(times[way], times[base], strict=True))
