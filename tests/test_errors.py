@@ -117,7 +117,11 @@ def test_what_is_no_text(value):
     refuses(f"alt must be a sentence for the reader, got {value!r}", errors.check_text, "alt", value)
 
 
-def test_a_number_below_a_limit():
+def test_a_number_beside_another():
+    errors.check_size("n", 2, 2)
+    refuses("n must be at least 2, got 1", errors.check_size, "n", 1, 2)
+    errors.check_equal("n", 2, 2, "as m is")
+    refuses("n must be 2, as m is, got 3", errors.check_equal, "n", 3, 2, "as m is")
     errors.check_below("test", 9, 10)
     refuses("test must be below 10, got 10", errors.check_below, "test", 10, 10)
 

@@ -22,6 +22,12 @@ TRUE = torch.ones(2, 3, dtype=torch.bool)
             "hidden_dim must be divisible by 5 (num_heads), got 12",
         ),
         (
+            errors.check_divisible,
+            ("hidden_dim", 12, 3, "num_heads"),
+            ("hidden_dim", 0, 3, "num_heads"),
+            "hidden_dim must be at least 1, got 0",
+        ),
+        (
             errors.check_last_queries,
             (3, 3),
             (4, 3),

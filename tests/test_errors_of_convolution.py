@@ -15,30 +15,10 @@ def refuses(message, check, *arguments):
         check(*arguments)
 
 
-def test_a_number_of_at_least():
-    errors.check_at_least("n", 2, 2)
-    refuses("n must be at least 2, got 1", errors.check_at_least, "n", 1, 2)
-    refuses("n must be at least 1, got 0", errors.check_at_least, "n", 0, 2)
-    refuses("n must be a whole number, got 2.0", errors.check_at_least, "n", 2.0, 2)
-
-
-def test_a_number_that_follows_from_another():
-    errors.check_equal("n", 2, 2, "as m is")
-    refuses("n must be 2, as m is, got 3", errors.check_equal, "n", 3, 2, "as m is")
-
-
 def test_one_for_each_axis():
     errors.check_one_per_axis("n", [1, 2], 2)
     message = "n must be one for all, or a list with one for each of 2 axes, got [1]"
     refuses(message, errors.check_one_per_axis, "n", [1], 2)
-
-
-def test_channels_last():
-    errors.check_channels_last("x", torch.zeros(0, 5, 6, 3), 2, 3)
-    for shape in ((2, 5, 3), (2, 5, 6, 4), (2, 0, 6, 3), (2, 5, 0, 3)):
-        message = f"x must be (batch, positions, positions, 3), got shape {shape}"
-        refuses(message, errors.check_channels_last, "x", torch.zeros(shape), 2, 3)
-    refuses("x must be a tensor, got None", errors.check_channels_last, "x", None, 2, 3)
 
 
 def test_a_condition():
@@ -62,7 +42,7 @@ def test_a_kernel():
     refuses(message, errors.check_kernel, torch.zeros(1, 7, 6, 3), x, [False, True])
     message = "kernel must hold 1 kernel for all, or one for each of 2 samples, got 3"
     refuses(message, errors.check_kernel, torch.zeros(3, 7, 5, 3), x, [False, False])
-    message = "kernel must be (batch, positions, positions, 3), got shape (1, 7, 3)"
+    message = "kernel must have shape (batch, height, width, 3), got (1, 7, 3)"
     refuses(message, errors.check_kernel, torch.zeros(1, 7, 3), x, [False, False])
 
 

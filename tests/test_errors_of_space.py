@@ -29,6 +29,8 @@ def test_one_to_three_axes():
         ((2, 5), 1, "positions, 4"),
         ((2, 5, 4), 2, "height, width, 4"),
         ((2, 5, 5, 4), 3, "depth, height, width, 4"),
+        ((2, 0, 4), 1, "positions, 4"),
+        ((2, 5, 0, 4), 2, "height, width, 4"),
     ],
 )
 def test_shapes(shape, axes, wanted):
@@ -47,12 +49,6 @@ def test_lengths():
 def test_what_fits():
     errors.check_fits("target", [1, 2], (1, 3))
     refuses("target must be at most (1, 3), got (2, 2)", errors.check_fits, "target", [2, 2], (1, 3))
-
-
-def test_shares():
-    errors.check_shares("width", 6, 3)
-    refuses("width must be a multiple of 3, got 7", errors.check_shares, "width", 7, 3)
-    refuses("width must be at least 1, got 0", errors.check_shares, "width", 0, 3)
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 4), (2, 3, 0, 4)])

@@ -38,6 +38,7 @@ from torch.nn.functional import cross_entropy
 
 from residual_edu import LayerNorm, SimpleFeedForward, layer_norm
 from residual_edu.datasets import digits
+from residual_edu.errors import check_branch
 from residual_edu.exercises import check
 from residual_edu.explorers.placement import explore_placement
 from residual_edu.gradient_flow import GradientFlowRecorder
@@ -72,7 +73,8 @@ show(
 # one and its code runs the upper.
 #
 # Each is one line. Around f go the gates of the other lessons (`through`), and an f that is `nn.Identity` means that
-# there is no branch: then the very same x comes back. Here is the finished piece.
+# there is no branch: then the very same x comes back. What f returns must have the shape of x (`check_branch`), since a
+# sum would quietly broadcast. Here is the finished piece.
 
 
 # %% tags=["promote:parts/residual"]
@@ -80,14 +82,14 @@ def pre_norm_residual(
     x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else x + through(gates, layer(norm(x)))
+    return x if is_bypassed(layer) else x + through(gates, check_branch(layer(norm(x)), x))
 
 
 def post_norm_residual(
     x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else norm(x + through(gates, layer(x)))
+    return x if is_bypassed(layer) else norm(x + through(gates, check_branch(layer(x), x)))
 
 
 def is_bypassed(layer: Map) -> bool:
@@ -96,9 +98,9 @@ def is_bypassed(layer: Map) -> bool:
 
 
 def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
-    """Pass a branch's output through its gates, in order."""
+    """Pass a branch's output through its gates, in order; ``nn.Identity`` is none."""
     for gate in gates:
-        branch = gate(branch)
+        branch = branch if is_bypassed(gate) else gate(branch)
     return branch
 
 

@@ -336,21 +336,22 @@ class LayerScale(nn.Module):
         super().__init__()
         check_size("dim", dim)
         check_not_negative("init_value", init_value)
+        self.dim = dim
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Scale the last axis of ``x``; shape and dtype stay."""
         check_floating("x", x)
-        check_width("x", x, len(self.gamma))
+        check_width("x", x, self.dim)
         return (x * self.gamma).to(x.dtype)
 
     def extra_repr(self) -> str:
         """Say the width."""
-        return f"{len(self.gamma)}"
+        return f"{self.dim}"
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Count one multiplication for each number."""
-        return count_positions(shape) * len(self.gamma)
+        return count_positions(shape) * self.dim
 
 
 # %% [markdown]

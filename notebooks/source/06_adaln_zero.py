@@ -40,7 +40,7 @@ from residual_edu import LayerNorm, SimpleFeedForward, attention, build, is_bypa
 from residual_edu import pre_norm_residual, rms_norm
 from residual_edu.config import Spec
 from residual_edu.datasets import digits
-from residual_edu.errors import check_axes, check_batch, check_branch, check_conditionable, check_floating, check_given
+from residual_edu.errors import check_axes, check_batch, check_conditionable, check_floating, check_given
 from residual_edu.errors import check_labels, check_not_negative, check_pieces, check_rate, check_size
 from residual_edu.errors import check_some_positions, check_square, check_takes, check_width
 from residual_edu.exercises import check
@@ -352,9 +352,8 @@ class AdaLNZeroResidualBlock(nn.Module):
         mixing, mapping = modulations(self.condition_proj(condition), x.ndim)
         conditioned = partial(self.sequence_mixer, conditioning=condition)
         mixer = self.sequence_mixer if is_bypassed(self.sequence_mixer) else conditioned
-        checked = partial(check_branch, x=x)
-        x = pre_norm_residual(x, mixer, mixing.after(self.sequence_norm), [checked, self.dropout, mixing.open])
-        return pre_norm_residual(x, self.mlp, mapping.after(self.mlp_norm), [checked, self.dropout, mapping.open])
+        x = pre_norm_residual(x, mixer, mixing.after(self.sequence_norm), [self.dropout, mixing.open])
+        return pre_norm_residual(x, self.mlp, mapping.after(self.mlp_norm), [self.dropout, mapping.open])
 
     def _pooled(self, x: Tensor, condition: Tensor | None) -> Float[Tensor, "#batch channels"]:
         """Check both inputs and average the condition over every axis but batch and channels."""

@@ -51,9 +51,9 @@ from residual_edu import no_weight_decay, parameter_groups, pre_norm_residual
 from residual_edu.datasets import digits
 
 # %%
-from residual_edu.errors import check_agreement, check_axes, check_branch, check_choice, check_data_dim, check_factory
-from residual_edu.errors import check_fits, check_floating, check_given, check_keys, check_keywords, check_lengths
-from residual_edu.errors import check_norm_left_out, check_positive, check_shape, check_shares, check_size, check_sizes
+from residual_edu.errors import check_agreement, check_axes, check_choice, check_data_dim, check_divisible
+from residual_edu.errors import check_factory, check_fits, check_floating, check_given, check_keys, check_keywords
+from residual_edu.errors import check_lengths, check_norm_left_out, check_positive, check_shape, check_size, check_sizes
 from residual_edu.errors import check_stack, check_takes, check_target, check_width
 from residual_edu.config import Spec
 from residual_edu.exercises import check
@@ -319,7 +319,7 @@ class MLP(nn.Module):
         check_positive("expansion_factor", expansion_factor)
         hidden = int(dim * expansion_factor)
         check_size("int(dim * expansion_factor)", hidden)
-        self.activation, self.gated = activation, activation in ("glu", "swiglu")
+        self.dim, self.activation, self.gated = dim, activation, activation in ("glu", "swiglu")
         self.layer1 = start(nn.Linear(dim, 2 * hidden if self.gated else hidden, bias), init_method_in)
         self.dropout = build(dropout_cfg)
         self.layer2 = start(nn.Linear(hidden, dim, bias), init_method_out)
@@ -327,9 +327,8 @@ class MLP(nn.Module):
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
         check_floating("x", x)
-        check_width("x", x, self.layer1.in_features)
-        hidden = self.ACTIVATIONS[self.activation](self.layer1(x))
-        return self.layer2(self.dropout(hidden))
+        check_width("x", x, self.dim)
+        return self.layer2(self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x))))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Count both maps, one operation for each activated number, and one for each gated."""
@@ -337,10 +336,13 @@ class MLP(nn.Module):
         return count_positions(shape) * (2 * maps + (1 + self.gated) * self.layer2.in_features)
 
 
-def start(layer: nn.Linear, init_method: InitMethod | None) -> nn.Linear:
-    """Return ``layer``, its weight filled by ``init_method`` and its bias by zeros, if a method is given."""
+def start(layer: nn.Linear, init_method: InitMethod | None, width: int | None = None) -> nn.Linear:
+    """Return ``layer``, its weight filled by ``init_method`` and its bias by zeros, if a method is given.
+
+    The method is told ``width``, or the layer's number of outputs if there is none.
+    """
     if init_method is not None:
-        init_method(layer.out_features)(layer.weight)
+        init_method(layer.out_features if width is None else width)(layer.weight.data)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
     return layer
@@ -394,7 +396,7 @@ check(block_forward, "block_forward")
 
 # %% [markdown]
 # The finished piece is `pre_norm_residual` three times. A norm whose branch is left out would never run, so it has to be
-# left out as well; and a branch has to return the shape that it was given, since x + branch would quietly broadcast.
+# left out as well.
 
 
 # %% tags=["promote:blocks/residual_block"]
@@ -444,7 +446,7 @@ class ResidualBlock(nn.Module):
         """Add what each branch makes of ``x``; ``condition`` is for the condition mixer, else it may be ``None``."""
         check_axes("x", x, "batch", "channels")
         check_floating("x", x)
-        gates: list[Map] = [partial(check_branch, x=x), self.dropout]
+        gates = [self.dropout]
         x = pre_norm_residual(x, self.sequence_mixer, self.input_norm, gates)
         x = pre_norm_residual(x, self._listening_to(condition), self.condition_mixer_norm, gates)
         return pre_norm_residual(x, self.mlp, self.mlp_norm, gates)
@@ -642,7 +644,7 @@ class PositionEmbedding(nn.Module):
     def __init__(self, embedding_dim: int, data_dim: int, max_dim_lengths: int | Sequence[int]) -> None:
         super().__init__()
         check_data_dim("data_dim", data_dim)
-        check_shares("embedding_dim", embedding_dim, data_dim)
+        check_divisible("embedding_dim", embedding_dim, data_dim, "data_dim")
         self.embedding_dim, self.data_dim = embedding_dim, data_dim
         self.max_dim_lengths = check_lengths("max_dim_lengths", max_dim_lengths, data_dim)
         tables = [nn.Embedding(length, embedding_dim // data_dim) for length in self.max_dim_lengths]

@@ -40,16 +40,16 @@ from torch import Tensor, nn
 from residual_edu import LayerNorm, RMSNorm, pre_norm_residual
 from residual_edu.config import Spec, build
 from residual_edu.datasets import digits
-from residual_edu.errors import check_axes, check_batch, check_data_dim, check_divisible, check_exact_shape
-from residual_edu.errors import check_floating, check_follows, check_last_queries, check_mask, check_mixer
-from residual_edu.errors import check_positions, check_positive, check_rate, check_same_axes, check_size, check_space
-from residual_edu.errors import check_width
+from residual_edu.errors import check_axes, check_batch, check_data_dim, check_divisible
+from residual_edu.errors import check_exact_shape, check_floating, check_follows, check_last_queries, check_mask
+from residual_edu.errors import check_mixer, check_positions, check_positive, check_rate, check_same_axes
+from residual_edu.errors import check_same_shape, check_size, check_space, check_width
 from residual_edu.exercises import check
 from residual_edu.explorers.attention import explore_attention
 from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import predict, setup, show
-from residual_edu.mixers.projections import Init
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
+from residual_edu.parts.mlp import InitMethod, start
 from residual_edu.plotting import attention as plots
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, minibatches, train
@@ -242,7 +242,7 @@ check(causal_window, "causal_window")
 # %% [markdown]
 # The finished pieces: the formula, torch's kernel, which never keeps the table of scores, and the one mask builder of
 # this library. Where there are fewer queries than keys, they are the *last* of the positions: when a text grows, only
-# its newest token has to ask.
+# its newest token has to ask. Cutting into heads and putting them together again stands at the end.
 
 
 # %% tags=["promote:parts/attention"]
@@ -286,10 +286,9 @@ def fused_attention(
     """
     if mask is not None:
         check_mask("mask", mask)
-    queries, keys = query.shape[-2], key.shape[-2]
-    by_kernel = is_causal and mask is None and bias is None and queries == keys
+    by_kernel = is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
     if is_causal and not by_kernel:
-        mask = both(mask, attention_mask(queries, keys, causal=True, device=query.device))
+        mask = both(mask, attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device))
     if bias is not None and mask is not None:
         bias = bias.masked_fill(~mask, -torch.inf)
     return nn.functional.scaled_dot_product_attention(
@@ -324,6 +323,16 @@ def attention_mask(
 def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
     """Return where both masks let look; None lets look everywhere."""
     return other if mask is None else mask if other is None else mask & other
+
+
+def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
+    """Cut the channels into heads, and lay the positions in one line, in raster order."""
+    return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
+
+
+def merge_heads(x: Float[Tensor, "batch heads positions width"]) -> Float[Tensor, "batch positions channels"]:
+    """Put the channels of all heads beside each other: what ``split_heads`` took apart, its positions in one line."""
+    return x.transpose(1, 2).flatten(2)
 
 
 # %% [markdown]
@@ -428,7 +437,9 @@ check(rotate_pairs, "rotate_pairs")
 
 # %% [markdown]
 # The finished pieces. With two axes, half of the pairs turn with the row and half with the column; with three, a third
-# each. A head needs a pair for each axis, so its width is a multiple of 2, 4 or 6.
+# each. A head needs a pair for each axis, so its width is a multiple of 2, 4 or 6. Rolled by half a head, each feature
+# meets its partner: a cos − b sin and b cos + a sin are the two halves of one line. A network asks for its cosines and
+# sines once, by `rotary_waves`, and turns by them in every step.
 
 
 # %% tags=["promote:parts/position"]
@@ -448,7 +459,6 @@ def rotary_angles(
     for length in lengths:
         check_size("lengths", length)
     check_positive("base", base)
-    check_size("head_dim", head_dim)
     check_divisible("head_dim", head_dim, 2 * len(lengths), f"a pair of features for each of the axes, {len(lengths)}")
     pairs = head_dim // (2 * len(lengths))
     frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
@@ -469,10 +479,23 @@ def rotate(
     check_axes("x", x, "positions", "head_dim")
     check_divisible("head_dim", x.shape[-1], 2, "features come in pairs")
     check_exact_shape("angles", angles, (x.shape[-2], x.shape[-1] // 2))
-    wide = torch.promote_types(x.dtype, torch.float32)
-    first, second = x.to(wide).chunk(2, dim=-1)
-    cos, sin = angles.cos().to(first), angles.sin().to(first)
-    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).to(x.dtype)
+    return rotate_by(x, *rotary_waves(angles))
+
+
+def rotary_waves(angles: Float[Tensor, "positions pairs"]) -> tuple[Tensor, Tensor]:
+    """Return the factor of each feature, and that of its partner, both (positions, head_dim): cosines and sines."""
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
+
+
+def rotate_by(
+    x: Float[Tensor, "*batch positions head_dim"],
+    own: Float[Tensor, "positions head_dim"],
+    partner: Float[Tensor, "positions head_dim"],
+) -> Float[Tensor, "*batch positions head_dim"]:
+    """Return what ``rotate`` returns, with the ``rotary_waves`` of the angles at hand: a model needs them only once."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return (wide * own.to(wide) + wide.roll(x.shape[-1] // 2, dims=-1) * partner.to(wide)).to(x.dtype)
 
 
 # %% [markdown]
@@ -669,11 +692,6 @@ class PerHeadRMSNorm(nn.Module):
 
 
 # %% tags=["promote:mixers/attention"]
-def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
-    """Cut the channels into heads, and lay the positions in one line, in raster order."""
-    return x.unflatten(-1, (heads, -1)).flatten(1, -3).transpose(1, 2)
-
-
 class Attention(nn.Module):
     """Softmax attention in heads, over all positions of a signal at once. It has no parameters.
 
@@ -704,7 +722,6 @@ class Attention(nn.Module):
         rope_spatial_dims: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
         check_size("num_heads", num_heads)
         check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
         check_rate("attn_dropout", attn_dropout)
@@ -731,16 +748,17 @@ class Attention(nn.Module):
         q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
         if self.use_rope:
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
-        q, k = self.qk_norm(q), self.qk_norm(k)
+        if self.apply_qk_norm:
+            q, k = self.qk_norm(q), self.qk_norm(k)
         dropout = self.attn_dropout if self.training else 0.0
         heard = fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
         return heard.transpose(1, 2).reshape(query.shape)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            check_space(name, x, self.hidden_dim)
-            check_batch(name, x, len(query))
-        check_exact_shape("value", value, tuple(key.shape))
+        check_space("query", query, self.hidden_dim)
+        check_space("key", key, self.hidden_dim)
+        check_batch("key", key, query.shape[0])
+        check_same_shape("value", value, "key", key)
         if self.use_rope:
             check_same_axes("key", key, "query", query)
 
@@ -874,19 +892,18 @@ class QKVSequenceMixer(nn.Module):
         mixer_cfg: Spec,
         qkv_bias: bool = False,
         out_proj_bias: bool = False,
-        init_method_in: Init | None = None,
-        init_method_out: Init | None = None,
+        init_method_in: InitMethod | None = None,
+        init_method_out: InitMethod | None = None,
     ) -> None:
         super().__init__()
         check_size("hidden_dim", hidden_dim)
         self.hidden_dim = hidden_dim
         mixer = build(mixer_cfg)
         self.signals = check_mixer("mixer", mixer, 3, 1)
-        self.qkv_proj = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
-        self.out_proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
+        maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
+        self.qkv_proj = start(maps, init_method_in, hidden_dim)
+        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out)
         self.mixer = mixer
-        fill(init_method_in, hidden_dim, self.qkv_proj)
-        fill(init_method_out, hidden_dim, self.out_proj)
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
@@ -900,14 +917,6 @@ class QKVSequenceMixer(nn.Module):
         """Return the cost for one sample: the maps in and out, and the mixer."""
         maps = 2 * (self.signals + 1) * count_positions(shape) * self.hidden_dim**2
         return maps + flop_count(self.mixer, shape, inference)
-
-
-def fill(init: Init | None, width: int, projection: nn.Linear) -> None:
-    """Fill a weight by ``init``, if there is one, and its bias with zeros."""
-    if init is not None:
-        init(width)(projection.weight.data)
-        if projection.bias is not None:
-            nn.init.zeros_(projection.bias)
 
 
 # %% [markdown]
@@ -935,20 +944,17 @@ class QKVConditionMixer(nn.Module):
         self,
         hidden_dim: int,
         mixer_cfg: Spec,
-        init_method_in: Init | None = None,
-        init_method_out: Init | None = None,
+        init_method_in: InitMethod | None = None,
+        init_method_out: InitMethod | None = None,
     ) -> None:
         super().__init__()
         check_size("hidden_dim", hidden_dim)
         self.hidden_dim = hidden_dim
         self.mixer = build(mixer_cfg)
         check_mixer("mixer", self.mixer, 3)
-        self.kv_proj = nn.Linear(hidden_dim, 2 * hidden_dim, bias=False)
-        self.q_proj = nn.Linear(hidden_dim, hidden_dim, bias=False)
-        self.out_proj = nn.Linear(hidden_dim, hidden_dim, bias=False)
-        for projection in (self.kv_proj, self.q_proj):
-            fill(init_method_in, hidden_dim, projection)
-        fill(init_method_out, hidden_dim, self.out_proj)
+        self.kv_proj = start(nn.Linear(hidden_dim, 2 * hidden_dim, bias=False), init_method_in, hidden_dim)
+        self.q_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in)
+        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out)
 
     def forward(
         self,

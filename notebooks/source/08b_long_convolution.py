@@ -59,11 +59,12 @@ from typing import Any
 from jaxtyping import Float
 
 from residual_edu.config import Spec, build
-from residual_edu.errors import check_at_least, check_below, check_causal_axes, check_channels_last, check_choice
-from residual_edu.errors import check_condition, check_conditionable, check_data_dim, check_equal, check_flag
+from residual_edu.errors import check_below, check_causal_axes, check_choice, check_condition
+from residual_edu.errors import check_conditionable, check_data_dim, check_divisible, check_equal, check_flag
 from residual_edu.errors import check_floating, check_grid_type, check_hears_no_future, check_kernel, check_kind
-from residual_edu.errors import check_one_per_axis, check_positive, check_same_shape, check_shares, check_short_channels
-from residual_edu.errors import check_short_convolution, check_short_kept, check_size, check_width
+from residual_edu.errors import check_one_per_axis, check_positive, check_same_shape, check_shape, check_short_channels
+from residual_edu.errors import check_short_convolution, check_short_kept, check_size, check_some_positions, check_space
+from residual_edu.errors import check_width
 from residual_edu.mixers.hyena import CHANNELS_FIRST, over_channels
 from residual_edu.mixers.long_convolution import PADDINGS, Padding, convolution_matrix, padding_of_each_axis
 from residual_edu.mixers.real_fft import real_fft
@@ -263,7 +264,8 @@ def long_convolution(
         InvalidInput: for an unknown padding, or a kernel that does not fit ``x``.
     """
     paddings = padding_of_each_axis("padding", padding, x.ndim - 2)
-    check_channels_last("x", x, len(paddings), x.shape[-1])
+    check_space("x", x, x.shape[-1])
+    check_some_positions("x", x)
     check_kernel(kernel, x, [one == "circular" for one in paddings])
     space, taps = x.shape[1:-1], kernel.shape[1:-1]
     wide = torch.promote_types(torch.promote_types(x.dtype, kernel.dtype), torch.float32)
@@ -426,7 +428,7 @@ class SIRENPositionalEmbedding(nn.Module):
         self.L_cache = [L_cache] * data_dim if isinstance(L_cache, int) else list(L_cache)
         check_one_per_axis("L_cache", self.L_cache, data_dim)
         for length in self.L_cache:
-            check_at_least("L_cache", length, 2)
+            check_size("L_cache", length, 2)
         self.linear = uniform(nn.Linear(data_dim, embedding_dim, bias=use_bias), 2 * pi * omega_0 / data_dim)
         no_weight_decay(self)
 
@@ -489,7 +491,7 @@ class SIRENKernel(nn.Module):
         super().__init__()
         check_size("out_dim", out_dim)
         check_size("mlp_hidden_dim", mlp_hidden_dim)
-        check_at_least("num_layers", num_layers, 2)
+        check_size("num_layers", num_layers, 2)
         check_positive("hidden_omega_0", hidden_omega_0)
         if film_after_pos_embed:
             check_equal("embedding_dim", embedding_dim, mlp_hidden_dim, "mlp_hidden_dim, with film_after_pos_embed")
@@ -775,7 +777,7 @@ class CKConv(nn.Module):
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Float[Tensor, "#batch features"] | None = None
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; ``conditioning`` goes to the kernel, which may bend by it, sample by sample."""
-        check_channels_last("x", x, self.data_dim, self.hidden_dim)
+        check_shape("x", x, self.data_dim, self.hidden_dim)
         kernel = self.taps(x.shape[1:-1], conditioning)
         return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).to(x.dtype)
 
@@ -1045,8 +1047,8 @@ class CausalConv1D(nn.Conv1d):
         sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": kernel_size}
         for name, size in {**sizes, "stride": stride, "dilation": dilation, "groups": groups}.items():
             check_size(name, size)
-        check_shares("in_channels", in_channels, groups)
-        check_shares("out_channels", out_channels, groups)
+        check_divisible("in_channels", in_channels, groups, "groups")
+        check_divisible("out_channels", out_channels, groups, "groups")
         super().__init__(
             in_channels, out_channels, kernel_size, stride=stride, dilation=dilation, groups=groups, bias=bias
         )

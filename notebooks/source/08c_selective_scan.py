@@ -38,8 +38,8 @@ from torch.nn.functional import cross_entropy, pad, silu, softplus
 
 from residual_edu.blocks import ResidualBlock
 from residual_edu.config import LazyConfig, Spec, build
-from residual_edu.errors import check_apart, check_axes, check_channels_last, check_divisible, check_positive
-from residual_edu.errors import check_scan, check_size
+from residual_edu.errors import check_apart, check_axes, check_divisible, check_positive, check_scan
+from residual_edu.errors import check_shape, check_size
 from residual_edu.exercises import check
 from residual_edu.explorers.selective_scan import explore_latch, held, wanted
 from residual_edu.gradient_flow import GradientFlowRecorder, mixing_matrix
@@ -485,7 +485,7 @@ class MambaLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch positions channels"]) -> Float[Tensor, "batch positions channels"]:
         """Let each position hear those before it; shape and dtype stay."""
-        check_channels_last("x", x, 1, self.d_model)
+        check_shape("x", x, 1, self.d_model)
         z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)
         y = self._scan(silu(self.conv1d(u.mT)).mT, softplus(dt + self.dt_bias))
         return self.out_proj(self.norm(y * silu(z)))

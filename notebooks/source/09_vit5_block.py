@@ -36,18 +36,18 @@ from torch.nn import functional as F
 
 from residual_edu import CKConv, DropPath, Hyena, KernelFiLMGenerator, LayerScale, MLP, Patchify, QKVSequenceMixer
 from residual_edu import RMSNorm, SIRENKernel, build, drop_path_schedule, fused_attention, is_bypassed, no_weight_decay
-from residual_edu import parameter_groups, pre_norm_residual, rotary_angles, rotate
+from residual_edu import merge_heads, parameter_groups, pre_norm_residual, rotary_angles, rotary_waves, rotate_by
 from residual_edu.config import Spec
 from residual_edu.datasets import digits, photos
-from residual_edu.errors import InvalidInput, check_axes, check_branch, check_choice, check_conditionable
-from residual_edu.errors import check_divisible, check_floating, check_images, check_not_negative, check_own_parameters
-from residual_edu.errors import check_positive, check_rate, check_registers_inside, check_rows, check_shares, check_size
-from residual_edu.errors import check_tokens, check_whole, check_width
+from residual_edu.errors import InvalidInput, check_axes, check_choice, check_conditionable, check_divisible
+from residual_edu.errors import check_floating, check_images, check_not_negative, check_own_parameters, check_positive
+from residual_edu.errors import check_rate, check_registers_inside, check_rows, check_size, check_tokens, check_whole
+from residual_edu.errors import check_width
 from residual_edu.exercises import check
 from residual_edu.lesson import predict, setup, show
-from residual_edu.mixers.projections import Init, fill
 from residual_edu.networks.vit5 import build_block
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
+from residual_edu.parts.mlp import InitMethod, start
 from residual_edu.parts.residual import Map
 from residual_edu.plotting import vit5 as plots
 from residual_edu.training import accuracy, minibatches, train
@@ -324,11 +324,10 @@ class ViT5Attention(nn.Module):
         qkv_bias: bool = False,
         out_proj_bias: bool = False,
         scale: float | None = None,
-        init_fn_qkv_proj: Init | None = None,
-        init_fn_out_proj: Init | None = None,
+        init_fn_qkv_proj: InitMethod | None = None,
+        init_fn_out_proj: InitMethod | None = None,
     ) -> None:
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
         check_size("num_heads", num_heads)
         check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
         check_whole("num_registers", num_registers)
@@ -340,13 +339,12 @@ class ViT5Attention(nn.Module):
         check_positive("scale", self.scale)
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         registers = register_angles(num_registers, head_dim, reg_rope_base)
-        self.angles = torch.cat([patches, torch.zeros(int(has_cls), head_dim // 2), registers])
-        self.qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias)
+        angles = torch.cat([patches, torch.zeros(int(has_cls), head_dim // 2), registers])
+        self.num_tokens, self.waves = len(angles), rotary_waves(angles)
+        self.qkv = start(nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj, hidden_dim)
         self.q_norm, self.k_norm = (nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2))
-        self.proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
+        self.proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj)
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
-        fill(init_fn_qkv_proj, hidden_dim, self.qkv)
-        fill(init_fn_out_proj, hidden_dim, self.proj)
 
     def forward(
         self, x: Float[Tensor, "batch tokens channels"], *, conditioning: Tensor | None = None
@@ -354,14 +352,14 @@ class ViT5Attention(nn.Module):
         """Return what each token hears; ``conditioning`` is of no use here and not looked at."""
         dropout = self.attn_dropout if self.training else 0.0
         heard = fused_attention(*self.heads(x), scale=self.scale, dropout=dropout)
-        return self.proj_drop(self.proj(heard.transpose(1, 2).flatten(2)))
+        return self.proj_drop(self.proj(merge_heads(heard)))
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
-        check_tokens("x", x, len(self.angles), self.qkv.in_features)
+        check_tokens("x", x, self.num_tokens, self.qkv.in_features)
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        q, k = rotate(torch.stack([self.q_norm(q), self.k_norm(k)]), self.angles).unbind(0)  # in one go: fewer kernels
-        return q, k, v
+        pair = torch.stack([self.q_norm(q), self.k_norm(k)])  # so that one rotation, fewer kernels, turns both
+        return *rotate_by(pair, *self.waves), v
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample: the maps, the norms, 3 a number for a rotation, two products of all pairs.
@@ -374,7 +372,7 @@ class ViT5Attention(nn.Module):
 
     def extra_repr(self) -> str:
         """Say tokens and heads."""
-        return f"{len(self.angles)} tokens, num_heads={self.num_heads}"
+        return f"{self.num_tokens} tokens, num_heads={self.num_heads}"
 
 
 def register_angles(count: int, head_dim: int, base: float) -> Float[Tensor, "registers pairs"]:
@@ -400,7 +398,8 @@ scores = (q @ k.mT)[0, 0, :12, :12].view(3, 4, 3, 4)
 assert torch.allclose(scores[1:, :, 1:], scores[:-1, :, :-1])
 assert torch.allclose(scores[:, 1:, :, 1:], scores[:, :-1, :, :-1])
 assert not torch.isclose(scores[0, 0, 0, 1], scores[0, 0, 1, 0])
-assert not mixer.angles[12].any() and len(mixer.angles[13:].unique(dim=0)) == 4
+cosines, _ = mixer.waves
+assert cosines[12].eq(1).all() and len(cosines[13:].unique(dim=0)) == 4
 guess.reveal("how they stand to each other")
 
 # %% [markdown]
@@ -592,10 +591,9 @@ class ViT5ResidualBlock(nn.Module):
     ) -> Float[Tensor, "batch tokens channels"]:
         """Add what both branches make of ``x``; ``condition`` is there for other blocks' sake and never looked at."""
         check_tokens("x", x, channels=self.hidden_dim)
-        checked: list[Map] = [partial(check_branch, x=x)]
-        competing = checked if self.grn is None else [*checked, self.grn]
+        competing = [] if self.grn is None else [self.grn]
         x = pre_norm_residual(x, self._listening(), self.input_norm, [*competing, self.ls_attn, self.drop_path])
-        return pre_norm_residual(x, self.mlp, self.mlp_norm, [*checked, self.ls_mlp, self.drop_path])
+        return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, self.drop_path])
 
     def _listening(self) -> Map:
         """Return the sequence mixer, where registers are pooled with what they say."""
@@ -817,7 +815,7 @@ class ViT5ClassificationNet(nn.Module):
         super().__init__()
         check_size("num_classes", num_classes)
         check_size("patch_size", patch_size)
-        check_shares("image_size", image_size, patch_size)
+        check_divisible("image_size", image_size, patch_size, "patch_size")
         check_whole("num_registers", num_registers)
         check_choice("readout", readout, ["cls", "gap", "register_concat"])
         check_size("neck_compression_ratio", neck_compression_ratio)

@@ -87,7 +87,7 @@ from residual_edu.configurable.registry import LATER, Component
 from residual_edu.configurable.validation import agreement_checks, value_checks
 from residual_edu.errors import check_config, check_key_free, check_known, check_mask_fits, check_needed, check_room
 from residual_edu.errors import check_together, check_tokens
-from residual_edu.parts.attention import both
+from residual_edu.parts.attention import both, merge_heads, split_heads
 from residual_edu.parts.residual import Map
 
 shelf = {}
@@ -553,16 +553,6 @@ check(share_heads, "share_heads")
 
 
 # %% tags=["promote:configurable/attention"]
-def split_heads(x: Float[Tensor, "batch positions features"], heads: int) -> Tensor:
-    """Return (batch, heads, positions, features of a head)."""
-    return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
-
-
-def merge_heads(x: Float[Tensor, "batch heads positions head_dim"]) -> Tensor:
-    """Return (batch, positions, features): what ``split_heads`` took apart."""
-    return x.transpose(1, 2).flatten(2)
-
-
 def repeat_heads(x: Float[Tensor, "batch kv_heads positions head_dim"], heads: int) -> Tensor:
     """Return ``heads`` heads, each of ``x`` as often as needed and in a row: head h is head h // group of ``x``."""
     group = heads // x.shape[1]
@@ -607,8 +597,9 @@ class GQA(AttentionBase):
         self.k_proj = nn.Linear(self.d_model, kv_dim, bias=config.bias)
         self.v_proj = nn.Linear(self.d_model, kv_dim, bias=config.bias)
         self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
-        self.q_norm = RMSNorm(self.head_dim, config.norm_eps) if config.qk_norm else nn.Identity()
-        self.k_norm = RMSNorm(self.head_dim, config.norm_eps) if config.qk_norm else nn.Identity()
+        self.qk_norm = config.qk_norm
+        if self.qk_norm:
+            self.q_norm, self.k_norm = (RMSNorm(self.head_dim, config.norm_eps) for _ in range(2))
 
     def forward(
         self,
@@ -617,9 +608,11 @@ class GQA(AttentionBase):
         cache: Cache | None = None,
     ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
         """Mix positions; a key is kept as the queries meet it, turned by its own position."""
-        start = cache_length(cache)
-        query = self.position.rotate(self.q_norm(split_heads(self.q_proj(x), self.n_heads)), start)
-        key = self.position.rotate(self.k_norm(split_heads(self.k_proj(x), self.n_kv_heads)), start)
+        start, position = cache_length(cache), self.position
+        query, key = split_heads(self.q_proj(x), self.n_heads), split_heads(self.k_proj(x), self.n_kv_heads)
+        if self.qk_norm:
+            query, key = self.q_norm(query), self.k_norm(key)
+        query, key = position.rotate(query, start), position.rotate(key, start)
         key, value = cache = extend(cache, key, split_heads(self.v_proj(x), self.n_kv_heads))
         return self.o_proj(self.attend(query, key, value, mask)), cache
 

@@ -16,7 +16,6 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import (
     check_axes,
     check_batch,
-    check_branch,
     check_conditionable,
     check_floating,
     check_given,
@@ -85,9 +84,8 @@ class AdaLNZeroResidualBlock(nn.Module):
         mixing, mapping = modulations(self.condition_proj(condition), x.ndim)
         conditioned = partial(self.sequence_mixer, conditioning=condition)
         mixer = self.sequence_mixer if is_bypassed(self.sequence_mixer) else conditioned
-        checked = partial(check_branch, x=x)
-        x = pre_norm_residual(x, mixer, mixing.after(self.sequence_norm), [checked, self.dropout, mixing.open])
-        return pre_norm_residual(x, self.mlp, mapping.after(self.mlp_norm), [checked, self.dropout, mapping.open])
+        x = pre_norm_residual(x, mixer, mixing.after(self.sequence_norm), [self.dropout, mixing.open])
+        return pre_norm_residual(x, self.mlp, mapping.after(self.mlp_norm), [self.dropout, mapping.open])
 
     def _pooled(self, x: Tensor, condition: Tensor | None) -> Float[Tensor, "#batch channels"]:
         """Check both inputs and average the condition over every axis but batch and channels."""

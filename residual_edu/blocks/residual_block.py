@@ -8,20 +8,11 @@ r"""The residual block for signals of any dimension: three pre-norm branches, ea
 Xiong et al., 2020, https://arxiv.org/abs/2002.04745
 """
 
-from functools import partial
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
-from residual_edu.errors import (
-    check_axes,
-    check_branch,
-    check_floating,
-    check_given,
-    check_norm_left_out,
-    check_takes,
-)
+from residual_edu.errors import check_axes, check_floating, check_given, check_norm_left_out, check_takes
 from residual_edu.parts.flop_count import Shape, flop_count
 from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
@@ -73,7 +64,7 @@ class ResidualBlock(nn.Module):
         """Add what each branch makes of ``x``; ``condition`` is for the condition mixer, else it may be ``None``."""
         check_axes("x", x, "batch", "channels")
         check_floating("x", x)
-        gates: list[Map] = [partial(check_branch, x=x), self.dropout]
+        gates = [self.dropout]
         x = pre_norm_residual(x, self.sequence_mixer, self.input_norm, gates)
         x = pre_norm_residual(x, self._listening_to(condition), self.condition_mixer_norm, gates)
         return pre_norm_residual(x, self.mlp, self.mlp_norm, gates)

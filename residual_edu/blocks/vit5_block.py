@@ -10,14 +10,11 @@ to start near the identity: the two gammas see to that.
 Wang et al., 2026, https://arxiv.org/abs/2602.08071
 """
 
-from functools import partial
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import (
-    check_branch,
     check_conditionable,
     check_not_negative,
     check_rate,
@@ -97,10 +94,9 @@ class ViT5ResidualBlock(nn.Module):
     ) -> Float[Tensor, "batch tokens channels"]:
         """Add what both branches make of ``x``; ``condition`` is there for other blocks' sake and never looked at."""
         check_tokens("x", x, channels=self.hidden_dim)
-        checked: list[Map] = [partial(check_branch, x=x)]
-        competing = checked if self.grn is None else [*checked, self.grn]
+        competing = [] if self.grn is None else [self.grn]
         x = pre_norm_residual(x, self._listening(), self.input_norm, [*competing, self.ls_attn, self.drop_path])
-        return pre_norm_residual(x, self.mlp, self.mlp_norm, [*checked, self.ls_mlp, self.drop_path])
+        return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, self.drop_path])
 
     def _listening(self) -> Map:
         """Return the sequence mixer, where registers are pooled with what they say."""

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.configurable.config import BlockConfig
-from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotate, sinusoidal
+from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_waves, rotate_by, sinusoidal
 
 
 class PositionBase(nn.Module):
@@ -57,11 +57,13 @@ class RoPE(PositionBase):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
         widths = {config.head_dim, config.effective_rope_dim} - {0}  # of a head, and of the part of it that mla turns
-        self.angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in widths}
+        angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in widths}
+        self.waves = {width: rotary_waves(theta) for width, theta in angles.items()}
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Turn each pair of features by its position's angle."""
-        return rotate(x, self.angles[x.shape[-1]][start : start + x.shape[-2]])
+        own, partner = self.waves[x.shape[-1]]
+        return rotate_by(x, own[start : start + x.shape[-2]], partner[start : start + x.shape[-2]])
 
 
 class ALiBi(PositionBase):

@@ -11,12 +11,12 @@ from residual_edu.errors import (
     check_config,
     check_count,
     check_divides,
+    check_equal,
     check_even,
     check_flag,
     check_needed,
     check_positive,
     check_rate,
-    check_same_value,
     check_size,
     check_whole,
 )
@@ -75,5 +75,5 @@ def model_checks(config: Any, kind: type[Any]) -> Iterator[Check]:
         for layer, block in enumerate(config.block_configs):
             yield partial(check_config, f"block_configs[{layer}]", block, kind)
             if all(isinstance(one, kind) for one in (block, config.block)):
-                widths = block.d_model, "block.d_model", config.block.d_model
-                yield partial(check_same_value, f"block_configs[{layer}].d_model", *widths)
+                widths = block.d_model, config.block.d_model
+                yield partial(check_equal, f"block_configs[{layer}].d_model", *widths, "block.d_model")

@@ -18,11 +18,8 @@ from residual_edu.errors.branches import (
     check_target,
 )
 from residual_edu.errors.convolution import (
-    check_at_least,
     check_causal_axes,
-    check_channels_last,
     check_condition,
-    check_equal,
     check_grid_type,
     check_hears_no_future,
     check_kernel,
@@ -70,6 +67,7 @@ from residual_edu.errors.networks import (
 from residual_edu.errors.numbers import (
     check_below,
     check_choice,
+    check_equal,
     check_not_negative,
     check_positive,
     check_rate,
@@ -87,7 +85,6 @@ from residual_edu.errors.registries import (
     check_key_free,
     check_known,
     check_needed,
-    check_same_value,
     check_together,
 )
 from residual_edu.errors.scans import (
@@ -99,7 +96,6 @@ from residual_edu.errors.space import (
     check_fits,
     check_lengths,
     check_shape,
-    check_shares,
     check_some_positions,
 )
 from residual_edu.errors.tensors import (
@@ -127,7 +123,6 @@ __all__ = [
     "are_sizes",
     "check_agreement",
     "check_apart",
-    "check_at_least",
     "check_at_most",
     "check_axes",
     "check_batch",
@@ -137,7 +132,6 @@ __all__ = [
     "check_branch",
     "check_cache",
     "check_causal_axes",
-    "check_channels_last",
     "check_choice",
     "check_condition",
     "check_conditionable",
@@ -190,10 +184,8 @@ __all__ = [
     "check_same_axes",
     "check_same_length",
     "check_same_shape",
-    "check_same_value",
     "check_scan",
     "check_shape",
-    "check_shares",
     "check_short_channels",
     "check_short_convolution",
     "check_short_kept",

@@ -6,11 +6,13 @@ import torch
 from torch import Tensor
 
 from residual_edu.errors.invalid_input import InvalidInput
+from residual_edu.errors.numbers import check_size
 from residual_edu.errors.tensors import check_tensor
 
 
 def check_divisible(name: str, value: int, divisor: int, why: str) -> None:
-    """Raise ``InvalidInput``, with what ``divisor`` is, unless it divides ``value``."""
+    """Raise ``InvalidInput``, with what ``divisor`` is, unless it divides ``value``, a whole number of at least 1."""
+    check_size(name, value)
     if value % divisor:
         raise InvalidInput(f"{name} must be divisible by {divisor} ({why}), got {value}")
 

@@ -6,23 +6,10 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from residual_edu.errors.invalid_input import InvalidInput
-from residual_edu.errors.numbers import check_size
+from residual_edu.errors.space import check_shape
 from residual_edu.errors.tensors import check_floating, check_width
 
 Kind = TypeVar("Kind", bound=nn.Module)
-
-
-def check_at_least(name: str, value: int, least: int) -> None:
-    """Raise ``InvalidInput`` unless ``value`` is a whole number of at least ``least``."""
-    check_size(name, value)
-    if value < least:
-        raise InvalidInput(f"{name} must be at least {least}, got {value}")
-
-
-def check_equal(name: str, value: int, expected: int, why: str) -> None:
-    """Raise ``InvalidInput``, with the reason, unless ``value`` is ``expected``."""
-    if value != expected:
-        raise InvalidInput(f"{name} must be {expected}, {why}, got {value}")
 
 
 def check_one_per_axis(name: str, values: Sequence[object], axes: int) -> None:
@@ -31,14 +18,6 @@ def check_one_per_axis(name: str, values: Sequence[object], axes: int) -> None:
         raise InvalidInput(
             f"{name} must be one for all, or a list with one for each of {axes} axes, got {list(values)}"
         )
-
-
-def check_channels_last(name: str, x: Tensor, axes: int, channels: int) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is (batch, as many space axes as said, channels), no axis of space empty."""
-    check_floating(name, x)
-    if x.ndim != axes + 2 or x.shape[-1] != channels or 0 in x.shape[1:-1]:
-        shape = f"(batch, {', '.join(['positions'] * axes)}, {channels})"
-        raise InvalidInput(f"{name} must be {shape}, got shape {tuple(x.shape)}")
 
 
 def check_condition(name: str, x: Tensor, width: int) -> None:
@@ -58,7 +37,7 @@ def check_same_shape(name: str, x: Tensor, other: str, y: Tensor) -> None:
 
 def check_kernel(kernel: Tensor, x: Tensor, circular: Sequence[bool]) -> None:
     """Raise ``InvalidInput`` unless ``kernel`` can be convolved with ``x``, wrapping along the ``circular`` axes."""
-    check_channels_last("kernel", kernel, x.ndim - 2, x.shape[-1])
+    check_shape("kernel", kernel, x.ndim - 2, x.shape[-1])
     if len(kernel) not in (1, len(x)):
         raise InvalidInput(f"kernel must hold 1 kernel for all, or one for each of {len(x)} samples, got {len(kernel)}")
     for taps, length, wraps in zip(kernel.shape[1:-1], x.shape[1:-1], circular, strict=True):

@@ -12,20 +12,20 @@ from residual_edu.errors.tensors import check_tensor
 
 def check_cache(cache: object) -> None:
     """Raise ``InvalidInput`` unless ``cache`` is a pair of tensors with as many positions, on the last axis but one."""
-    if not (isinstance(cache, tuple) and len(cache) == 2 and all(isinstance(kept, Tensor) for kept in cache)):
+    first, second = cache if isinstance(cache, tuple) and len(cache) == 2 else (None, None)
+    if not (isinstance(first, Tensor) and isinstance(second, Tensor)):
         raise InvalidInput(f"cache must be a pair of tensors, as an earlier call returned it, got {shown(cache)}")
-    first, second = (kept.shape for kept in cache)
-    if min(len(first), len(second)) < 2 or first[-2] != second[-2]:
-        shapes = f"{tuple(first)} and {tuple(second)}"
+    if first.ndim < 2 or second.ndim < 2 or first.shape[-2] != second.shape[-2]:
+        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
         raise InvalidInput(f"cache must hold two tensors with as many positions, got {shapes}")
 
 
 def check_continues(cache: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> None:
     """Raise ``InvalidInput`` unless what is ``new`` differs from ``cache`` in its number of positions alone."""
-    for old, more in zip(cache, new, strict=True):
-        if old.shape[:-2] != more.shape[:-2] or old.shape[-1] != more.shape[-1]:
-            wanted = ", ".join(map(str, (*more.shape[:-2], "positions", more.shape[-1])))
-            raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old.shape)}; it is another model's or batch's")
+    for old, more in ((cache[0].shape, new[0].shape), (cache[1].shape, new[1].shape)):
+        if old[:-2] != more[:-2] or old[-1] != more[-1]:
+            wanted = ", ".join(map(str, (*more[:-2], "positions", more[-1])))
+            raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old)}; it is another model's or batch's")
 
 
 def check_room(kept: int, new: int, limit: int) -> None:

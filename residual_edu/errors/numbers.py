@@ -7,12 +7,18 @@ from numbers import Integral
 from residual_edu.errors.invalid_input import InvalidInput, is_number, shown
 
 
-def check_size(name: str, value: int) -> None:
-    """Raise ``InvalidInput`` unless ``value`` is a whole number of at least 1, Python's or NumPy's."""
+def check_size(name: str, value: int, least: int = 1) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a whole number of at least ``least``, Python's or NumPy's."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
-    if value < 1:
-        raise InvalidInput(f"{name} must be at least 1, got {value}")
+    if value < least:
+        raise InvalidInput(f"{name} must be at least {least}, got {value}")
+
+
+def check_equal(name: str, value: int, expected: int, why: str) -> None:
+    """Raise ``InvalidInput``, with the reason, unless ``value`` is ``expected``."""
+    if value != expected:
+        raise InvalidInput(f"{name} must be {expected}, {why}, got {value}")
 
 
 def check_below(name: str, value: int | float, limit: int | float) -> None:

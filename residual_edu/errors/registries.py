@@ -93,9 +93,3 @@ def check_count(name: str, values: Sized, count_name: str, count: int) -> None:
     """Raise ``InvalidInput`` unless ``values`` are ``count``."""
     if len(values) != count:
         raise InvalidInput(f"{name} must be one for each of {count_name}={count}, got {len(values)}")
-
-
-def check_same_value(name: str, value: object, other_name: str, other: object) -> None:
-    """Raise ``InvalidInput`` unless ``value`` is ``other``."""
-    if value != other:
-        raise InvalidInput(f"{name} must be {other_name}, got {shown(value)} and {shown(other)}")

@@ -19,9 +19,9 @@ def check_data_dim(name: str, value: int) -> None:
 
 
 def check_shape(name: str, x: Tensor, data_dim: int, channels: int) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is (batch, ``data_dim`` space axes, ``channels``)."""
+    """Raise ``InvalidInput`` unless ``x`` is (batch, ``data_dim`` space axes, ``channels``), no axis of space empty."""
     check_floating(name, x)
-    if x.ndim != data_dim + 2 or x.shape[-1] != channels:
+    if x.ndim != data_dim + 2 or x.shape[-1] != channels or 0 in x.shape[1:-1]:
         raise InvalidInput(f"{name} must have shape (batch, {SPACE[data_dim]}, {channels}), got {tuple(x.shape)}")
 
 
@@ -39,13 +39,6 @@ def check_fits(name: str, lengths: Sequence[int], space: Sequence[int]) -> None:
     """Raise ``InvalidInput`` unless each of ``lengths`` fits into its axis of ``space``."""
     if any(length > room for length, room in zip(lengths, space, strict=True)):
         raise InvalidInput(f"{name} must be at most {tuple(space)}, got {tuple(lengths)}")
-
-
-def check_shares(name: str, value: int, shares: int) -> None:
-    """Raise ``InvalidInput`` unless ``value`` is a whole number of at least 1 that ``shares`` divides."""
-    check_size(name, value)
-    if value % shares:
-        raise InvalidInput(f"{name} must be a multiple of {shares}, got {value}")
 
 
 def check_some_positions(name: str, x: Tensor) -> None:

@@ -40,7 +40,7 @@ def check_axes(name: str, x: Tensor, *axes: str) -> None:
 def check_batch(name: str, x: Tensor, batch: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` holds ``batch`` samples, or one for them all."""
     check_axes(name, x, "batch")
-    if len(x) not in (1, batch):
+    if x.shape[0] not in (1, batch):
         raise InvalidInput(f"{name} must hold {batch} samples, or 1 for them all, got shape {tuple(x.shape)}")
 
 
@@ -55,8 +55,9 @@ def check_labels(name: str, labels: Tensor, count: int) -> None:
     """Raise ``InvalidInput`` unless ``labels`` is a tensor of whole numbers from 0 to ``count`` - 1."""
     check_axes(name, labels, "batch")
     whole = labels.dtype in (torch.int32, torch.int64)
-    if not whole or (labels.numel() and not 0 <= labels.min() <= labels.max() < count):
-        seen = f"{labels.min()} to {labels.max()}" if whole else str(labels.dtype)
+    low, high = (int(end) for end in labels.aminmax()) if whole and labels.numel() else (0, 0)
+    if not whole or low < 0 or high >= count:
+        seen = f"{low} to {high}" if whole else str(labels.dtype)
         raise InvalidInput(f"{name} must be whole numbers from 0 to {count - 1}, got {seen}")
 
 

@@ -11,8 +11,7 @@ from residual_edu.errors.tensors import check_floating
 def check_tokens(name: str, x: Tensor, tokens: int | None = None, channels: int | None = None) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, tokens, channels), of the lengths that are given."""
     check_floating(name, x)
-    wanted = (tokens, channels)
-    if x.ndim != 3 or any(want not in (None, have) for want, have in zip(wanted, x.shape[1:], strict=True)):
+    if x.ndim != 3 or tokens not in (None, x.shape[1]) or channels not in (None, x.shape[2]):
         shape = f"(batch, {tokens or 'tokens'}, {channels or 'channels'})"
         raise InvalidInput(f"{name} must have shape {shape}, got {tuple(x.shape)}")
 

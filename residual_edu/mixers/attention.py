@@ -8,23 +8,18 @@ from torch import Tensor, nn
 from residual_edu.errors import (
     check_batch,
     check_divisible,
-    check_exact_shape,
     check_positions,
     check_positive,
     check_rate,
     check_same_axes,
+    check_same_shape,
     check_size,
     check_space,
 )
-from residual_edu.parts.attention import fused_attention
+from residual_edu.parts.attention import fused_attention, split_heads
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.position import rotary_angles, rotate
 from residual_edu.parts.qk_norm import L2Norm
-
-
-def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
-    """Cut the channels into heads, and lay the positions in one line, in raster order."""
-    return x.unflatten(-1, (heads, -1)).flatten(1, -3).transpose(1, 2)
 
 
 class Attention(nn.Module):
@@ -57,7 +52,6 @@ class Attention(nn.Module):
         rope_spatial_dims: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
         check_size("num_heads", num_heads)
         check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
         check_rate("attn_dropout", attn_dropout)
@@ -84,16 +78,17 @@ class Attention(nn.Module):
         q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
         if self.use_rope:
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
-        q, k = self.qk_norm(q), self.qk_norm(k)
+        if self.apply_qk_norm:
+            q, k = self.qk_norm(q), self.qk_norm(k)
         dropout = self.attn_dropout if self.training else 0.0
         heard = fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
         return heard.transpose(1, 2).reshape(query.shape)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            check_space(name, x, self.hidden_dim)
-            check_batch(name, x, len(query))
-        check_exact_shape("value", value, tuple(key.shape))
+        check_space("query", query, self.hidden_dim)
+        check_space("key", key, self.hidden_dim)
+        check_batch("key", key, query.shape[0])
+        check_same_shape("value", value, "key", key)
         if self.use_rope:
             check_same_axes("key", key, "query", query)
 

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from residual_edu.config import Spec, build
 from residual_edu.errors import (
     check_causal_axes,
-    check_channels_last,
     check_choice,
     check_data_dim,
     check_equal,
     check_grid_type,
     check_one_per_axis,
+    check_shape,
     check_size,
 )
 from residual_edu.mixers.long_convolution import Padding, circle_size, long_convolution, padding_of_each_axis
@@ -81,7 +81,7 @@ class CKConv(nn.Module):
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Float[Tensor, "#batch features"] | None = None
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; ``conditioning`` goes to the kernel, which may bend by it, sample by sample."""
-        check_channels_last("x", x, self.data_dim, self.hidden_dim)
+        check_shape("x", x, self.data_dim, self.hidden_dim)
         kernel = self.taps(x.shape[1:-1], conditioning)
         return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).to(x.dtype)
 

@@ -20,7 +20,6 @@ from torch.nn import functional
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import (
-    check_at_least,
     check_data_dim,
     check_equal,
     check_kind,
@@ -72,7 +71,7 @@ class SIRENPositionalEmbedding(nn.Module):
         self.L_cache = [L_cache] * data_dim if isinstance(L_cache, int) else list(L_cache)
         check_one_per_axis("L_cache", self.L_cache, data_dim)
         for length in self.L_cache:
-            check_at_least("L_cache", length, 2)
+            check_size("L_cache", length, 2)
         self.linear = uniform(nn.Linear(data_dim, embedding_dim, bias=use_bias), 2 * pi * omega_0 / data_dim)
         no_weight_decay(self)
 
@@ -128,7 +127,7 @@ class SIRENKernel(nn.Module):
         super().__init__()
         check_size("out_dim", out_dim)
         check_size("mlp_hidden_dim", mlp_hidden_dim)
-        check_at_least("num_layers", num_layers, 2)
+        check_size("num_layers", num_layers, 2)
         check_positive("hidden_omega_0", hidden_omega_0)
         if film_after_pos_embed:
             check_equal("embedding_dim", embedding_dim, mlp_hidden_dim, "mlp_hidden_dim, with film_after_pos_embed")

@@ -15,7 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from residual_edu.errors import check_channels_last, check_choice, check_kernel, check_one_per_axis, check_size
+from residual_edu.errors import (
+    check_choice,
+    check_kernel,
+    check_one_per_axis,
+    check_size,
+    check_some_positions,
+    check_space,
+)
 from residual_edu.mixers.real_fft import real_fft
 
 PADDINGS = ("zero", "circular", "causal")
@@ -57,7 +64,8 @@ def long_convolution(
         InvalidInput: for an unknown padding, or a kernel that does not fit ``x``.
     """
     paddings = padding_of_each_axis("padding", padding, x.ndim - 2)
-    check_channels_last("x", x, len(paddings), x.shape[-1])
+    check_space("x", x, x.shape[-1])
+    check_some_positions("x", x)
     check_kernel(kernel, x, [one == "circular" for one in paddings])
     space, taps = x.shape[1:-1], kernel.shape[1:-1]
     wide = torch.promote_types(torch.promote_types(x.dtype, kernel.dtype), torch.float32)

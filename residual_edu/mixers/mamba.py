@@ -19,9 +19,9 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import (
     check_apart,
     check_axes,
-    check_channels_last,
     check_divisible,
     check_positive,
+    check_shape,
     check_size,
 )
 from residual_edu.mixers.selective_scan import chunked_scan
@@ -90,7 +90,7 @@ class MambaLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch positions channels"]) -> Float[Tensor, "batch positions channels"]:
         """Let each position hear those before it; shape and dtype stay."""
-        check_channels_last("x", x, 1, self.d_model)
+        check_shape("x", x, 1, self.d_model)
         z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)
         y = self._scan(silu(self.conv1d(u.mT)).mT, softplus(dt + self.dt_bias))
         return self.out_proj(self.norm(y * silu(z)))

@@ -1,16 +1,12 @@
 """What stands around a mixer: linear maps that make its signals, and one that reads what it heard."""
 
-from collections.abc import Callable
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import check_batch, check_mixer, check_size, check_space
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
-
-Init = Callable[[int], Callable[[Tensor], object]]
-"""Called with a width it returns what fills a weight in place."""
+from residual_edu.parts.mlp import InitMethod, start
 
 
 class QKVSequenceMixer(nn.Module):
@@ -38,19 +34,18 @@ class QKVSequenceMixer(nn.Module):
         mixer_cfg: Spec,
         qkv_bias: bool = False,
         out_proj_bias: bool = False,
-        init_method_in: Init | None = None,
-        init_method_out: Init | None = None,
+        init_method_in: InitMethod | None = None,
+        init_method_out: InitMethod | None = None,
     ) -> None:
         super().__init__()
         check_size("hidden_dim", hidden_dim)
         self.hidden_dim = hidden_dim
         mixer = build(mixer_cfg)
         self.signals = check_mixer("mixer", mixer, 3, 1)
-        self.qkv_proj = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
-        self.out_proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
+        maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
+        self.qkv_proj = start(maps, init_method_in, hidden_dim)
+        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out)
         self.mixer = mixer
-        fill(init_method_in, hidden_dim, self.qkv_proj)
-        fill(init_method_out, hidden_dim, self.out_proj)
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
@@ -85,20 +80,17 @@ class QKVConditionMixer(nn.Module):
         self,
         hidden_dim: int,
         mixer_cfg: Spec,
-        init_method_in: Init | None = None,
-        init_method_out: Init | None = None,
+        init_method_in: InitMethod | None = None,
+        init_method_out: InitMethod | None = None,
     ) -> None:
         super().__init__()
         check_size("hidden_dim", hidden_dim)
         self.hidden_dim = hidden_dim
         self.mixer = build(mixer_cfg)
         check_mixer("mixer", self.mixer, 3)
-        self.kv_proj = nn.Linear(hidden_dim, 2 * hidden_dim, bias=False)
-        self.q_proj = nn.Linear(hidden_dim, hidden_dim, bias=False)
-        self.out_proj = nn.Linear(hidden_dim, hidden_dim, bias=False)
-        for projection in (self.kv_proj, self.q_proj):
-            fill(init_method_in, hidden_dim, projection)
-        fill(init_method_out, hidden_dim, self.out_proj)
+        self.kv_proj = start(nn.Linear(hidden_dim, 2 * hidden_dim, bias=False), init_method_in, hidden_dim)
+        self.q_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in)
+        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out)
 
     def forward(
         self,
@@ -122,11 +114,3 @@ class QKVConditionMixer(nn.Module):
         maps = 4 * (queries + keys) * self.hidden_dim**2
         count = getattr(self.mixer, "flop_count", None)
         return maps + (0 if count is None else count(shape, inference, key_shape=condition_shape))
-
-
-def fill(init: Init | None, width: int, projection: nn.Linear) -> None:
-    """Fill a weight by ``init``, if there is one, and its bias with zeros."""
-    if init is not None:
-        init(width)(projection.weight.data)
-        if projection.bias is not None:
-            nn.init.zeros_(projection.bias)

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import check_divisible, check_positive, check_rate, check_size, check_tokens, check_whole
-from residual_edu.mixers.projections import Init, fill
-from residual_edu.parts.attention import fused_attention
+from residual_edu.parts.attention import fused_attention, merge_heads
 from residual_edu.parts.flop_count import flop_count
-from residual_edu.parts.position import rotary_angles, rotate
+from residual_edu.parts.mlp import InitMethod, start
+from residual_edu.parts.position import rotary_angles, rotary_waves, rotate_by
 
 
 class ViT5Attention(nn.Module):
@@ -61,11 +61,10 @@ class ViT5Attention(nn.Module):
         qkv_bias: bool = False,
         out_proj_bias: bool = False,
         scale: float | None = None,
-        init_fn_qkv_proj: Init | None = None,
-        init_fn_out_proj: Init | None = None,
+        init_fn_qkv_proj: InitMethod | None = None,
+        init_fn_out_proj: InitMethod | None = None,
     ) -> None:
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
         check_size("num_heads", num_heads)
         check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
         check_whole("num_registers", num_registers)
@@ -77,13 +76,12 @@ class ViT5Attention(nn.Module):
         check_positive("scale", self.scale)
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         registers = register_angles(num_registers, head_dim, reg_rope_base)
-        self.angles = torch.cat([patches, torch.zeros(int(has_cls), head_dim // 2), registers])
-        self.qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias)
+        angles = torch.cat([patches, torch.zeros(int(has_cls), head_dim // 2), registers])
+        self.num_tokens, self.waves = len(angles), rotary_waves(angles)
+        self.qkv = start(nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj, hidden_dim)
         self.q_norm, self.k_norm = (nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2))
-        self.proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
+        self.proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj)
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
-        fill(init_fn_qkv_proj, hidden_dim, self.qkv)
-        fill(init_fn_out_proj, hidden_dim, self.proj)
 
     def forward(
         self, x: Float[Tensor, "batch tokens channels"], *, conditioning: Tensor | None = None
@@ -91,14 +89,14 @@ class ViT5Attention(nn.Module):
         """Return what each token hears; ``conditioning`` is of no use here and not looked at."""
         dropout = self.attn_dropout if self.training else 0.0
         heard = fused_attention(*self.heads(x), scale=self.scale, dropout=dropout)
-        return self.proj_drop(self.proj(heard.transpose(1, 2).flatten(2)))
+        return self.proj_drop(self.proj(merge_heads(heard)))
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
-        check_tokens("x", x, len(self.angles), self.qkv.in_features)
+        check_tokens("x", x, self.num_tokens, self.qkv.in_features)
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        q, k = rotate(torch.stack([self.q_norm(q), self.k_norm(k)]), self.angles).unbind(0)  # in one go: fewer kernels
-        return q, k, v
+        pair = torch.stack([self.q_norm(q), self.k_norm(k)])  # so that one rotation, fewer kernels, turns both
+        return *rotate_by(pair, *self.waves), v
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample: the maps, the norms, 3 a number for a rotation, two products of all pairs.
@@ -111,7 +109,7 @@ class ViT5Attention(nn.Module):
 
     def extra_repr(self) -> str:
         """Say tokens and heads."""
-        return f"{len(self.angles)} tokens, num_heads={self.num_heads}"
+        return f"{self.num_tokens} tokens, num_heads={self.num_heads}"
 
 
 def register_angles(count: int, head_dim: int, base: float) -> Float[Tensor, "registers pairs"]:

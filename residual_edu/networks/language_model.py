@@ -56,7 +56,7 @@ class LanguageModel(nn.Module):
             x, kept = block(x, mask, kept)
             updated.append(kept)
         x = self.final_norm(x)
-        logits = x @ self.embed.weight.mT if self.head is None else self.head(x)
+        logits = nn.functional.linear(x, self.embed.weight) if self.head is None else self.head(x)
         return logits, ModelCache(start + tokens.shape[1], tuple(updated))
 
     def _mask(self, new: int, start: int) -> Tensor | None:

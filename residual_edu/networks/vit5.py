@@ -21,11 +21,11 @@ from residual_edu.config import Spec, build, described
 from residual_edu.errors import (
     check_agreement,
     check_choice,
+    check_divisible,
     check_factory,
     check_images,
     check_keywords,
     check_own_parameters,
-    check_shares,
     check_size,
     check_whole,
 )
@@ -80,7 +80,7 @@ class ViT5ClassificationNet(nn.Module):
         super().__init__()
         check_size("num_classes", num_classes)
         check_size("patch_size", patch_size)
-        check_shares("image_size", image_size, patch_size)
+        check_divisible("image_size", image_size, patch_size, "patch_size")
         check_whole("num_registers", num_registers)
         check_choice("readout", readout, ["cls", "gap", "register_concat"])
         check_size("neck_compression_ratio", neck_compression_ratio)

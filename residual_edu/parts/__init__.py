@@ -1,7 +1,7 @@
 """What stands on, around and after a layer: one idea, one file, one test file."""
 
 from residual_edu.parts.adaln_zero import Modulation, modulations, zero_projection
-from residual_edu.parts.attention import attention, attention_mask, fused_attention
+from residual_edu.parts.attention import attention, attention_mask, fused_attention, merge_heads, split_heads
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.drop_path import DropPath, drop_path, drop_path_schedule
 from residual_edu.parts.dropout import Dropout, dropout
@@ -10,7 +10,15 @@ from residual_edu.parts.layer_norm import LayerNorm, LayerNormalization, layer_n
 from residual_edu.parts.layer_scale import LayerScale
 from residual_edu.parts.mlp import MLP, SimpleFeedForward
 from residual_edu.parts.patches import Patchify, Unpatchify
-from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotate, sinusoidal
+from residual_edu.parts.position import (
+    alibi_bias,
+    alibi_slopes,
+    rotary_angles,
+    rotary_waves,
+    rotate,
+    rotate_by,
+    sinusoidal,
+)
 from residual_edu.parts.position_embedding import PositionEmbedding, PositionEmbeddingND
 from residual_edu.parts.qk_norm import L2Norm, PerHeadRMSNorm
 from residual_edu.parts.residual import ResidualConnection, is_bypassed, post_norm_residual, pre_norm_residual
@@ -47,6 +55,7 @@ __all__ = [
     "global_response_norm",
     "is_bypassed",
     "layer_norm",
+    "merge_heads",
     "modulations",
     "no_weight_decay",
     "parameter_groups",
@@ -54,7 +63,10 @@ __all__ = [
     "pre_norm_residual",
     "rms_norm",
     "rotary_angles",
+    "rotary_waves",
     "rotate",
+    "rotate_by",
     "sinusoidal",
+    "split_heads",
     "zero_projection",
 ]

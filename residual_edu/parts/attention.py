@@ -52,10 +52,9 @@ def fused_attention(
     """
     if mask is not None:
         check_mask("mask", mask)
-    queries, keys = query.shape[-2], key.shape[-2]
-    by_kernel = is_causal and mask is None and bias is None and queries == keys
+    by_kernel = is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
     if is_causal and not by_kernel:
-        mask = both(mask, attention_mask(queries, keys, causal=True, device=query.device))
+        mask = both(mask, attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device))
     if bias is not None and mask is not None:
         bias = bias.masked_fill(~mask, -torch.inf)
     return nn.functional.scaled_dot_product_attention(
@@ -90,3 +89,13 @@ def attention_mask(
 def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
     """Return where both masks let look; None lets look everywhere."""
     return other if mask is None else mask if other is None else mask & other
+
+
+def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
+    """Cut the channels into heads, and lay the positions in one line, in raster order."""
+    return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
+
+
+def merge_heads(x: Float[Tensor, "batch heads positions width"]) -> Float[Tensor, "batch positions channels"]:
+    """Put the channels of all heads beside each other: what ``split_heads`` took apart, its positions in one line."""
+    return x.transpose(1, 2).flatten(2)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from residual_edu.errors import check_floating, check_shares, check_size
+from residual_edu.errors import check_divisible, check_floating, check_size
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -47,8 +47,8 @@ class CausalConv1D(nn.Conv1d):
         sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": kernel_size}
         for name, size in {**sizes, "stride": stride, "dilation": dilation, "groups": groups}.items():
             check_size(name, size)
-        check_shares("in_channels", in_channels, groups)
-        check_shares("out_channels", out_channels, groups)
+        check_divisible("in_channels", in_channels, groups, "groups")
+        check_divisible("out_channels", out_channels, groups, "groups")
         super().__init__(
             in_channels, out_channels, kernel_size, stride=stride, dilation=dilation, groups=groups, bias=bias
         )

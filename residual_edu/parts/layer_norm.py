@@ -64,7 +64,11 @@ class LayerNorm(nn.Module):
         if not self.fused:
             return layer_norm(x, self.weight, self.bias, self.eps)
         wide = torch.promote_types(x.dtype, torch.float32)  # in 16 bits the kernel's sums over rows would stall
-        weight, bias = (p if p is None else p.to(wide) for p in (self.weight, self.bias))
+        weight: Tensor | None = self.weight
+        bias: Tensor | None = self.bias
+        if x.dtype == wide and (weight is None or weight.dtype == wide):
+            return nn.functional.layer_norm(x, (self.dim,), weight, bias, self.eps)
+        weight, bias = (p if p is None else p.to(wide) for p in (weight, bias))
         return nn.functional.layer_norm(x.to(wide), (self.dim,), weight, bias, self.eps).to(x.dtype)
 
     def extra_repr(self) -> str:

@@ -95,7 +95,7 @@ class MLP(nn.Module):
         check_positive("expansion_factor", expansion_factor)
         hidden = int(dim * expansion_factor)
         check_size("int(dim * expansion_factor)", hidden)
-        self.activation, self.gated = activation, activation in ("glu", "swiglu")
+        self.dim, self.activation, self.gated = dim, activation, activation in ("glu", "swiglu")
         self.layer1 = start(nn.Linear(dim, 2 * hidden if self.gated else hidden, bias), init_method_in)
         self.dropout = build(dropout_cfg)
         self.layer2 = start(nn.Linear(hidden, dim, bias), init_method_out)
@@ -103,9 +103,8 @@ class MLP(nn.Module):
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
         check_floating("x", x)
-        check_width("x", x, self.layer1.in_features)
-        hidden = self.ACTIVATIONS[self.activation](self.layer1(x))
-        return self.layer2(self.dropout(hidden))
+        check_width("x", x, self.dim)
+        return self.layer2(self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x))))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Count both maps, one operation for each activated number, and one for each gated."""
@@ -113,10 +112,13 @@ class MLP(nn.Module):
         return count_positions(shape) * (2 * maps + (1 + self.gated) * self.layer2.in_features)
 
 
-def start(layer: nn.Linear, init_method: InitMethod | None) -> nn.Linear:
-    """Return ``layer``, its weight filled by ``init_method`` and its bias by zeros, if a method is given."""
+def start(layer: nn.Linear, init_method: InitMethod | None, width: int | None = None) -> nn.Linear:
+    """Return ``layer``, its weight filled by ``init_method`` and its bias by zeros, if a method is given.
+
+    The method is told ``width``, or the layer's number of outputs if there is none.
+    """
     if init_method is not None:
-        init_method(layer.out_features)(layer.weight)
+        init_method(layer.out_features if width is None else width)(layer.weight.data)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
     return layer

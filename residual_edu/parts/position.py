@@ -43,7 +43,6 @@ def rotary_angles(
     for length in lengths:
         check_size("lengths", length)
     check_positive("base", base)
-    check_size("head_dim", head_dim)
     check_divisible("head_dim", head_dim, 2 * len(lengths), f"a pair of features for each of the axes, {len(lengths)}")
     pairs = head_dim // (2 * len(lengths))
     frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
@@ -64,10 +63,23 @@ def rotate(
     check_axes("x", x, "positions", "head_dim")
     check_divisible("head_dim", x.shape[-1], 2, "features come in pairs")
     check_exact_shape("angles", angles, (x.shape[-2], x.shape[-1] // 2))
-    wide = torch.promote_types(x.dtype, torch.float32)
-    first, second = x.to(wide).chunk(2, dim=-1)
-    cos, sin = angles.cos().to(first), angles.sin().to(first)
-    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).to(x.dtype)
+    return rotate_by(x, *rotary_waves(angles))
+
+
+def rotary_waves(angles: Float[Tensor, "positions pairs"]) -> tuple[Tensor, Tensor]:
+    """Return the factor of each feature, and that of its partner, both (positions, head_dim): cosines and sines."""
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
+
+
+def rotate_by(
+    x: Float[Tensor, "*batch positions head_dim"],
+    own: Float[Tensor, "positions head_dim"],
+    partner: Float[Tensor, "positions head_dim"],
+) -> Float[Tensor, "*batch positions head_dim"]:
+    """Return what ``rotate`` returns, with the ``rotary_waves`` of the angles at hand: a model needs them only once."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return (wide * own.to(wide) + wide.roll(x.shape[-1] // 2, dims=-1) * partner.to(wide)).to(x.dtype)
 
 
 def sinusoidal(

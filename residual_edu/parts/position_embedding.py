@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_data_dim, check_fits, check_lengths, check_shape, check_shares
+from residual_edu.errors import check_data_dim, check_divisible, check_fits, check_lengths, check_shape
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -31,7 +31,7 @@ class PositionEmbedding(nn.Module):
     def __init__(self, embedding_dim: int, data_dim: int, max_dim_lengths: int | Sequence[int]) -> None:
         super().__init__()
         check_data_dim("data_dim", data_dim)
-        check_shares("embedding_dim", embedding_dim, data_dim)
+        check_divisible("embedding_dim", embedding_dim, data_dim, "data_dim")
         self.embedding_dim, self.data_dim = embedding_dim, data_dim
         self.max_dim_lengths = check_lengths("max_dim_lengths", max_dim_lengths, data_dim)
         tables = [nn.Embedding(length, embedding_dim // data_dim) for length in self.max_dim_lengths]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_choice, check_rate
+from residual_edu.errors import check_branch, check_choice, check_rate
 from residual_edu.parts.layer_norm import LayerNormalization
 
 Map = Callable[[Tensor], Tensor]
@@ -24,14 +24,14 @@ def pre_norm_residual(
     x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else x + through(gates, layer(norm(x)))
+    return x if is_bypassed(layer) else x + through(gates, check_branch(layer(norm(x)), x))
 
 
 def post_norm_residual(
     x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else norm(x + through(gates, layer(x)))
+    return x if is_bypassed(layer) else norm(x + through(gates, check_branch(layer(x), x)))
 
 
 def is_bypassed(layer: Map) -> bool:
@@ -40,9 +40,9 @@ def is_bypassed(layer: Map) -> bool:
 
 
 def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
-    """Pass a branch's output through its gates, in order."""
+    """Pass a branch's output through its gates, in order; ``nn.Identity`` is none."""
     for gate in gates:
-        branch = gate(branch)
+        branch = branch if is_bypassed(gate) else gate(branch)
     return branch
 
 

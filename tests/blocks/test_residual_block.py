@@ -105,7 +105,7 @@ def test_values_and_gradients_of_all_eight_patterns(there, space):
 
 @pytest.mark.parametrize("there", PATTERNS)
 def test_a_branch_left_out_has_no_parameters_and_no_forward(there):
-    made, (x, c), ran = block(*there), signals(5), []
+    made, (x, c), ran = block(*there, dropout_cfg=partial(DropPath, 0.5)), signals(5), []
     for name, module in made.named_children():
         module.register_forward_hook(lambda *_, name=name: ran.append(name))
     made(x, c)

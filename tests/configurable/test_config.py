@@ -141,7 +141,7 @@ def test_each_layer_may_have_a_config_of_its_own():
         ({"block_configs": [config(), None]}, r"block_configs\[1\] must be a BlockConfig, got None"),
         (
             {"block_configs": [config(), config(d_model=32)]},
-            r"block_configs\[1\]\.d_model must be block\.d_model, got 32 and 16",
+            r"block_configs\[1\]\.d_model must be 16, block\.d_model, got 32",
         ),
     ],
 )

@@ -43,7 +43,7 @@ AXES = "key must have as many axes as query, got shapes (2, 4, 12) and (2, 2, 2,
         ([(2, 1, 1, 1, 1, 12)] * 3, {}, f"query {SPACE} (2, 1, 1, 1, 1, 12)"),
         ([(2, 4, 12), (2, 4, 8), (2, 4, 12)], {}, "key must have 12 features on its last axis, got shape (2, 4, 8)"),
         ([(3, 4, 12), (2, 4, 12), (3, 4, 12)], {}, "key must hold 3 samples, or 1 for them all, got shape (2, 4, 12)"),
-        ([(2, 4, 12), (2, 4, 12), (2, 5, 12)], {}, "value must have shape (2, 4, 12), got (2, 5, 12)"),
+        ([(2, 4, 12), (2, 4, 12), (2, 5, 12)], {}, "value must have the shape of key, (2, 4, 12), got (2, 5, 12)"),
         ([(2, 3, 12)] * 3, {"hidden_dim": 10}, "query must have 10 features on its last axis, got shape (2, 3, 12)"),
         ([(2, 2, 2, 12), (2, 4, 12), (2, 4, 12)], {}, AXES),
         (

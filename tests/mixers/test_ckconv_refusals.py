@@ -64,7 +64,7 @@ def test_what_does_not_go_together_is_refused(changes, message):
 def test_signals_of_another_shape_are_refused(shape):
     with pytest.raises(InvalidInput) as refusal:
         make()(torch.zeros(shape).double())
-    assert str(refusal.value) == f"x must be (batch, positions, 4), got shape {shape}"
+    assert str(refusal.value) == f"x must have shape (batch, positions, 4), got {shape}"
 
 
 def test_more_that_is_refused():

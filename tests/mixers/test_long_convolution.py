@@ -155,9 +155,9 @@ class TestRefusals:
             long_convolution(self.x, self.kernel, "circular")
 
     def test_kernels_that_do_not_fit(self):
-        with pytest.raises(InvalidInput, match=r"^kernel must be \(batch, positions, 3\), got shape \(1, 7, 2\)$"):
+        with pytest.raises(InvalidInput, match=r"^kernel must have shape \(batch, positions, 3\), got \(1, 7, 2\)$"):
             long_convolution(self.x, torch.zeros(1, 7, 2))
-        with pytest.raises(InvalidInput, match=r"^kernel must be \(batch, positions, 3\), got shape \(7, 3\)$"):
+        with pytest.raises(InvalidInput, match=r"^kernel must have shape \(batch, positions, 3\), got \(7, 3\)$"):
             long_convolution(self.x, self.kernel[0])
         with pytest.raises(
             InvalidInput, match="^kernel must hold 1 kernel for all, or one for each of 2 samples, got 3"
@@ -165,7 +165,9 @@ class TestRefusals:
             long_convolution(self.x, self.kernel.expand(3, 7, 3))
 
     def test_signals_that_are_none(self):
-        with pytest.raises(InvalidInput, match=r"^x must be \(batch, positions, 3\), got shape \(2, 0, 3\)$"):
+        with pytest.raises(
+            InvalidInput, match=r"^x must have at least 1 position along each axis, got shape \(2, 0, 3\)$"
+        ):
             long_convolution(self.x[:, :0], self.kernel)
         with pytest.raises(InvalidInput, match="^x must be floating point, got torch.int64; convert it with x.float"):
             long_convolution(self.x.long(), self.kernel)

@@ -199,11 +199,11 @@ def test_one_built_layer_cannot_read_both_ways():
 @pytest.mark.parametrize(
     "mixer, x, message",
     [
-        (LAYER, torch.zeros(2, 7, C + 1), "x must be (batch, positions, 6), got shape (2, 7, 7)"),
-        (LAYER, torch.zeros(2, 3, 3, C), "x must be (batch, positions, 6), got shape (2, 3, 3, 6)"),
+        (LAYER, torch.zeros(2, 7, C + 1), "x must have shape (batch, positions, 6), got (2, 7, 7)"),
+        (LAYER, torch.zeros(2, 3, 3, C), "x must have shape (batch, positions, 6), got (2, 3, 3, 6)"),
         (LAYER, torch.zeros(2, 7, C).long(), "x must be floating point, got torch.int64; convert it with x.float()"),
-        (lambda: Mamba(LAYER), torch.zeros(2, 4, 7), "x must be (batch, positions, 6), got shape (2, 4, 7)"),
-        (LAYER, torch.zeros(2, 0, C), "x must be (batch, positions, 6), got shape (2, 0, 6)"),
+        (lambda: Mamba(LAYER), torch.zeros(2, 4, 7), "x must have shape (batch, positions, 6), got (2, 4, 7)"),
+        (LAYER, torch.zeros(2, 0, C), "x must have shape (batch, positions, 6), got (2, 0, 6)"),
         (lambda: Mamba(LAYER), torch.zeros(2, C), "x must have at least the axes (batch, position, channels), got "),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import InvalidInput, L2Norm, RMSNorm, ViT5Attention
+from residual_edu import InvalidInput, L2Norm, RMSNorm, ViT5Attention, rotary_waves
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -24,15 +24,20 @@ def made(**changes):
 @pytest.mark.parametrize("bias", [False, True])
 def test_without_angles_it_is_torchs(bias):
     mixer, x = made(qkv_bias=bias, out_proj_bias=bias), torch.randn(3, 17, 16).double()
-    mixer.angles = torch.zeros_like(mixer.angles)
+    mixer.waves = rotary_waves(torch.zeros(17, 4))
     theirs = nn.MultiheadAttention(16, 2, bias=bias, batch_first=True).double()
     theirs.in_proj_weight, theirs.in_proj_bias, theirs.out_proj = mixer.qkv.weight, mixer.qkv.bias, mixer.proj
     torch.testing.assert_close(mixer(x), theirs(x, x, x)[0], rtol=1e-12, atol=1e-12)
 
 
+def angles_of(mixer):
+    own, partner = mixer.waves
+    return torch.atan2(partner, own).chunk(2, dim=-1)[1]
+
+
 def alike(mixer):
     """Scores between tokens that all say the same, so that only their places differ: (heads, tokens, tokens)."""
-    q, k, _ = mixer.heads(torch.randn(1, 1, 16).double().expand(1, len(mixer.angles), 16))
+    q, k, _ = mixer.heads(torch.randn(1, 1, 16).double().expand(1, mixer.num_tokens, 16))
     return (q @ k.mT)[0]
 
 
@@ -51,16 +56,16 @@ def test_a_rotation_keeps_the_length_of_queries_and_keys():
 
 
 def test_the_cls_token_is_not_rotated_and_the_registers_have_a_grid_of_their_own():
-    angles = made().angles
+    angles = angles_of(made())
     assert angles.shape == (17, 4) and not angles[12].any()
     expected = [[y, y / 10, x, x / 10] for y in range(2) for x in range(2)]  # base 100, two pairs an axis
     torch.testing.assert_close(angles[13:], torch.tensor(expected, dtype=torch.float64))
-    assert not torch.equal(made(reg_rope_base=50.0).angles[13:], angles[13:])
+    assert not torch.equal(angles_of(made(reg_rope_base=50.0))[13:], angles[13:])
 
 
 @pytest.mark.parametrize("count, side", [(0, 1), (1, 1), (2, 2), (3, 2), (5, 3), (9, 3)])
 def test_any_number_of_registers_fills_its_grid_row_by_row(count, side):
-    angles = made(num_registers=count, has_cls=False).angles[12:]
+    angles = angles_of(made(num_registers=count, has_cls=False))[12:].round(decimals=12)
     places = [[i // side, i % side] for i in range(count)]
     assert (
         angles[:, ::2].tolist() == places and made(num_registers=count)(torch.randn(1, 13 + count, 16).double()).any()

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from residual_edu import InvalidInput, attention, attention_mask, fused_attention
+from residual_edu import InvalidInput, attention, attention_mask, fused_attention, merge_heads, split_heads
 
 as_users_meet_it = pytest.mark.usefixtures("as_installed")
 WAYS = [attention, fused_attention]
@@ -167,3 +167,20 @@ def test_a_mask_of_numbers_is_refused(way):
 def test_masks_that_cannot_be(sizes, options, message):
     with pytest.raises(InvalidInput, match=f"^{message}$"):
         attention_mask(*sizes, **options)
+
+
+@pytest.mark.parametrize("space", [(5,), (2, 3), (2, 3, 2)])
+def test_heads_are_cut_from_the_channels_and_positions_lie_in_raster_order(space):
+    x = torch.randn(2, *space, 12)
+    heads = split_heads(x, 3)
+    assert heads.shape == (2, 3, math.prod(space), 4)
+    for nth, place in enumerate(itertools.product(*map(range, space))):
+        assert heads[:, 1, nth].equal(x[(slice(None), *place, slice(4, 8))])
+    assert merge_heads(heads).equal(x.flatten(1, -2))
+
+
+def test_heads_of_a_part_of_a_wider_signal():
+    """Query, key and value are thirds of one tensor, and may come transposed."""
+    x = torch.randn(2, 4, 3, 36)
+    for part in x.chunk(3, dim=-1) + x.transpose(1, 2).chunk(3, dim=-1):
+        assert split_heads(part, 3).equal(split_heads(part.contiguous(), 3))

@@ -82,7 +82,7 @@ def test_sizes_out_of_range_are_refused(name):
 def test_more_that_is_refused():
     for name, changes in (("in_channels", {"groups": 3}), ("out_channels", {"groups": 2, "out_channels": 5})):
         size, groups = {"in_channels": 4, **changes}[name], changes["groups"]
-        with pytest.raises(InvalidInput, match=f"^{name} must be a multiple of {groups}, got {size}$"):
+        with pytest.raises(InvalidInput, match=rf"^{name} must be divisible by {groups} \(groups\), got {size}$"):
             make(**changes)
     with pytest.raises(InvalidInput, match="^x must be floating point, got torch.int64; convert it with x.float"):
         make()(torch.zeros(1, 4, 9, dtype=torch.int64))

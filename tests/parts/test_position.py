@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from residual_edu import InvalidInput, rotary_angles, rotate
+from residual_edu import InvalidInput, rotary_angles, rotary_waves, rotate, rotate_by
 
 as_users_meet_it = pytest.mark.usefixtures("as_installed")
 GRIDS = [(7,), (4, 5), (3, 2, 4)]
@@ -83,6 +83,15 @@ def test_dtype_and_input_stay(dtype):
     before = x.clone()
     y = rotate(x, rotary_angles([4], 8))
     assert y.dtype == dtype and torch.equal(x, before) and y.data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_waves_at_hand_turn_what_angles_turn(dtype):
+    """Some rows of a table that was made once, against the angles of these positions alone."""
+    x = torch.randn(3, 4, 8).to(dtype)
+    own, partner = (waves[5:9] for waves in rotary_waves(rotary_angles([12], 8)))
+    assert rotate_by(x, own, partner).equal(rotate(x, rotary_angles([4], 8, start=5)))
+    assert rotate_by(x, own, partner).dtype == dtype
 
 
 def test_the_gradient_turns_back():

@@ -51,7 +51,7 @@ def test_compile(compiled):
     ("arguments", "message"),
     [
         ((6, 4, 5), r"data_dim must be 1, 2 or 3 \(text, images, volumes\), got 4"),
-        ((8, 3, 5), "embedding_dim must be a multiple of 3, got 8"),
+        ((8, 3, 5), "embedding_dim must be divisible by 3 \\(data_dim\\), got 8"),
         ((0, 3, 5), "embedding_dim must be at least 1, got 0"),
         ((6, 3, (5, 5)), r"max_dim_lengths must be a number, or one for each of 3 axes, got \(5, 5\)"),
         ((6, 2, (5, 0)), "max_dim_lengths must be at least 1, got 0"),

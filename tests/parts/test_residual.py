@@ -55,6 +55,19 @@ def test_a_bypassed_branch_returns_the_very_same_tensor_and_runs_nothing(residua
     assert residual(X, nn.Identity(), norm=never, gates=[never]) is X
 
 
+@pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
+def test_a_branch_that_the_sum_would_broadcast_is_refused(residual):
+    with pytest.raises(InvalidInput, match=r"^a branch must keep the shape of x, \(2,\), got \(1,\)$"):
+        residual(X, lambda x: x[:1], norm=torch.square)
+
+
+@pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
+def test_a_gate_that_is_the_identity_module_is_not_called(residual):
+    gate, called = nn.Identity(), []
+    gate.register_forward_hook(lambda *_: called.append(gate))
+    assert residual(X, double, torch.square, [gate]).equal(residual(X, double, torch.square)) and not called
+
+
 def test_only_the_identity_module_is_a_bypass():
     assert is_bypassed(nn.Identity())
     assert not any(map(is_bypassed, [nn.Linear(2, 2), nn.Sequential(), lambda x: x, nn.Identity]))
