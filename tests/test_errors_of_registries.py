@@ -28,7 +28,7 @@ def test_names():
     refuses(r"norm has no key 'c'\. Available: \[a, b\]\.", errors.check_known, "norm", "c", ["a", "b"])
     refuses(r"norm has no key \['a'\]\. Available: \[a\]\.", errors.check_known, "norm", ["a"], ["a"])
     errors.check_key_free("norm", "b", {"a": int}, float)
-    refuses("norm already has key 'a', <class 'int'>; choose .*", errors.check_key_free, "norm", "a", {"a": int}, float)
+    refuses("norm already has key 'a', int; choose .*", errors.check_key_free, "norm", "a", {"a": int}, float)
 
 
 def test_numbers_next_to_each_other():

@@ -18,7 +18,7 @@ class BlockConfig:
         position: ``sinusoidal``, ``rope``, ``alibi``, ``none``.
         d_model: features of the stream.
         n_heads: heads of the attention; divides ``d_model``.
-        n_kv_heads: heads of the keys and values, ``n_heads`` if not given; divides ``n_heads``. ``mha`` reads it not.
+        n_kv_heads: heads of the keys and values, ``n_heads`` if not given; divides ``n_heads``. Not read by ``mha``.
         d_ff: hidden features of the feed-forward network.
         bias: whether its linear maps, and the attention's, have one.
         dropout: rate in [0, 1) at which each branch's features are dropped in training.

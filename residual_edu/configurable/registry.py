@@ -18,7 +18,7 @@ class Registry:
 
     Args:
         name: what is registered here, for messages.
-        aliases: other spellings of a name; one gives way to a class that is registered under it.
+        aliases: other spellings of a name; a class that is registered under one takes its place.
 
     Raises:
         InvalidInput: for a name that is taken, or one that is not known.

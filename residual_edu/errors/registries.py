@@ -17,7 +17,8 @@ def check_key_free(registry: str, key: str, entries: Mapping[str, object], value
     if not callable(value):
         raise InvalidInput(f"{registry} {key!r} must be a class that takes a BlockConfig, got {shown(value)}")
     if key in entries and not _is_rerun(entries[key], value):
-        raise InvalidInput(f"{registry} already has key {key!r}, {shown(entries[key])}; choose another name")
+        kind = getattr(entries[key], "__qualname__", shown(entries[key]))
+        raise InvalidInput(f"{registry} already has key {key!r}, {kind}; choose another name")
 
 
 def _is_rerun(old: object, new: object) -> bool:

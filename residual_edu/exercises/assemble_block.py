@@ -59,6 +59,14 @@ def side_by_side(x: Tensor, mix: Map, think: Map, mix_norm: Map, think_norm: Map
     return think_norm(mix_norm(x + mix(x)) + think(x))
 
 
+def both_at_the_end(x: Tensor, mix: Map, think: Map, mix_norm: Map, think_norm: Map, pre_norm: bool) -> Tensor:
+    """In post-norm, norm twice at the end."""
+    if pre_norm:
+        return before(before(x, mix, mix_norm), think, think_norm)
+    x = x + mix(x)
+    return think_norm(mix_norm(x + think(x)))
+
+
 def pre(f: Assembly, x: Tensor) -> Tensor:
     """Return what a candidate makes of ``x`` with its norms before the branches."""
     return run(lambda x: f(x, attention, ffn, attn_norm, ffn_norm, True), x, like=x)
@@ -110,6 +118,11 @@ ASSEMBLE = Exercise(
             of(lambda x, f, n: f(n(x)), lambda x, f, n: n(f(x))),
             "branches without their skip",
             "Every line begins with x + ...",
+        ),
+        Mistake(
+            both_at_the_end,
+            "both norms behind the second sum",
+            "Each sum has its norm: norm the first before the second branch hears it.",
         ),
         Mistake(side_by_side, "two branches side by side", "The second one starts from what the first made of x."),
         Mistake(

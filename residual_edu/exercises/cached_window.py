@@ -50,6 +50,16 @@ def without_the_mask(queries: int, keys: int, window: int, mask: Tensor | None) 
     return window_mask(queries, keys, window, None)
 
 
+def first_row(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+    """Give every query the other mask's first row."""
+    return window_mask(queries, keys, window, None if mask is None else mask[0])
+
+
+def seen_ahead(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
+    """Leave it to the other mask to forbid what comes later."""
+    return window_mask(queries, keys, window, None) if mask is None else mask & (ahead(queries, keys) > -window)
+
+
 def mask_alone(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
     """Use the window where there is no other mask."""
     return window_mask(queries, keys, window, None) if mask is None else mask
@@ -81,6 +91,8 @@ def mask_agrees(f: Window) -> None:
     """Test that what the other mask forbids stays forbidden, and what it allows is not allowed by it alone."""
     mask = torch.arange(6).expand(6, 6) != 2  # nobody may look at position 2
     close(asked(f, 6, 6, 3, mask).long(), window_mask(6, 6, 3, mask).long(), "with position 2 forbidden, the mask")
+    mask = torch.arange(12).view(2, 6) % 4 != 3  # position 3 is hidden from the first query, 5 from the second
+    close(asked(f, 2, 6, 3, mask).long(), window_mask(2, 6, 3, mask).long(), "2 queries, 6 keys, rows of their own:")
 
 
 def every_size(f: Window) -> None:
@@ -97,7 +109,10 @@ CACHED_WINDOW = Exercise(
     also_right=(
         lambda queries, keys, window, mask: both(attention_mask(queries, keys, causal=True, window=window), mask),
     ),
-    observe=lambda f: [run(lambda: f(3, 5, 2, None)), run(lambda m: f(3, 5, 2, m), torch.arange(5).expand(3, 5) != 3)],
+    observe=lambda f: [
+        run(lambda: f(3, 5, 2, None)),
+        run(lambda m: f(3, 5, 3, m), torch.arange(15).view(3, 5) % 4 != 3),
+    ],
     properties=(
         Property("nobody looks ahead, mask or no mask", future),
         Property("one new token behind four that are cached sees the last two", newest),
@@ -135,6 +150,21 @@ CACHED_WINDOW = Exercise(
             such(lambda ahead, window: (ahead <= 0) & (ahead >= -window)),
             "a window of one too many",
             "Its own position is one of the window: `ahead > -window`.",
+        ),
+        Mistake(
+            such(lambda ahead, window: (ahead <= 0) & (ahead > 1 - window)),
+            "a window of one too few",
+            "Its own position and `window - 1` before it: `ahead > -window`.",
+        ),
+        Mistake(
+            first_row,
+            "one row of the other mask for all queries",
+            "Each query has a row of its own in `mask`: combine the whole of it.",
+        ),
+        Mistake(
+            seen_ahead,
+            "a mask that lets look ahead",
+            "No key that comes later, with another mask and without: `ahead <= 0` stands in both.",
         ),
         Mistake(
             such(lambda ahead, window: (ahead < 0) & (ahead > -window)),

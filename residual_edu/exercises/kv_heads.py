@@ -74,7 +74,12 @@ KV_HEADS = Exercise(
         Mistake(
             lambda x, heads: x.repeat_interleave(heads // x.shape[1], dim=0),
             "samples repeated, not heads",
-            "Without an axis, or along axis 0, it is not the heads that are repeated.",
+            "Along axis 0 it is not the heads that are repeated: `dim=1`.",
+        ),
+        Mistake(
+            lambda x, heads: x.repeat_interleave(heads // x.shape[1]),
+            "numbers repeated, in one long row",
+            "Say which axis: `dim=1`.",
         ),
         Mistake(
             lambda x, heads: x[:, :1].expand(-1, heads, -1, -1),

@@ -84,7 +84,7 @@ def draw_bars(ax: Axes) -> tuple[list[Any], list[Any]]:
     words = [ax.text(0.02, row, "", va="center", size=9.5) for row in rows]
     ax.set(ylim=(4.2, -0.7), xlim=(0, 1), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
-    ax.set_title("weights of a block, cache", size=10.5)
+    ax.set_title("weights, and bytes kept", size=10.5)
     return list(bars), words
 
 
@@ -94,7 +94,7 @@ def draw_returns(ax: Axes, runs: Mapping[str, Run]) -> list[Any]:
         ax.plot(against_end(run), color=DROPPED, lw=0.6, alpha=0.5)
     first = against_end(next(iter(runs.values())))
     curves = [ax.plot(first, color=ink, lw=2)[0] for ink in INKS[:2]]
-    ax.set(yscale="log", xlabel="blocks passed", ylabel="against the last")
+    ax.set(yscale="log", xlabel="blocks passed", ylabel="over the last's")
     ax.set_yticks([1, 3, 10], ["1", "3", "10"])
     ax.minorticks_off()
     ax.set_title("the gradient before training", size=10.5)

@@ -49,7 +49,7 @@ def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bou
     for row, (_, _, loss) in enumerate(rows):
         ax.plot([span.mean(), loss], [row, row], color=BRANCH, lw=2, solid_capstyle="butt")
         ax.plot(loss, row, "o", color=BRANCH, ms=7)
-    ax.text(span.mean(), -0.9, "three seeds", color=STREAM, ha="center", va="bottom", weight="bold")
+    ax.text(span.mean(), -0.9, "base, three seeds", color=STREAM, ha="center", va="bottom", weight="bold")
     ax.text(bound, -0.9, " pairs of characters", color=REFERENCE, ha="left", va="bottom")
     ax.set_yticks(range(len(rows)), [f"{group}: {name}" for group, name, _ in rows])
     ax.set(ylim=(len(rows) - 0.4, -1), xlabel="loss on text that it has not seen")
@@ -76,7 +76,7 @@ def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], ax: Axes) -> 
         heights = np.asarray(cost, float)
         ax.plot(lengths, heights, color=ink, marker="o", ms=4)
         ax.annotate(name, (lengths[-1], heights[-1]), (8, 0), textcoords="offset points", color=ink, weight="bold")
-    ax.set(xlabel="tokens before it", ylabel="million operations", xlim=(0, 1.35 * lengths[-1]), ylim=(0, None))
+    ax.set(xlabel="tokens before it", ylabel="million operations", xlim=(0, 1.35 * lengths[-1]), yscale="log")
     ax.set_xticks(lengths, [f"{length:g}" for length in lengths])
     return ax
 
