@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.gradient_flow import Block
 from benchmarks.interleave import in_turn, ratio
 from residual_edu import (
     MLP,
@@ -85,10 +86,11 @@ def plain(width: int, heads: int) -> dict[str, Forward]:
     layer = partial(nn.TransformerEncoderLayer, width, heads, 4 * width, dropout=0.0, activation="gelu")
     found: dict[str, Forward] = {BASE: layer(batch_first=True, norm_first=True)}
     found[FUSED] = layer(batch_first=True, norm_first=True).eval()
+    found["the kernels alone, no check, no option"] = Block(width, heads)
     if find_spec("timm"):
-        from timm.models.vision_transformer import Block
+        from timm.models import vision_transformer
 
-        found["timm Block"] = Block(width, heads, qkv_bias=True)
+        found["timm Block"] = vision_transformer.Block(width, heads, qkv_bias=True)
     ours = residual_block(width, heads)
     return {**found, **encoder(width, heads), "ResidualBlock": lambda x: ours(x, None)}
 
@@ -97,9 +99,9 @@ def scaled(width: int, heads: int) -> dict[str, Forward]:
     """Return the blocks with LayerScale."""
     found: dict[str, Forward] = {}
     if find_spec("timm"):
-        from timm.models.vision_transformer import Block
+        from timm.models import vision_transformer
 
-        found["timm Block, LayerScale"] = Block(width, heads, qkv_bias=True, init_values=1e-4)
+        found["timm Block, LayerScale"] = vision_transformer.Block(width, heads, qkv_bias=True, init_values=1e-4)
     found.update(encoder(width, heads, use_layerscale=True))
     return {**found, "ViT5ResidualBlock of timm's parts": scaled_block(width, heads)}
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.gradient_flow                       # depths 12, 48 and 96, width 128
     python -m benchmarks.gradient_flow --depths 48 --rounds 100
+    python -m benchmarks.gradient_flow --every 2             # the recorder records every second step
 
 A step is forward, backward and AdamW of pre-norm attention blocks on 8 sequences of 64, float32, one thread.
 """
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,15 +29,16 @@ BATCH, TOKENS, HEADS = 8, 64, 4
 class Block(nn.Module):
     """Pre-norm attention and feed-forward, from torch's own kernels."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, heads: int = HEADS) -> None:
         super().__init__()
+        self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def attention(self, x: Tensor) -> Tensor:
         """Mix positions."""
-        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -58,6 +61,12 @@ def training_step(depth: int, width: int) -> tuple[nn.Sequential, Callable[[], N
         x.grad = None
 
     return model, step
+
+
+def repeat(step: Callable[[], None], times: int) -> None:
+    """Take several steps."""
+    for _ in range(times):
+        step()
 
 
 @contextmanager
@@ -88,9 +97,9 @@ def full_backward_hooks(model: nn.Sequential) -> Iterator[None]:
         hook.remove()
 
 
-def ways(model: nn.Sequential) -> dict[str, Way]:
+def ways(model: nn.Sequential, every: int = 1) -> dict[str, Way]:
     """Return what is compared, by name."""
-    recorder = GradientFlowRecorder(model, model)
+    recorder = GradientFlowRecorder(model, model, every)
     return {
         "nothing (the noise)": nullcontext,
         "GradientFlowRecorder": lambda: recorder,
@@ -123,6 +132,7 @@ def main() -> None:
     parser.add_argument("--depths", type=int, nargs="+", default=[12, 48, 96])
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
@@ -130,8 +140,9 @@ def main() -> None:
         return print_peak(chosen.peak, chosen.depths[0], chosen.width)
     for depth in chosen.depths:
         model, step = training_step(depth, chosen.width)
-        print(f"\ndepth {depth}, width {chosen.width}, {chosen.rounds} rounds", flush=True)
-        print_table(interleave(step, nullcontext, ways(model), chosen.rounds))
+        print(f"\ndepth {depth}, width {chosen.width}, {chosen.rounds} rounds, every {chosen.every}", flush=True)
+        steps = partial(repeat, step, chosen.every)
+        print_table(interleave(steps, nullcontext, ways(model, chosen.every), chosen.rounds))
         bare = peak_memory("nothing (the noise)", depth, chosen.width)
         recorded = peak_memory("GradientFlowRecorder", depth, chosen.width)
         print(f"peak memory: {bare:.0f} MB bare, {recorded:.0f} MB recorded ({100 * (recorded / bare - 1):+.1f} %)")

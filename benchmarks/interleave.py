@@ -58,6 +58,8 @@ def in_turn(ways: Mapping[Key, Callable[[], object]], rounds: int, repeats: int 
     for nth in range(-1, rounds):  # the first round warms up
         gc.collect()
         for name in list(ways)[:: 1 if nth % 2 else -1]:
+            if repeats > 1:
+                ways[name]()  # so that what ran before it, and how much memory that took, does not weigh on it
             start = time.process_time()
             for _ in range(repeats):
                 ways[name]()

@@ -38,7 +38,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.hooks import RemovableHandle
 
 from residual_edu.datasets import digits
-from residual_edu.errors import check_blocks, check_not_compiled
+from residual_edu.errors import check_blocks, check_not_compiled, check_size
 from residual_edu.exercises import check
 from residual_edu.explorers.gradient_flow import explore_gradient_flow
 from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
@@ -344,7 +344,8 @@ check(watch_activations, "watch_activations")
 #
 # What the course uses from here on is the same idea, for all three curves and any number of steps. It stands at
 # the blocks' two ends, calls `enter` and `leave` as the stream passes, and waits at the same places for the gradient.
-# The arithmetic, root mean squares and a table of them, is in `gradient_flow/`, in `sizes.py` and `step.py`.
+# The arithmetic, root mean squares and a table of them, is in `gradient_flow/`, in `sizes.py` and `step.py`. Looking at
+# each step costs a few per cent of it; a long run needs one step of ten, say: `every=10`.
 
 
 # %% tags=["promote:gradient_flow/recorder"]
@@ -363,9 +364,11 @@ class GradientFlowRecorder:
         blocks: its blocks in the order in which the stream meets them. Each takes the stream as its first tensor and
             returns it as its first. A block that runs several times a step may be listed as often, and has a column
             for each run; listed once, its first run is shown.
+        every: one of so many steps is recorded, the first of them; at the others nothing is measured.
 
     Raises:
-        InvalidInput: for no blocks, blocks that are not modules of ``model``, or blocks within a compiled module.
+        InvalidInput: for no blocks, blocks that are not modules of ``model``, blocks within a compiled module, or an
+            ``every`` below 1.
     """
 
     activation = result("activation", "The stream before each block and after the last, (steps, blocks + 1).")
@@ -375,8 +378,9 @@ class GradientFlowRecorder:
     branch_share = result("branch_share", "What each branch added to the delta, (steps, blocks).", end=-1)
     weight_gradient = result("weight_gradient", "The gradient in each block's weights, (steps, blocks).", end=-1)
 
-    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module]) -> None:
-        self.model, self.blocks = model, check_blocks(model, blocks)
+    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module], every: int = 1) -> None:
+        check_size("every", every)
+        self.model, self.blocks, self.every = model, check_blocks(model, blocks), every
         self.weights = {block: list(block.parameters()) for block in self.blocks}
         self.hooks: list[RemovableHandle] = []
         self.steps: list[Tensor] = []
@@ -398,13 +402,12 @@ class GradientFlowRecorder:
         """Keep the sizes of the step and take its hooks off the stream, unless by a call that builds no graph."""
         if not call or torch.is_grad_enabled():
             remove(self.step.hooks)
-            if self.step.runs:
-                self.steps.append(table(self.blocks, self.step.runs))
-            self.step = Step()
+            self.steps += [table(self.blocks, self.step.runs)] if self.step.runs else []
+            self.step = Step(self.step.number + bool(call))
 
     def enter(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Mark the place before a block."""
-        x = first_tensor(*args, *kwargs.values())
+        x = None if self.step.number % self.every else first_tensor(*args, *kwargs.values())
         if x is not None and torch.is_grad_enabled() and not x.is_inference():
             self.step.inside[block] = x, x._version, self.mark(x)
 

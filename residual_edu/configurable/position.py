@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.configurable.config import BlockConfig
+from residual_edu.errors import check_room
 from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_waves, rotate_by, sinusoidal
 
 
@@ -62,6 +63,7 @@ class RoPE(PositionBase):
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Turn each pair of features by its position's angle."""
+        check_room(start, x.shape[-2], self.config.max_seq_len)
         own, partner = self.waves[x.shape[-1]]
         return rotate_by(x, own[start : start + x.shape[-2]], partner[start : start + x.shape[-2]])
 

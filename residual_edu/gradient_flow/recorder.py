@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 from torch.utils.hooks import RemovableHandle
 
-from residual_edu.errors import check_blocks, check_not_compiled
+from residual_edu.errors import check_blocks, check_not_compiled, check_size
 from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
 from residual_edu.gradient_flow.step import Place, Run, Step, first_tensor, remove, result, table
 
@@ -37,9 +37,11 @@ class GradientFlowRecorder:
         blocks: its blocks in the order in which the stream meets them. Each takes the stream as its first tensor and
             returns it as its first. A block that runs several times a step may be listed as often, and has a column
             for each run; listed once, its first run is shown.
+        every: one of so many steps is recorded, the first of them; at the others nothing is measured.
 
     Raises:
-        InvalidInput: for no blocks, blocks that are not modules of ``model``, or blocks within a compiled module.
+        InvalidInput: for no blocks, blocks that are not modules of ``model``, blocks within a compiled module, or an
+            ``every`` below 1.
     """
 
     activation = result("activation", "The stream before each block and after the last, (steps, blocks + 1).")
@@ -49,8 +51,9 @@ class GradientFlowRecorder:
     branch_share = result("branch_share", "What each branch added to the delta, (steps, blocks).", end=-1)
     weight_gradient = result("weight_gradient", "The gradient in each block's weights, (steps, blocks).", end=-1)
 
-    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module]) -> None:
-        self.model, self.blocks = model, check_blocks(model, blocks)
+    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module], every: int = 1) -> None:
+        check_size("every", every)
+        self.model, self.blocks, self.every = model, check_blocks(model, blocks), every
         self.weights = {block: list(block.parameters()) for block in self.blocks}
         self.hooks: list[RemovableHandle] = []
         self.steps: list[Tensor] = []
@@ -72,13 +75,12 @@ class GradientFlowRecorder:
         """Keep the sizes of the step and take its hooks off the stream, unless by a call that builds no graph."""
         if not call or torch.is_grad_enabled():
             remove(self.step.hooks)
-            if self.step.runs:
-                self.steps.append(table(self.blocks, self.step.runs))
-            self.step = Step()
+            self.steps += [table(self.blocks, self.step.runs)] if self.step.runs else []
+            self.step = Step(self.step.number + bool(call))
 
     def enter(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Mark the place before a block."""
-        x = first_tensor(*args, *kwargs.values())
+        x = None if self.step.number % self.every else first_tensor(*args, *kwargs.values())
         if x is not None and torch.is_grad_enabled() and not x.is_inference():
             self.step.inside[block] = x, x._version, self.mark(x)
 

@@ -39,6 +39,7 @@ Run = tuple[nn.Module, Place]  # a block and the place where it began
 class Step:
     """What is known between one call of the model and the next."""
 
+    number: int = -1  # of the call, from 0; before the first there is none
     inside: dict[nn.Module, tuple[Tensor, int, Place]] = field(default_factory=dict)  # blocks that the stream is in
     latest: tuple[Tensor | None, int, Place | None] = (None, 0, None)  # the stream where it was last seen
     runs: list[Run] = field(default_factory=list)  # that a whole backward pass came to, the last one first

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from residual_edu import ALiBi, ConfigurableBlock, PositionBase, RoPE, Sinusoidal, attention_registry
+from residual_edu import ALiBi, ConfigurableBlock, InvalidInput, PositionBase, RoPE, Sinusoidal, attention_registry
 
 from .small import causal, config, in_chunks
 from .transcription import SLOPES, waves
@@ -94,3 +94,12 @@ def test_a_block_and_its_attention_share_one_encoding():
     assert block.position is block.attention.position and isinstance(block.position, RoPE)
     assert isinstance(ConfigurableBlock(config(attention="none", position="rope")).position, RoPE)
     assert attention_registry.get("none") is torch.nn.Identity
+
+
+@pytest.mark.parametrize(("start", "new"), [(0, 65), (60, 5), (64, 1)])
+@pytest.mark.usefixtures("as_installed")
+def test_no_row_of_the_table_serves_two_positions(start, new):
+    """One row that is left would broadcast over all that ask."""
+    before = f"{start} before and {new} new ones" if start else new
+    with pytest.raises(InvalidInput, match=f"^positions must be at most max_seq_len=64, got {before}$"):
+        RoPE(config(position="rope", max_seq_len=64)).rotate(torch.zeros(1, 1, new, 4), start)

@@ -29,6 +29,14 @@ def test_bad_blocks_are_refused(blocks, message):
         GradientFlowRecorder(stack(), blocks)
 
 
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize(("every", "message"), [(0, "at least 1, got 0"), (2.5, "a whole number, got 2.5")])
+def test_a_bad_number_of_steps_is_refused(every, message):
+    model = stack()
+    with pytest.raises(InvalidInput, match=f"^every must be {message}$"):
+        GradientFlowRecorder(model, model.blocks, every)
+
+
 @pytest.mark.parametrize("steps", [1, 7])
 def test_a_long_run_keeps_one_small_tensor_a_step(x, steps):
     model = stack()

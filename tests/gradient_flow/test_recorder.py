@@ -1,6 +1,7 @@
 """What is measured."""
 
 import numpy as np
+import pytest
 import torch
 
 from residual_edu.gradient_flow import GradientFlowRecorder
@@ -45,6 +46,23 @@ def test_a_training_run_is_one_row_a_step(x):
     assert len(flow.delta) == 4
     for row, want in enumerate(wanted):
         same(flow, want, row)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7])
+def test_one_of_so_many_steps_is_recorded_the_first_of_them(x, every):
+    """Also where a call without a graph, which is no step, comes between."""
+    model, watched = stack(), []
+    whole, some = GradientFlowRecorder(model, model.blocks), GradientFlowRecorder(model, model.blocks, every)
+    model.blocks[1].register_forward_hook(lambda *_: watched.append(bool(some.step.inside)))
+    with whole, some:
+        for scale in range(1, 7):
+            with torch.no_grad():
+                model(x)
+            watched.clear()
+            (scale * loss(model, x)).backward()
+            assert watched == [(scale - 1) % every == 0]
+    for name in QUANTITIES:
+        assert getattr(some, name).equal(getattr(whole, name)[::every])
 
 
 def test_opening_again_goes_on_recording(x):
