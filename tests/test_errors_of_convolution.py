@@ -28,12 +28,6 @@ def test_a_condition():
     refuses(message, errors.check_condition, "c", torch.zeros(2, 4), 3)
 
 
-def test_the_same_shape():
-    errors.check_same_shape("x", torch.zeros(2, 3), "y", torch.zeros(2, 3))
-    message = "x must have the shape of y, (2, 3), got (2, 4)"
-    refuses(message, errors.check_same_shape, "x", torch.zeros(2, 4), "y", torch.zeros(2, 3))
-
-
 def test_a_kernel():
     x = torch.zeros(2, 4, 5, 3)
     errors.check_kernel(torch.zeros(1, 7, 5, 3), x, [False, True])

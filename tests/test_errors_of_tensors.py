@@ -135,3 +135,9 @@ def test_pieces_of_a_projection():
     message = "projected must be (batch, a multiple of 6), got shape "
     refuses(message + "(2, 10)", errors.check_pieces, "projected", torch.zeros(2, 10), 6)
     refuses(message + "(2, 3, 12)", errors.check_pieces, "projected", torch.zeros(2, 3, 12), 6)
+
+
+def test_the_same_shape():
+    errors.check_same_shape("x", torch.zeros(2, 3), "y", torch.zeros(2, 3))
+    message = "x must have the shape of y, (2, 3), got (2, 4)"
+    refuses(message, errors.check_same_shape, "x", torch.zeros(2, 4), "y", torch.zeros(2, 3))

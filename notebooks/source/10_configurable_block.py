@@ -393,9 +393,9 @@ guess.reveal("about 2.5")
 # ## Swap one name
 #
 # The model: an embedding, two blocks, a norm, and the embedding once more to score all characters. The config: four
-# heads, 64 channels, LayerNorm in front of each branch, and the rotary positions of lesson 08a. Now swap **one** name at a
-# time and train each model for 250 steps of 8 rows, everything else alike. And the unswapped one three times, with three
-# seeds: what chance does alone. **Which swap will matter most?**
+# heads, 64 channels, LayerNorm in front of each branch, and the rotary positions of lesson 08a. Now swap **one** name
+# at a time and train each model for 250 steps of 8 rows, everything else alike. And the unswapped one three times, with
+# three seeds: what chance does alone. **Which swap will matter most?**
 
 # %% tags=["predict"]
 SWAPS = {
@@ -454,24 +454,24 @@ fig.suptitle("Where the norm stands and how positions are told matter most", x=0
 show(
     fig,
     alt="Ten swaps, one dot each. Norm, attentions and feed-forward networks lie within 0.11 of the base; alibi is a "
-    "little worse; sinusoidal and none lie beside the table of pairs, post-norm at or beyond it.",
+    "little worse; sinusoidal and none lie beside the table of pairs, post-norm beyond it.",
 )
 assert max(chance) < bigram - 0.1 and max(chance) - min(chance) < 0.15
 small = [loss for part in ("norm", "attention", "ffn") for loss in groups[part].values()]
 assert max(abs(loss - chance[0]) for loss in small) < 0.2
 assert min(groups["position"]["sinusoidal"], groups["position"]["none"]) > max(chance) + 0.15
-assert bigram - 0.1 < groups["placement"]["post-norm"] and reached < bigram - 0.35
+assert bigram < groups["placement"]["post-norm"] and reached < bigram - 0.35
 assert max(chance) + 0.1 < gentle < groups["placement"]["post-norm"]
 print(f"base, 400 steps: {reached:.2f}; post-norm, rate 0.004: {gentle:.2f}")
 guess.reveal("position, placement")
 
 # %% [markdown]
-# **Norms, attentions and networks hardly moved the loss**, by a tenth or so. For some that is more than three seeds differ,
-# but one run each proves little, and an invention may need a larger model to show. Two things do show. Without positions
-# (`none`), or with waves (`sinusoidal`) that are added once at the start and have to be told from the text first, 250
-# steps lead hardly past the last character. And post-norm has not even learned the pairs. It needs smaller steps: at a
-# rate of 0.004 instead of 0.01 it comes further, and is still behind the base. The base, given 400 steps, beats the table
-# of pairs by more than 0.35.
+# **Norms, attentions and networks hardly moved the loss**, by a tenth or so. For some that is more than three seeds
+# differ, but one run each proves little, and an invention may need a larger model to show. Two things do show. Without
+# positions (`none`), or with waves (`sinusoidal`) that are added once at the start and have to be told from the text
+# first, 250 steps lead hardly past the last character. And post-norm has not even learned the pairs. It needs smaller
+# steps: at a rate of 0.004 instead of 0.01 it comes further, and is still behind the base. The base, given 400 steps,
+# beats the table of pairs by more than 0.35.
 
 # %% [markdown]
 # ## What a name weighs
@@ -503,8 +503,9 @@ guess.reveal("10,240")
 # ## What is kept for each token
 #
 # To write one more character, a model needs the keys and values of all characters before it. They do not change any
-# more, since no later character is heard, so one keeps them: the **cache**. Long texts make it the largest thing in memory. MHA keeps for each token, in
-# each block, a key and a value of 64 numbers, four bytes each: 2 · 64 · 4 = 512 bytes; two blocks, 1,024.
+# more, since no later character is heard, so one keeps them: the **cache**. Long texts make it the largest thing in
+# memory. MHA keeps for each token, in each block, a key and a value of 64 numbers, four bytes each: 2 · 64 · 4 = 512
+# bytes; two blocks, 1,024.
 #
 # MLA, *latent* attention, keeps 16 numbers from which all keys and values can be made, and 8 that tell the position, the
 # same for all heads. **How many bytes a token, in two blocks?**
@@ -738,8 +739,9 @@ for seed in range(3):
 # ## Two masks must both hold
 #
 # *Sliding-window attention* looks at near positions alone. Its window reaches to both sides, w − 1 back and as many
-# ahead; the model's causal mask forbids those ahead. In many libraries masks are numbers that are added to scores, 0 or −1,000,000,000, and it is natural to combine two of them by
-# their maximum. Lesson 08a has shown what that allows. Here it is inside a block, and it runs, and it trains.
+# ahead; the model's causal mask forbids those ahead. In many libraries masks are numbers that are added to scores, 0 or
+# −1,000,000,000, and it is natural to combine two of them by their maximum. Lesson 08a has shown what that allows. Here
+# it is inside a block, and it runs, and it trains.
 
 
 # %% tags=["predict"]
@@ -768,16 +770,16 @@ guess.reveal("below 0.5")
 
 # %% [markdown]
 # The best model of this lesson, by far, in 100 steps: it has learned to look at the next character and say it. When you
-# see a loss like this, change one letter. The twelfth may change what is said about the thirteenth, and nothing before it;
-# here the whole row notices, through two blocks, because a place that *one* of the two masks allows is allowed. In this
-# library a mask is True where one may look, and two masks meet in `&`.
+# see a loss like this, change one letter. The twelfth may change what is said about the thirteenth, and nothing before
+# it; here the whole row notices, through two blocks, because a place that *one* of the two masks allows is allowed. In
+# this library a mask is True where one may look, and two masks meet in `&`.
 
 # %% [markdown]
 # ### Exercise 3 · 8 minutes · ●●●○○
 #
 # Build the mask of a sliding window, (queries, keys), True where a query may look: at itself and the `window − 1`
-# positions before it, and only where `mask`, (queries, keys) too, agrees, if one is given. The queries are the **last** of the keys' positions:
-# with 4 cached positions and one new token, queries = 1 and keys = 5.
+# positions before it, and only where `mask`, (queries, keys) too, agrees, if one is given. The queries are the **last**
+# of the keys' positions: with 4 cached positions and one new token, queries = 1 and keys = 5.
 #
 # <details><summary>Hint 1</summary>At which position does the first query stand, with 2 queries and 5 keys?</details>
 # <details><summary>Hint 2</summary><code>ahead = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]</code>;
@@ -921,9 +923,9 @@ assert len(frugal.unique()) > len(plain.unique())
 #
 # ## A name of your own
 #
-# The recipe has three steps: write a module that takes a config; register it; put its name into a config. An attention has
-# the signature `(x, mask, cache)` and returns its output and the longer cache. Nothing else in the library has to know.
-# This one hears its own position and the seven before it, and has no other encoding:
+# The recipe has three steps: write a module that takes a config; register it; put its name into a config. An attention
+# has the signature `(x, mask, cache)` and returns its output and the longer cache. Nothing else in the library has to
+# know. This one hears its own position and the seven before it, and has no other encoding:
 
 
 # %% tags=["predict"]

@@ -28,13 +28,6 @@ def check_condition(name: str, x: Tensor, width: int) -> None:
     check_width(name, x, width)
 
 
-def check_same_shape(name: str, x: Tensor, other: str, y: Tensor) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is a tensor of ``y``'s shape."""
-    check_floating(name, x)
-    if x.shape != y.shape:
-        raise InvalidInput(f"{name} must have the shape of {other}, {tuple(y.shape)}, got {tuple(x.shape)}")
-
-
 def check_kernel(kernel: Tensor, x: Tensor, circular: Sequence[bool]) -> None:
     """Raise ``InvalidInput`` unless ``kernel`` can be convolved with ``x``, wrapping along the ``circular`` axes."""
     check_shape("kernel", kernel, x.ndim - 2, x.shape[-1])

@@ -61,6 +61,13 @@ def check_labels(name: str, labels: Tensor, count: int) -> None:
         raise InvalidInput(f"{name} must be whole numbers from 0 to {count - 1}, got {seen}")
 
 
+def check_same_shape(name: str, x: Tensor, other: str, y: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a tensor of ``y``'s shape."""
+    check_floating(name, x)
+    if x.shape != y.shape:
+        raise InvalidInput(f"{name} must have the shape of {other}, {tuple(y.shape)}, got {tuple(x.shape)}")
+
+
 def check_same_length(name: str, tensors: Sequence[Tensor]) -> None:
     """Raise ``InvalidInput`` unless all ``tensors`` have the same number of rows, at least one."""
     for x in tensors:
