@@ -26,6 +26,7 @@ def test_a_floating_tensor(dtype):
 def test_a_tensor_of_another_kind(dtype):
     message = f"x must be floating point, got {dtype}; convert it with x.float()"
     refuses(message, errors.check_floating, "x", torch.zeros(2, dtype=dtype))
+    refuses(message, errors.check_width, "x", torch.zeros(2, dtype=dtype), 2)
 
 
 @pytest.mark.parametrize("value", [None, "3", 3.0, nan, inf, True, 0, [1.0, 2.0], np.int64(3), np.zeros(2)])

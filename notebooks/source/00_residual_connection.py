@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from residual_edu.datasets import digits
-from residual_edu.errors import check_choice, check_floating, check_positive
+from residual_edu.errors import check_choice, check_positive
 from residual_edu.errors import check_rate, check_size, check_width
 from residual_edu.exercises import check
 from residual_edu.explorers.residual_connection import explore_stack
@@ -130,7 +130,6 @@ class LayerNormalization(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; shape stays."""
-        check_floating("x", x)
         check_width("x", x, len(self.alpha))
         mean = x.mean(dim=-1, keepdim=True)
         std = x.std(dim=-1, keepdim=True)
@@ -201,7 +200,6 @@ class SimpleFeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
-        check_floating("x", x)
         check_width("x", x, self.linear1.in_features)
         return self.linear2(torch.relu(self.linear1(x)))
 

@@ -205,14 +205,14 @@ def layer_norm(
     Mean and variance (divided by n) run over the last axis, in float32 or better; the result has x's dtype.
     """
     check_floating("x", x)
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     centred = wide - wide.mean(dim=-1, keepdim=True)
     y = centred * (centred.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
     if weight is not None:
         y = y * weight
     if bias is not None:
         y = y + bias
-    return y.to(x.dtype)
+    return y.type_as(x)
 
 
 # %% [markdown]
@@ -539,9 +539,9 @@ def rms_norm(
     The mean runs over the last axis, in float32 or better; the result has x's dtype.
     """
     check_floating("x", x)
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     y = wide * (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
-    return (y if weight is None else y * weight).to(x.dtype)
+    return (y if weight is None else y * weight).type_as(x)
 
 
 class RMSNorm(nn.Module):
@@ -565,12 +565,11 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; shape and dtype stay."""
-        check_floating("x", x)
         check_width("x", x, self.dim)
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
         wide = torch.promote_types(x.dtype, torch.float32)
-        return nn.functional.rms_norm(x.to(wide), (self.dim,), self.weight.to(wide), self.eps).to(x.dtype)
+        return nn.functional.rms_norm(x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps).type_as(x)
 
     def extra_repr(self) -> str:
         """Say width, eps and which of the two ways runs."""
@@ -714,17 +713,16 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; shape and dtype stay."""
-        check_floating("x", x)
         check_width("x", x, self.dim)
         if not self.fused:
             return layer_norm(x, self.weight, self.bias, self.eps)
-        wide = torch.promote_types(x.dtype, torch.float32)  # in 16 bits the kernel's sums over rows would stall
         weight: Tensor | None = self.weight
         bias: Tensor | None = self.bias
-        if x.dtype == wide and (weight is None or weight.dtype == wide):
+        if x.dtype in (torch.float32, torch.float64) and (weight is None or weight.dtype == x.dtype):
             return nn.functional.layer_norm(x, (self.dim,), weight, bias, self.eps)
+        wide = torch.promote_types(x.dtype, torch.float32)  # in 16 bits the kernel's sums over rows would stall
         weight, bias = (p if p is None else p.to(wide) for p in (weight, bias))
-        return nn.functional.layer_norm(x.to(wide), (self.dim,), weight, bias, self.eps).to(x.dtype)
+        return nn.functional.layer_norm(x.to(wide), (self.dim,), weight, bias, self.eps).type_as(x)
 
     def extra_repr(self) -> str:
         """Say width, eps and which of the two ways runs."""

@@ -100,7 +100,8 @@ def is_bypassed(layer: Map) -> bool:
 def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
     """Pass a branch's output through its gates, in order; ``nn.Identity`` is none."""
     for gate in gates:
-        branch = branch if is_bypassed(gate) else gate(branch)
+        if not isinstance(gate, nn.Identity):
+            branch = gate(branch)
     return branch
 
 

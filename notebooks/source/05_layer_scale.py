@@ -34,7 +34,7 @@ from torch.nn.functional import cross_entropy
 
 from residual_edu import LayerNorm, layer_norm
 from residual_edu.datasets import digits
-from residual_edu.errors import check_floating, check_not_negative, check_size, check_width
+from residual_edu.errors import check_not_negative, check_size, check_width
 from residual_edu.exercises import check
 from residual_edu.explorers.layer_scale import explore_gates
 from residual_edu.gradient_flow import GradientFlowRecorder
@@ -317,7 +317,7 @@ class MyLayerScale(nn.Module):
 check(MyLayerScale, "layer_scale")
 
 # %% [markdown]
-# The finished piece. Its `.to(x.dtype)` lets a 16-bit branch meet gates in float32 and stay 16-bit.
+# The finished piece. Its `.type_as(x)` lets a 16-bit branch meet gates in float32 and stay 16-bit.
 
 
 # %% tags=["promote:parts/layer_scale"]
@@ -341,9 +341,8 @@ class LayerScale(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Scale the last axis of ``x``; shape and dtype stay."""
-        check_floating("x", x)
         check_width("x", x, self.dim)
-        return (x * self.gamma).to(x.dtype)
+        return (x * self.gamma).type_as(x)
 
     def extra_repr(self) -> str:
         """Say the width."""

@@ -360,7 +360,6 @@ class AdaLNZeroResidualBlock(nn.Module):
         condition = check_given("condition", condition)
         for name, tensor in (("x", x), ("condition", condition)):
             check_axes(name, tensor, "batch", "channels")
-            check_floating(name, tensor)
             check_width(name, tensor, self.hidden_dim)
         check_batch("condition", condition, len(x))
         check_some_positions("condition", condition)

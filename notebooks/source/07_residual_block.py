@@ -326,7 +326,6 @@ class MLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
-        check_floating("x", x)
         check_width("x", x, self.dim)
         return self.layer2(self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x))))
 
@@ -657,7 +656,7 @@ class PositionEmbedding(nn.Module):
         check_fits("the space axes of x", space, self.max_dim_lengths)
         places = torch.meshgrid(*(torch.arange(length, device=x.device) for length in space), indexing="ij")
         rows = [table(place) for table, place in zip(self.data_embeddings.values(), places, strict=True)]
-        return torch.cat(rows, dim=-1).expand(x.shape).to(x.dtype)
+        return torch.cat(rows, dim=-1).expand(x.shape).type_as(x)
 
 
 # %% [markdown]
@@ -752,7 +751,6 @@ class ResidualNetwork(nn.Module):
         if self.condition_in_proj is None:
             return condition
         condition = check_given("condition", condition)
-        check_floating("condition", condition)
         check_width("condition", condition, self.hidden_dim)
         return self.condition_in_proj(condition)
 

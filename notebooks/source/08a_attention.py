@@ -494,8 +494,9 @@ def rotate_by(
     partner: Float[Tensor, "positions head_dim"],
 ) -> Float[Tensor, "*batch positions head_dim"]:
     """Return what ``rotate`` returns, with the ``rotary_waves`` of the angles at hand: a model needs them only once."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return (wide * own.to(wide) + wide.roll(x.shape[-1] // 2, dims=-1) * partner.to(wide)).to(x.dtype)
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+    partners = wide.roll(x.shape[-1] // 2, dims=-1)
+    return (wide * own.type_as(wide) + partners * partner.type_as(wide)).type_as(x)
 
 
 # %% [markdown]
@@ -648,8 +649,8 @@ class L2Norm(nn.Module):
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return ``x`` with length 1 along the axis; shape and dtype stay."""
         check_floating("x", x)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).to(x.dtype)
+        wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+        return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
 
     def extra_repr(self) -> str:
         """Say axis and eps."""
@@ -745,19 +746,21 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch *space channels"]:
         """Return what each position of ``query`` hears; ``conditioning`` is of no use here and not looked at."""
         self._check(query, key, value)
-        q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
+        q, k, v = [split_heads(x, self.num_heads) for x in (query, key, value)]
         if self.use_rope:
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
         if self.apply_qk_norm:
             q, k = self.qk_norm(q), self.qk_norm(k)
         dropout = self.attn_dropout if self.training else 0.0
         heard = fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
-        return heard.transpose(1, 2).reshape(query.shape)
+        return heard.transpose(1, 2).reshape_as(query)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         check_space("query", query, self.hidden_dim)
-        check_space("key", key, self.hidden_dim)
-        check_batch("key", key, query.shape[0])
+        check_floating("key", key)
+        if key.shape != query.shape:  # as in cross-attention
+            check_space("key", key, self.hidden_dim)
+            check_batch("key", key, query.shape[0])
         check_same_shape("value", value, "key", key)
         if self.use_rope:
             check_same_axes("key", key, "query", query)

@@ -275,7 +275,7 @@ def long_convolution(
         kernel = laid_on_circle(kernel, axis, size, one)
     spectrum = real_fft(signal, sizes) * real_fft(kernel, sizes)
     y = torch.fft.irfftn(spectrum, s=sizes)[(..., *map(slice, space))]
-    return y.movedim(1, -1).to(x.dtype)
+    return y.movedim(1, -1).type_as(x)
 
 
 def laid_on_circle(kernel: Tensor, axis: int, size: int, padding: str) -> Tensor:
@@ -655,7 +655,7 @@ class ExponentialModulation(nn.Module):
         """Return ``x``, quieter the farther ``grid`` says that it stands from 0; shape and dtype stay."""
         check_width("grid", grid, len(self.weight))
         check_width("x", x, self.weight.shape[-1])
-        return x * torch.exp(-grid.abs() @ self.weight.abs().to(grid.dtype)).to(x.dtype)
+        return x * torch.exp(-grid.abs() @ self.weight.abs().to(grid.dtype)).type_as(x)
 
 
 class GaussianModulation(nn.Module):
@@ -715,7 +715,7 @@ class GaussianModulation(nn.Module):
         """Return ``x``, quieter the farther ``grid`` says that it stands from 0; shape and dtype stay."""
         check_width("grid", grid, len(self.std_param))
         check_width("x", x, self.std_param.shape[-1])
-        return x * torch.exp(-0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()).to(x.dtype)
+        return x * torch.exp(-0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()).type_as(x)
 
 
 # %% [markdown]
@@ -779,7 +779,7 @@ class CKConv(nn.Module):
         """Mix the positions of ``x``; ``conditioning`` goes to the kernel, which may bend by it, sample by sample."""
         check_shape("x", x, self.data_dim, self.hidden_dim)
         kernel = self.taps(x.shape[1:-1], conditioning)
-        return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).to(x.dtype)
+        return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).type_as(x)
 
     def taps(
         self, space: Sequence[int], conditioning: Float[Tensor, "samples features"] | None = None

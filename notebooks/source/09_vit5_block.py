@@ -216,10 +216,10 @@ def global_response_norm(
     """
     check_floating("x", x)
     check_axes("x", x, "batch", "positions", "channels")
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     size = torch.linalg.vector_norm(wide, dim=tuple(range(1, x.ndim - 1)), keepdim=True)
     share = size / (size.mean(dim=-1, keepdim=True) + eps)
-    return (gamma * (wide * share) + beta + wide).to(x.dtype)
+    return (gamma * (wide * share) + beta + wide).type_as(x)
 
 
 class GlobalResponseNorm(nn.Module):
@@ -591,9 +591,9 @@ class ViT5ResidualBlock(nn.Module):
     ) -> Float[Tensor, "batch tokens channels"]:
         """Add what both branches make of ``x``; ``condition`` is there for other blocks' sake and never looked at."""
         check_tokens("x", x, channels=self.hidden_dim)
-        competing = [] if self.grn is None else [self.grn]
-        x = pre_norm_residual(x, self._listening(), self.input_norm, [*competing, self.ls_attn, self.drop_path])
-        return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, self.drop_path])
+        drop, competing = self.drop_path, [] if self.grn is None else [self.grn]
+        x = pre_norm_residual(x, self._listening(), self.input_norm, [*competing, self.ls_attn, drop])
+        return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, drop])
 
     def _listening(self) -> Map:
         """Return the sequence mixer, where registers are pooled with what they say."""

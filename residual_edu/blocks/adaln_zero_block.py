@@ -17,7 +17,6 @@ from residual_edu.errors import (
     check_axes,
     check_batch,
     check_conditionable,
-    check_floating,
     check_given,
     check_size,
     check_some_positions,
@@ -92,7 +91,6 @@ class AdaLNZeroResidualBlock(nn.Module):
         condition = check_given("condition", condition)
         for name, tensor in (("x", x), ("condition", condition)):
             check_axes(name, tensor, "batch", "channels")
-            check_floating(name, tensor)
             check_width(name, tensor, self.hidden_dim)
         check_batch("condition", condition, len(x))
         check_some_positions("condition", condition)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from residual_edu.errors.invalid_input import InvalidInput
 from residual_edu.errors.space import check_shape
-from residual_edu.errors.tensors import check_floating, check_width
+from residual_edu.errors.tensors import check_width
 
 Kind = TypeVar("Kind", bound=nn.Module)
 
@@ -22,10 +22,9 @@ def check_one_per_axis(name: str, values: Sequence[object], axes: int) -> None:
 
 def check_condition(name: str, x: Tensor, width: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, ``width``)."""
-    check_floating(name, x)
+    check_width(name, x, width)
     if x.ndim != 2:
         raise InvalidInput(f"{name} must be (batch, channels), got shape {tuple(x.shape)}")
-    check_width(name, x, width)
 
 
 def check_kernel(kernel: Tensor, x: Tensor, circular: Sequence[bool]) -> None:

@@ -5,15 +5,14 @@ from inspect import signature
 from torch import Tensor, nn
 
 from residual_edu.errors.invalid_input import InvalidInput
-from residual_edu.errors.tensors import check_floating, check_width
+from residual_edu.errors.tensors import check_width
 
 
 def check_space(name: str, x: Tensor, width: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, 1 to 3 axes of space, ``width``)."""
-    check_floating(name, x)
+    check_width(name, x, width)
     if not 3 <= x.ndim <= 5:
         raise InvalidInput(f"{name} must be (batch, 1 to 3 axes of space, channels), got shape {tuple(x.shape)}")
-    check_width(name, x, width)
 
 
 def check_same_axes(name: str, x: Tensor, other: str, y: Tensor) -> None:

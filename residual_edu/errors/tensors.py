@@ -16,18 +16,19 @@ def check_tensor(name: str, x: Tensor) -> None:
 
 def check_floating(name: str, x: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``x`` is a tensor of floating-point numbers."""
-    check_tensor(name, x)
-    if not x.is_floating_point():
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        check_tensor(name, x)
         raise InvalidInput(f"{name} must be floating point, got {x.dtype}; convert it with {name}.float()")
 
 
 def check_width(name: str, x: Tensor, width: int) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is a tensor whose last axis is ``width`` long."""
-    check_tensor(name, x)
+    """Raise ``InvalidInput`` unless ``x`` holds floating-point numbers, ``width`` of them along its last axis."""
+    if isinstance(x, Tensor) and x.is_floating_point() and x.ndim and x.shape[-1] == width:
+        return
+    check_floating(name, x)
     if x.ndim == 0:
         raise InvalidInput(f"{name} must have a feature axis of {width}, got a single number (no axes)")
-    if x.shape[-1] != width:
-        raise InvalidInput(f"{name} must have {width} features on its last axis, got shape {tuple(x.shape)}")
+    raise InvalidInput(f"{name} must have {width} features on its last axis, got shape {tuple(x.shape)}")
 
 
 def check_axes(name: str, x: Tensor, *axes: str) -> None:

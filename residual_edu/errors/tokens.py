@@ -11,9 +11,10 @@ from residual_edu.errors.tensors import check_floating
 def check_tokens(name: str, x: Tensor, tokens: int | None = None, channels: int | None = None) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, tokens, channels), of the lengths that are given."""
     check_floating(name, x)
-    if x.ndim != 3 or tokens not in (None, x.shape[1]) or channels not in (None, x.shape[2]):
+    found = tuple(x.shape)
+    if len(found) != 3 or tokens not in (None, found[1]) or channels not in (None, found[2]):
         shape = f"(batch, {tokens or 'tokens'}, {channels or 'channels'})"
-        raise InvalidInput(f"{name} must have shape {shape}, got {tuple(x.shape)}")
+        raise InvalidInput(f"{name} must have shape {shape}, got {found}")
 
 
 def check_registers_inside(start: int, count: int, tokens: int) -> None:

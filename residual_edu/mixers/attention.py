@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from residual_edu.errors import (
     check_batch,
     check_divisible,
+    check_floating,
     check_positions,
     check_positive,
     check_rate,
@@ -75,19 +76,21 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch *space channels"]:
         """Return what each position of ``query`` hears; ``conditioning`` is of no use here and not looked at."""
         self._check(query, key, value)
-        q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
+        q, k, v = [split_heads(x, self.num_heads) for x in (query, key, value)]
         if self.use_rope:
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
         if self.apply_qk_norm:
             q, k = self.qk_norm(q), self.qk_norm(k)
         dropout = self.attn_dropout if self.training else 0.0
         heard = fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
-        return heard.transpose(1, 2).reshape(query.shape)
+        return heard.transpose(1, 2).reshape_as(query)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         check_space("query", query, self.hidden_dim)
-        check_space("key", key, self.hidden_dim)
-        check_batch("key", key, query.shape[0])
+        check_floating("key", key)
+        if key.shape != query.shape:  # as in cross-attention
+            check_space("key", key, self.hidden_dim)
+            check_batch("key", key, query.shape[0])
         check_same_shape("value", value, "key", key)
         if self.use_rope:
             check_same_axes("key", key, "query", query)

@@ -83,7 +83,7 @@ class CKConv(nn.Module):
         """Mix the positions of ``x``; ``conditioning`` goes to the kernel, which may bend by it, sample by sample."""
         check_shape("x", x, self.data_dim, self.hidden_dim)
         kernel = self.taps(x.shape[1:-1], conditioning)
-        return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).to(x.dtype)
+        return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).type_as(x)
 
     def taps(
         self, space: Sequence[int], conditioning: Float[Tensor, "samples features"] | None = None

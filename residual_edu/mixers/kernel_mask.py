@@ -49,7 +49,7 @@ class ExponentialModulation(nn.Module):
         """Return ``x``, quieter the farther ``grid`` says that it stands from 0; shape and dtype stay."""
         check_width("grid", grid, len(self.weight))
         check_width("x", x, self.weight.shape[-1])
-        return x * torch.exp(-grid.abs() @ self.weight.abs().to(grid.dtype)).to(x.dtype)
+        return x * torch.exp(-grid.abs() @ self.weight.abs().to(grid.dtype)).type_as(x)
 
 
 class GaussianModulation(nn.Module):
@@ -109,7 +109,7 @@ class GaussianModulation(nn.Module):
         """Return ``x``, quieter the farther ``grid`` says that it stands from 0; shape and dtype stay."""
         check_width("grid", grid, len(self.std_param))
         check_width("x", x, self.std_param.shape[-1])
-        return x * torch.exp(-0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()).to(x.dtype)
+        return x * torch.exp(-0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()).type_as(x)
 
 
 ExponentialModulationND, GaussianModulationND = ExponentialModulation, GaussianModulation

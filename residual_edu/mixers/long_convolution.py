@@ -75,7 +75,7 @@ def long_convolution(
         kernel = laid_on_circle(kernel, axis, size, one)
     spectrum = real_fft(signal, sizes) * real_fft(kernel, sizes)
     y = torch.fft.irfftn(spectrum, s=sizes)[(..., *map(slice, space))]
-    return y.movedim(1, -1).to(x.dtype)
+    return y.movedim(1, -1).type_as(x)
 
 
 def circle_size(length: int, taps: int, padding: str) -> int:

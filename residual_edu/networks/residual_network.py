@@ -20,7 +20,6 @@ from residual_edu.errors import (
     check_data_dim,
     check_factory,
     check_fits,
-    check_floating,
     check_given,
     check_keys,
     check_keywords,
@@ -116,7 +115,6 @@ class ResidualNetwork(nn.Module):
         if self.condition_in_proj is None:
             return condition
         condition = check_given("condition", condition)
-        check_floating("condition", condition)
         check_width("condition", condition, self.hidden_dim)
         return self.condition_in_proj(condition)
 

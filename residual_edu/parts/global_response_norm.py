@@ -28,10 +28,10 @@ def global_response_norm(
     """
     check_floating("x", x)
     check_axes("x", x, "batch", "positions", "channels")
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     size = torch.linalg.vector_norm(wide, dim=tuple(range(1, x.ndim - 1)), keepdim=True)
     share = size / (size.mean(dim=-1, keepdim=True) + eps)
-    return (gamma * (wide * share) + beta + wide).to(x.dtype)
+    return (gamma * (wide * share) + beta + wide).type_as(x)
 
 
 class GlobalResponseNorm(nn.Module):

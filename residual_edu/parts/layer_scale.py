@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_floating, check_not_negative, check_size, check_width
+from residual_edu.errors import check_not_negative, check_size, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -33,9 +33,8 @@ class LayerScale(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Scale the last axis of ``x``; shape and dtype stay."""
-        check_floating("x", x)
         check_width("x", x, self.dim)
-        return (x * self.gamma).to(x.dtype)
+        return (x * self.gamma).type_as(x)
 
     def extra_repr(self) -> str:
         """Say the width."""

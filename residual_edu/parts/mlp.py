@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from residual_edu.config import Spec, build
-from residual_edu.errors import check_choice, check_floating, check_positive, check_size, check_width
+from residual_edu.errors import check_choice, check_positive, check_size, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.residual import Map
 
@@ -43,7 +43,6 @@ class SimpleFeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
-        check_floating("x", x)
         check_width("x", x, self.linear1.in_features)
         return self.linear2(torch.relu(self.linear1(x)))
 
@@ -102,7 +101,6 @@ class MLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
-        check_floating("x", x)
         check_width("x", x, self.dim)
         return self.layer2(self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x))))
 

@@ -78,8 +78,9 @@ def rotate_by(
     partner: Float[Tensor, "positions head_dim"],
 ) -> Float[Tensor, "*batch positions head_dim"]:
     """Return what ``rotate`` returns, with the ``rotary_waves`` of the angles at hand: a model needs them only once."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return (wide * own.to(wide) + wide.roll(x.shape[-1] // 2, dims=-1) * partner.to(wide)).to(x.dtype)
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+    partners = wide.roll(x.shape[-1] // 2, dims=-1)
+    return (wide * own.type_as(wide) + partners * partner.type_as(wide)).type_as(x)
 
 
 def sinusoidal(

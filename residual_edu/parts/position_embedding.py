@@ -44,7 +44,7 @@ class PositionEmbedding(nn.Module):
         check_fits("the space axes of x", space, self.max_dim_lengths)
         places = torch.meshgrid(*(torch.arange(length, device=x.device) for length in space), indexing="ij")
         rows = [table(place) for table, place in zip(self.data_embeddings.values(), places, strict=True)]
-        return torch.cat(rows, dim=-1).expand(x.shape).to(x.dtype)
+        return torch.cat(rows, dim=-1).expand(x.shape).type_as(x)
 
 
 PositionEmbeddingND = PositionEmbedding

@@ -33,8 +33,8 @@ class L2Norm(nn.Module):
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return ``x`` with length 1 along the axis; shape and dtype stay."""
         check_floating("x", x)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).to(x.dtype)
+        wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+        return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
 
     def extra_repr(self) -> str:
         """Say axis and eps."""

@@ -21,9 +21,9 @@ def rms_norm(
     The mean runs over the last axis, in float32 or better; the result has x's dtype.
     """
     check_floating("x", x)
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     y = wide * (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
-    return (y if weight is None else y * weight).to(x.dtype)
+    return (y if weight is None else y * weight).type_as(x)
 
 
 class RMSNorm(nn.Module):
@@ -47,12 +47,11 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; shape and dtype stay."""
-        check_floating("x", x)
         check_width("x", x, self.dim)
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
         wide = torch.promote_types(x.dtype, torch.float32)
-        return nn.functional.rms_norm(x.to(wide), (self.dim,), self.weight.to(wide), self.eps).to(x.dtype)
+        return nn.functional.rms_norm(x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps).type_as(x)
 
     def extra_repr(self) -> str:
         """Say width, eps and which of the two ways runs."""

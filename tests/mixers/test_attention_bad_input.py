@@ -69,7 +69,9 @@ def test_signals_that_cannot_be_mixed(shapes, options, message):
         Attention(**(sizes | options))(*map(torch.zeros, shapes))
 
 
-def test_whole_numbers_cannot_be_mixed():
-    x = torch.zeros(2, 3, 12, dtype=torch.int64)
-    with pytest.raises(InvalidInput, match=r"^query must be floating point, got torch\.int64; "):
-        Attention(12, 2, False, False)(x, x, x)
+@pytest.mark.parametrize("nth, name", [(0, "query"), (1, "key"), (2, "value")])
+def test_whole_numbers_cannot_be_mixed(nth, name):
+    signals = [torch.zeros(2, 3, 12) for _ in range(3)]
+    signals[nth] = signals[nth].long()
+    with pytest.raises(InvalidInput, match=rf"^{name} must be floating point, got torch\.int64; "):
+        Attention(12, 2, False, False)(*signals)
