@@ -358,8 +358,7 @@ class ViT5Attention(nn.Module):
         """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
         check_tokens("x", x, self.num_tokens, self.qkv.in_features)
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        pair = torch.stack([self.q_norm(q), self.k_norm(k)])  # so that one rotation, fewer kernels, turns both
-        return *rotate_by(pair, *self.waves), v
+        return rotate_by(self.q_norm(q), *self.waves), rotate_by(self.k_norm(k), *self.waves), v
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample: the maps, the norms, 3 a number for a rotation, two products of all pairs.
