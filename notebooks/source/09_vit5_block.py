@@ -591,14 +591,13 @@ class ViT5ResidualBlock(nn.Module):
         """Add what both branches make of ``x``; ``condition`` is there for other blocks' sake and never looked at."""
         check_tokens("x", x, channels=self.hidden_dim)
         drop, competing = self.drop_path, [] if self.grn is None else [self.grn]
-        x = pre_norm_residual(x, self._listening(), self.input_norm, [*competing, self.ls_attn, drop])
+        pooling = self.register_pooling
+        mixer = self.sequence_mixer if pooling is None else self._listening(pooling)
+        x = pre_norm_residual(x, mixer, self.input_norm, [*competing, self.ls_attn, drop])
         return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, drop])
 
-    def _listening(self) -> Map:
-        """Return the sequence mixer, where registers are pooled with what they say."""
-        pooling = self.register_pooling
-        if pooling is None:
-            return self.sequence_mixer
+    def _listening(self, pooling: Map) -> Map:
+        """Return the sequence mixer with what the pooled registers say."""
         return lambda tokens: self.sequence_mixer(tokens, conditioning=pooling(self._registers(tokens)))
 
     def _registers(self, tokens: Tensor) -> Float[Tensor, "batch registers channels"]:
