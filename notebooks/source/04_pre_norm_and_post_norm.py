@@ -73,8 +73,8 @@ show(
 # one and its code runs the upper.
 #
 # Each is one line. Around f go the gates of the other lessons (`through`), and an f that is `nn.Identity` means that
-# there is no branch: then the very same x comes back. What f returns must have the shape of x (`check_branch`), since a
-# sum would quietly broadcast. Here is the finished piece.
+# there is no branch: then the very same x comes back (`is_bypassed` asks that for the blocks of later lessons). What f
+# returns must have the shape of x (`check_branch`), since a sum would quietly broadcast. Here is the finished piece.
 
 
 # %% tags=["promote:parts/residual"]
