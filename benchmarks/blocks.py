@@ -2,6 +2,7 @@
 
     python -m benchmarks.blocks                # both sizes, forward, and forward with backward
     python -m benchmarks.blocks --rounds 100
+    python -m benchmarks.blocks --pairs --size "B32 T16 C64"    # each of ours with each of its kind, two at a time
 
 Pre-norm attention and an MLP four times as wide, float32, one thread; an ``Encoder`` of x-transformers has one more
 norm behind them. The first column is the median of the ratios to
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.gradient_flow import Block
-from benchmarks.interleave import in_turn, ratio
+from benchmarks.interleave import in_pairs, in_turn, ratio
 from residual_edu import (
     MLP,
     AdaLNZeroResidualBlock,
@@ -40,6 +41,7 @@ BASE = "torch TransformerEncoderLayer"
 FUSED = "the same in evaluation, fused"  # forward alone: with a graph it is the same as above
 PEAK = 1024  # side of the square matrices whose product is taken for the machine's peak
 PEAK_RUN = ("peak", "peak")
+A_RUN = 4096  # positions that are worked on before the clock is read
 
 Forward = Callable[[Tensor], Tensor]
 
@@ -183,7 +185,7 @@ def measure(size: str, rounds: int) -> None:
         runs = {key: partial(way, block, x) for key, block in blocks.items()}
         flops = {key: products(block, x, way is with_backward) for key, block in blocks.items()}
         peak_run = {PEAK_RUN: partial(torch.mm, square, square)}
-        times = in_turn({**runs, **peak_run}, rounds, max(1, 4096 // (batch * positions)))
+        times = in_turn({**runs, **peak_run}, rounds, max(1, A_RUN // (batch * positions)))
         peak = 2 * PEAK**3 / statistics.median(times[PEAK_RUN])
         print(f"\n{f'{size}, {title}':46}{'ratio':>8}{'of peak':>9}")
         for kind, name in runs:
@@ -191,15 +193,33 @@ def measure(size: str, rounds: int) -> None:
             print(f"{name:46}{ratio(times, (kind, name), ('plain', BASE)):8.2f}{share:9.0%}", flush=True)
 
 
+def measure_pairs(size: str, rounds: int) -> None:
+    """Print what each block of ours takes of the time of each of its kind, alone with it."""
+    batch, positions, width, heads = SIZES[size]
+    x = torch.randn(batch, positions, width, requires_grad=True)
+    for title, way in (("forward", forward_only), ("forward and backward", with_backward)):
+        print(f"\n{f'{size}, {title}':80}{'median':>8}{'quartiles':>14}")
+        for found in kinds(batch, width, heads).values():
+            *peers, (ours, block) = found.items()
+            for name, peer in peers:
+                if way is with_backward and name == FUSED:
+                    continue
+                both = in_pairs(partial(way, block, x), partial(way, peer, x), rounds, A_RUN // (batch * positions))
+                low, median, high = statistics.quantiles(both, n=4)
+                print(f"{f'{ours} / {name}':80}{median:8.3f}{low:7.2f}{high:7.2f}", flush=True)
+
+
 def main() -> None:
-    """Measure both sizes."""
+    """Measure both sizes, or one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--size", choices=SIZES, help="one of the sizes instead of both")
+    parser.add_argument("--pairs", action="store_true", help="compare ours with one peer at a time")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    for size in SIZES:
-        measure(size, arguments.rounds)
+    for size in [arguments.size] if arguments.size else SIZES:
+        (measure_pairs if arguments.pairs else measure)(size, arguments.rounds)
 
 
 if __name__ == "__main__":
