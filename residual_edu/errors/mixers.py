@@ -10,10 +10,9 @@ from residual_edu.errors.tensors import check_width
 
 def check_space(name: str, x: Tensor, width: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, 1 to 3 axes of space, ``width``)."""
-    if isinstance(x, Tensor) and x.is_floating_point() and 3 <= x.ndim <= 5 and x.shape[-1] == width:
-        return
     check_width(name, x, width)
-    raise InvalidInput(f"{name} must be (batch, 1 to 3 axes of space, channels), got shape {tuple(x.shape)}")
+    if not 3 <= x.ndim <= 5:
+        raise InvalidInput(f"{name} must be (batch, 1 to 3 axes of space, channels), got shape {tuple(x.shape)}")
 
 
 def check_same_axes(name: str, x: Tensor, other: str, y: Tensor) -> None:

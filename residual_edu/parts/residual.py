@@ -24,14 +24,14 @@ def pre_norm_residual(
     x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if isinstance(layer, nn.Identity) else x + through(gates, check_branch(layer(norm(x)), x))
+    return x if is_bypassed(layer) else x + through(gates, check_branch(layer(norm(x)), x))
 
 
 def post_norm_residual(
     x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if isinstance(layer, nn.Identity) else norm(x + through(gates, check_branch(layer(x), x)))
+    return x if is_bypassed(layer) else norm(x + through(gates, check_branch(layer(x), x)))
 
 
 def is_bypassed(layer: Map) -> bool:
@@ -42,7 +42,7 @@ def is_bypassed(layer: Map) -> bool:
 def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
     """Pass a branch's output through its gates, in order; ``nn.Identity`` is none."""
     for gate in gates:
-        if not isinstance(gate, nn.Identity):
+        if not is_bypassed(gate):
             branch = gate(branch)
     return branch
 
