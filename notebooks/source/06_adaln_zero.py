@@ -698,7 +698,7 @@ check(wake_up_steps, "wake_up_steps")
 # %% [markdown]
 # ## Training, with pauses
 #
-# 400 steps of 128 digits. At some of them we pause and look, first at what flows, and at the largest gradient in each of
+# 400 steps of 64 digits. At some of them we pause and look, first at what flows, and at the largest gradient in each of
 # the six groups.
 
 # %% tags=["predict"]
@@ -770,7 +770,7 @@ def learn(model, seed, look=lambda model: None):
     """Train on the digits, with pauses to ``look`` at STEPS; return the losses, and what was seen."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=STEPS[-1])
-    batches, losses, seen = minibatches(images, labels, size=128, seed=seed), [], [look(model)]
+    batches, losses, seen = minibatches(images, labels, seed=seed), [], [look(model)]
     for now, then in pairwise(STEPS):
         losses += train(partial(flow_matching_loss, model), batches, optimizer, then - now, schedule)
         seen.append(look(model))

@@ -82,14 +82,14 @@ def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
 def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> Axes:
     """Draw curves over the steps, ``(seeds, steps)`` for each name: the first name without the gate, the second with.
 
-    Each name stands over the end of its curves, where ``named``.
+    Each name stands over the second half of its curves, where ``named``.
     """
     for (name, rows), ink in zip(curves.items(), (DROPPED, GATE), strict=True):
         rows = np.asarray(rows, float)
         for row in rows:
             ax.plot(range(len(row)), row, color=ink, lw=1.2, alpha=0.8)
         if named:
-            end = (len(row), float(rows[:, -len(row) // 5 :].max()))
+            end = (len(row), float(rows[:, -len(row) // 2 :].max()))
             ax.annotate(
                 name, end, (0, 4), textcoords="offset points", color=ink, weight="bold", ha="right", va="bottom"
             )

@@ -58,7 +58,7 @@ def test_race_draws_every_seed_and_names_both(ax):
     assert curves(ax) == rows["without"] + rows["with"]
     assert words(ax) == ["without", "with"]
     ends = {text.get_text(): text.xy for text in ax.texts}
-    assert ends["without"] == (3, 2) and ends["with"] == (3, 0)
+    assert ends["without"] == (3, 2) and ends["with"] == (3, 1)
 
 
 def test_race_without_names(ax):
