@@ -142,9 +142,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.cell.execution_count = item.cell.execution_count or 0
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a worker of pytest-xdist: hand over what its lessons used."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["used"] = session.config.stash.get(USED, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what the lessons of a worker used; one that died has nothing to hand over."""
+    node.config.stash.setdefault(USED, {}).update(getattr(node, "workeroutput", {}).get("used", {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List what each lesson used."""
     if used := terminalreporter.config.stash.get(USED, {}):
         terminalreporter.section("lessons: processor time and memory")
-        for name, what in used.items():
+        for name, what in sorted(used.items()):
             terminalreporter.line(f"{name:40} {what}")

@@ -131,8 +131,12 @@ def test_each_cell_is_judged(tmp_path):
     assert f"{len(FAILING)} failed, {len(PASSING)} passed" in done.stdout
 
 
-def test_a_passing_lesson_reports_what_it_used(tmp_path):
-    done, _, _ = run(tmp_path, PASSING[:1])
+WORKERS = ["-n2", "--dist=loadfile"]
+
+
+@pytest.mark.parametrize("workers", [[], WORKERS], ids=["alone", "in workers"])
+def test_a_passing_lesson_reports_what_it_used(tmp_path, workers):
+    done, _, _ = run(tmp_path, PASSING[:1], *workers)
     assert done.returncode == 0, done.stdout
     section = done.stdout.split("lessons: processor time and memory")[1]
     name, seconds, _, megabytes, _ = section.split("\n")[1].split()
@@ -161,12 +165,15 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
 
 
 @pytest.mark.parametrize(
-    ("bound", "sentence"),
-    [("SECONDS", r"s of processor time; a lesson may use 0 s"), ("MEGABYTES", "MB of memory; a lesson may use 0 MB")],
+    ("bound", "sentence", "workers"),
+    [
+        ("SECONDS", "s of processor time; a lesson may use 0 s", []),
+        ("MEGABYTES", "MB of memory; a lesson may use 0 MB", WORKERS),
+    ],
 )
-def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence):
+def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
     (tmp_path / "conftest.py").write_text(TIGHT.format(bound, 0))
-    done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cpu")
+    done, _, _ = run(tmp_path, PASSING[:1], *workers, RESIDUAL_EDU_DEVICE="cpu")
     assert done.returncode == 1
     assert sentence in done.stdout
     assert "1 passed, 1 error" in done.stdout
