@@ -96,6 +96,6 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
 
 
-def few(description: str, options: Sequence[tuple[str, int]]) -> widgets.ToggleButtons:
+def few(description: str, options: Sequence[tuple[str, object]]) -> widgets.ToggleButtons:
     """Return buttons for a choice of few, too few for a slider."""
     return widgets.ToggleButtons(options=options, description=description, style={"button_width": "auto"})
