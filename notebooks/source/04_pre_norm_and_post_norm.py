@@ -509,8 +509,8 @@ draw.label_ends(ax)
 ax.set_title("Without a warm-up, post-norm's first block stops hearing")
 show(
     fig,
-    alt="Gradient of the first block over that of the last during training, logarithmic. Pre-norm is near 30 and "
-    "post-norm with warm-up near 4; post-norm without it falls below a thousandth.",
+    alt="Gradient of the first block over that of the last during training, logarithmic. Pre-norm is near 20, "
+    "post-norm with warm-up a few times lower; post-norm without it falls below a thousandth.",
 )
 guess.reveal("very small")
 worst = {name: [min(heard) for *_, heard in runs] for name, runs in fast.items()}

@@ -801,7 +801,8 @@ ax.set_title("Hyena and Mamba copy; over longer gaps Mamba is ahead")
 show(
     fig,
     alt="Right answers of four mixers, three seeds each. At 12 positions Hyena and Mamba reach nine out of ten and "
-    "more, Attention and CKConv about two thirds. At 24 positions Mamba keeps four in five, the others fall to two in three or less.",
+    "more, Attention and CKConv about two thirds. At 24 positions Mamba keeps four in five, the others "
+    "fall to two in three or less.",
 )
 trained, longer = scores.values()
 assert all(min(trained[name]) > 0.8 for name in ("Hyena", "Mamba"))
