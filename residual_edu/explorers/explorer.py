@@ -3,7 +3,7 @@
 import base64
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import ipywidgets as widgets
@@ -105,6 +105,11 @@ def labelled(controls: dict[str, widgets.ValueWidget]) -> list[widgets.ValueWidg
         if isinstance(control, widgets.ToggleButtons):
             control.add_class("widget-inline-hbox")  # the label to the left, where every other control has it
     return list(controls.values())
+
+
+def few(options: Iterable[object], description: str = "") -> widgets.ToggleButtons:
+    """Return buttons for a choice of few, too few for a slider, each as wide as its word."""
+    return widgets.ToggleButtons(options=list(options), description=description, style={"button_width": "auto"})
 
 
 def status(sentence: str) -> str:

@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.explorer import Explorer, few
 from residual_edu.parts import layer_norm, rms_norm
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, STREAM
 
@@ -97,7 +97,7 @@ def explore_layer_norm() -> Explorer:
         "first": widgets.FloatSlider(value=1, min=-3, max=3, step=0.05),
         "spread": widgets.FloatSlider(value=0, min=0, max=2, step=0.1),
         "eps": widgets.FloatLogSlider(value=1e-2, min=-5, max=0, step=0.5, readout_format=".2g"),
-        "norm": widgets.ToggleButtons(options=list(NORMS), style={"button_width": "auto"}),
+        "norm": few(NORMS),
     }
     alt = (
         "The row 1, 0, 0, 0 goes through LayerNorm. Left, the first output against the first input: a steep step "

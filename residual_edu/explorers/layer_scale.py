@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.explorer import Explorer, few
 from residual_edu.plotting.style import DROPPED, GATE
 
 Runs = Mapping[tuple[str, float], ArrayLike]  # by optimiser and start
@@ -72,7 +72,7 @@ def explore_gates(gates: Runs, losses: Runs) -> Explorer:
     last = min(len(run) for run in picture.losses.values()) - 1
     controls = {
         "start": widgets.SelectionSlider(options=[(f"{s:g}", s) for s in starts], value=starts[0], description="λ"),
-        "optimiser": widgets.ToggleButtons(options=optimisers, style={"button_width": "auto"}),
+        "optimiser": few(optimisers),
         "step": widgets.IntSlider(0, 0, last),
     }
     alt = (

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from residual_edu.datasets import digits
-from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.explorer import Explorer, few
 from residual_edu.parts import LayerNorm, post_norm_residual, pre_norm_residual
 from residual_edu.plotting.placement import course, look, plot_courses
 from residual_edu.plotting.style import GRADIENT
@@ -107,7 +107,7 @@ def explore_placement() -> Explorer:
     controls = {
         "placement": widgets.ToggleButtons(options=["pre-norm", "post-norm"]),
         "depth": widgets.IntSlider(24, 1, DEEPEST),
-        "weights": widgets.ToggleButtons(options=list(WEIGHTS), style={"button_width": "auto"}),
+        "weights": few(WEIGHTS),
     }
     alt = (
         "Two curves along 24 pre-norm blocks. Left, the stream's size grows from 1 to 5.1, and the last norm divides "

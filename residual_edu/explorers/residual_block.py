@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from residual_edu.config import LazyConfig, Spec
 from residual_edu.datasets import digits
-from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.explorer import Explorer, few
 from residual_edu.explorers.faulty_block import LAST_LINE, FaultyBlock
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 from residual_edu.parts import MLP, Dropout, LayerNorm, layer_norm
@@ -139,7 +139,7 @@ def explore_blocks() -> Explorer:
         "condition_mixer": widgets.Checkbox(value=True, indent=False, description="condition mixer"),
         "mlp": widgets.Checkbox(value=True, indent=False, description="MLP"),
         "depth": widgets.SelectionSlider(options=DEPTHS, value=8),
-        "fault": widgets.ToggleButtons(options=list(LAST_LINE), style={"button_width": "auto"}),
+        "fault": few(LAST_LINE),
     }
     alt = (
         "Stream, delta and the gradient in each MLP along 8 healthy blocks, on a log scale: the stream swells slowly "

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.explorer import Explorer, few
 from residual_edu.plotting.style import BRANCH, REFERENCE
 from residual_edu.plotting.vit5 import inks, plot_heard
 
@@ -86,16 +86,11 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
     controls = {
         "image": widgets.IntSlider(0, 0, count - 1),
         "token": widgets.SelectionSlider(options=tokens, description="who asks"),
-        "block": few("block", blocks),
-        "trained": few("training", [("before", False), ("after", True)]),
+        "block": few(blocks),
+        "trained": few([("before", False), ("after", True)], "training"),
     }
     alt = (
         f"A handwritten digit and, beside it, what its CLS token attends to in {len(maps)} networks before training: "
         "no patch stands out."
     )
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
-
-
-def few(description: str, options: Sequence[tuple[str, object]]) -> widgets.ToggleButtons:
-    """Return buttons for a choice of few, too few for a slider."""
-    return widgets.ToggleButtons(options=options, description=description, style={"button_width": "auto"})

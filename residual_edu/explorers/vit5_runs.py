@@ -8,8 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from residual_edu.explorers.explorer import Explorer
-from residual_edu.explorers.vit5_attention import few
+from residual_edu.explorers.explorer import Explorer, few
 from residual_edu.plotting.style import DROPPED, GATE
 
 Choice = tuple[float, float, int]  # where LayerScale starts (0: left out), drop rate, number of blocks
@@ -89,7 +88,7 @@ def explore_runs(losses: Mapping[Choice, ArrayLike], scores: Mapping[Choice, flo
     starts, rates = sorted({start for start, _, _ in scores}), sorted({rate for _, rate, _ in scores})
     controls = {
         "start": widgets.SelectionSlider(options=[(gate_name(s), s) for s in starts], description="LayerScale"),
-        "rate": few("drop rate", [(f"{rate:g}", rate) for rate in rates]),
+        "rate": few([(f"{rate:g}", rate) for rate in rates], "drop rate"),
         "depth": widgets.SelectionSlider(
             options=[(str(depth), depth) for depth in picture.depths], description="blocks"
         ),

@@ -11,6 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from residual_edu.course.nbval_plugin import same
+from residual_edu.course.test import TWO_AT_A_TIME
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,10 +132,7 @@ def test_each_cell_is_judged(tmp_path):
     assert f"{len(FAILING)} failed, {len(PASSING)} passed" in done.stdout
 
 
-WORKERS = ["-n2", "--dist=loadfile"]
-
-
-@pytest.mark.parametrize("workers", [[], WORKERS], ids=["alone", "in workers"])
+@pytest.mark.parametrize("workers", [[], TWO_AT_A_TIME], ids=["alone", "in workers"])
 def test_a_passing_lesson_reports_what_it_used(tmp_path, workers):
     done, _, _ = run(tmp_path, PASSING[:1], *workers)
     assert done.returncode == 0, done.stdout
@@ -168,7 +166,7 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
     ("bound", "sentence", "workers"),
     [
         ("SECONDS", "s of processor time; a lesson may use 0 s", []),
-        ("MEGABYTES", "MB of memory; a lesson may use 0 MB", WORKERS),
+        ("MEGABYTES", "MB of memory; a lesson may use 0 MB", TWO_AT_A_TIME),
     ],
 )
 def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
