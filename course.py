@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Two commands on any machine that has Python 3.11 or newer:
 
-    python course.py lab      JupyterLab, open on the first lesson
-    python course.py test     every check of the lessons and the library
+    python course.py lab      JupyterLab, open on your copy of the first unfinished lesson
+    python course.py test     what a change of the lessons or the library can break; --all for every check
 
 The first run makes .venv and installs into it; later runs start at once. Any other verb (build, promote, ...) is
 handed on to `python -m residual_edu.course` in the same way. Standard library only, and written to be parsed by

@@ -14,7 +14,8 @@ import residual_edu
 PACKAGE = Path(residual_edu.__file__).parent
 ROOT = PACKAGE.parent
 TOP = ["errors", "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
-ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "explorers", "exercises", "lesson", "course"]
+ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "explorers", "exercises"]
+ROOMS += ["lesson", "course"]
 ALONE = {  # what these rooms import besides the standard library: third-party packages, and rooms of this one
     "gradient_flow": ({"torch"}, {"errors", "gradient_flow"}),
     "plotting": ({"numpy", "matplotlib"}, {"plotting"}),

@@ -9,8 +9,8 @@ from residual_edu.course.checkout import Refusal
 
 # Each verb is a module of this room with run(argv) -> exit code, imported only when it is called.
 VERBS = {
-    "lab": "open JupyterLab on the first lesson",
-    "test": "run every check of the package and of the lessons",
+    "lab": "open JupyterLab on your copy of the first unfinished lesson",
+    "test": "check the package and the lessons; --all for every check",
     "build": "execute the lessons and write their notebooks",
     "lint": "say where the lessons break their rules",
     "promote": "carry the lessons' finished pieces into the package",

@@ -13,12 +13,12 @@ from residual_edu.course.notebook import METADATA
 # Timings and the state of widgets differ from run to run, and the kernel's log is no part of a lesson.
 OPTIONS = {
     "kernel_name": "python3",
-    "timeout": 120,
+    "timeout": 600,
     "record_timing": False,
     "store_widget_state": False,
     "extra_arguments": ["--log-level=ERROR"],
 }
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RESIDUAL_EDU_DEVICE": "cpu"}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RESIDUAL_EDU_DEVICE": "cpu", "RESIDUAL_EDU_STRICT": "1"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 COLOUR, ADDRESS = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"0x[0-9a-fA-F]{6,}")
 
@@ -31,7 +31,7 @@ def execute(notebook: NotebookNode, folder: Path, started: Callable[[int], None]
     """Run every cell of ``notebook`` in ``folder``, on the CPU and one thread; ``started`` hears each cell's number.
 
     Raises:
-        CellFailed: for an error, a cell of more than 120 seconds, or a kernel that dies.
+        CellFailed: for an error, a cell of more than 600 seconds, or a kernel that dies.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellControlSignal, DeadKernelError

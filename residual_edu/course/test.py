@@ -1,8 +1,7 @@
-"""``residual-edu test``: every check, in order, each with its seconds, whatever the ones before it said."""
+"""``residual-edu test``: the checks, in order, each with its seconds, whatever the ones before it said."""
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -14,24 +13,8 @@ from xml.etree import ElementTree
 from rich.console import Console
 from rich.table import Table
 
-from residual_edu.course.checkout import find_root
-
-COURSE = ["residual_edu.course"]
-NBVAL = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120"]
-# Not for the browser, whose delays are read off the clock; lessons are held to processor time.
-TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
-# The name of each step and the module that it runs.
-STEPS = {
-    "ruff": ["ruff", "check"],
-    "format": ["ruff", "format", "--check"],
-    "types": ["mypy"],
-    "promote": [*COURSE, "promote", "--check"],
-    "build": [*COURSE, "build", "--check"],
-    "lessons": [*COURSE, "lint"],
-    "units": ["pytest", "-q", "-rs", "tests", "--ignore=tests/browser", *TWO_AT_A_TIME],
-    "notebooks": ["pytest", "-q", "-rs", *NBVAL, "notebooks", *TWO_AT_A_TIME],
-    "browser": ["pytest", "-q", "-rs", "tests/browser"],
-}
+from residual_edu.course import running, steps
+from residual_edu.course.checkout import Refusal, find_root
 
 
 @dataclass(frozen=True)
@@ -56,43 +39,51 @@ class Outcome:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the steps, or those named with ``--only``; return 1 if any failed."""
-    parser = argparse.ArgumentParser(prog="residual-edu test", description="Run every check, in this order.")
-    parser.add_argument("--only", action="append", choices=STEPS, metavar="STEP", help=f"one of {', '.join(STEPS)}")
-    chosen = parser.parse_args(argv).only or STEPS
-    console, root = Console(), find_root()
+    """Run the steps of the form asked for, or those named with ``--only``; return 1 if any failed."""
+    parser = argparse.ArgumentParser(
+        prog="residual-edu test", description="Run what an ordinary change can break: at most 12 minutes on two cores."
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--all", action="store_true", help="run every check: at most 40 minutes")
+    form.add_argument("--fast", action="store_true", help="style, types, unit tests of what changed: about a minute")
+    names = [step.name for step in steps.everything()]
+    parser.add_argument("--only", action="append", metavar="STEP", choices=names, help=f"one of {', '.join(names)}")
+    given, root = parser.parse_args(argv), find_root()
+    every = steps.everything() if given.all else steps.fast(root) if given.fast else steps.usual()
+    chosen = [step for step in every if step.name in (given.only or names)]
+    if not chosen:
+        raise Refusal("No test file belongs to what differs from the last commit.")
     try:
-        outcomes = [perform(step, root, console) for step in STEPS if step in chosen]
+        outcomes = perform_all(chosen, root)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130
-    console.print(summary(outcomes))
     failed = sum(outcome.failed for outcome in outcomes)
     print(f"{len(outcomes) - failed} passed, {failed} failed", flush=True)
     return int(failed > 0)
 
 
-def perform(step: str, root: Path, console: Console) -> Outcome:
-    """Run one step in ``root``, on one thread, with its output shown as it comes."""
-    console.rule(f"{step}: {' '.join(STEPS[step])}", align="left")
+def perform_all(chosen: Sequence[steps.Step], root: Path) -> list[Outcome]:
+    """Run the steps one after the other, and print what they came to and how long it took."""
+    console, forecast, outcomes = Console(), running.Forecast([step.seconds for step in chosen]), []
+    for step in chosen:
+        outcomes.append(perform(step, root, console, forecast))
+        forecast.advance()
+        left = f"; {running.words(forecast.left())}" if len(outcomes) < len(chosen) else ""
+        console.print(f"{step.name} {outcomes[-1].verdict} in {outcomes[-1].seconds:.1f} s{left}\n", highlight=False)
+    console.print(summary(outcomes))
+    return outcomes
+
+
+def perform(step: steps.Step, root: Path, console: Console, forecast: running.Forecast) -> Outcome:
+    """Run one step in ``root``, with its output shown as it comes."""
+    console.rule(f"{step.name}: {' '.join(step.command)}", align="left")
     start = time.monotonic()
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        junit = [f"--junitxml={report}"] if STEPS[step][0] == "pytest" else []
-        code = call([sys.executable, "-m", *STEPS[step], *junit], root)
-        outcome = Outcome(step, code, skips(report), time.monotonic() - start)
-    console.print(f"{step} {outcome.verdict} in {outcome.seconds:.1f} s\n", highlight=False)
-    return outcome
-
-
-def call(command: Sequence[str], root: Path) -> int:
-    """Return the exit code of ``command``. Ctrl-C reaches it too, and it is left the time to clean up after itself."""
-    process = subprocess.Popen(command, cwd=root, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.wait()
-        raise
+        junit = [f"--junitxml={report}"] if step.command[0] == "pytest" else []
+        code = running.run([sys.executable, "-m", *step.command, *junit], root, console, forecast)
+        return Outcome(step.name, code, skips(report), time.monotonic() - start)
 
 
 def skips(report: Path) -> int:
@@ -101,8 +92,9 @@ def skips(report: Path) -> int:
 
 
 def summary(outcomes: Sequence[Outcome]) -> Table:
-    """Return the closing table: step, outcome, seconds."""
-    table = Table("step", "outcome", "seconds", title="residual_edu")
+    """Return the closing table: step, outcome, seconds, and their sum."""
+    whole = sum(outcome.seconds for outcome in outcomes)
+    table = Table("step", "outcome", "seconds", title="residual_edu", caption=f"{whole / 60:.1f} minutes")
     for outcome in outcomes:
         style = "red" if outcome.failed else "green"
         table.add_row(outcome.step, outcome.verdict, f"{outcome.seconds:.1f}", style=style)

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from residual_edu import progress
 from residual_edu.errors import InvalidInput, check_choice
 from residual_edu.exercises import report
 from residual_edu.exercises.catalogue import catalogue
@@ -55,6 +56,8 @@ def check(candidate: Any, name: str) -> None:
     failed = [outcome for outcome in outcomes if outcome.trouble]
     end = report.next_step(exercise, known_mistake(exercise, seen), failed[0]) if failed else "Everything holds."
     print(*report.verdicts(exercise, outcomes, candidate), *report.printing(guard.printed), end, sep="\n")
+    if not failed and (trouble := progress.keep("exercises", name, True)):
+        print(trouble)
     if failed:
         raise NotYet(f"{name}: {len(failed)} of {len(outcomes)} do not hold yet.")
 

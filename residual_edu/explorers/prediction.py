@@ -6,6 +6,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from residual_edu import progress
 from residual_edu.errors import check_choice, check_text
 from residual_edu.explorers.explorer import status
 
@@ -14,7 +15,8 @@ class Prediction(widgets.VBox):
     """A question with buttons (a choice) or a box (a number); ``reveal`` sets what was said beside what was seen.
 
     An unanswered one never fails a run, and answering after the reveal shows the verdict at once. Nothing is marked
-    right or wrong: both answers stand side by side, and the learner judges how near a number came.
+    right or wrong: both answers stand side by side, and the learner judges how near a number came. In a learner's own
+    copy the answer is kept, and stands there again after a restart.
 
     Args:
         question: what to predict.
@@ -28,10 +30,12 @@ class Prediction(widgets.VBox):
         check_text("question", question)
         self.question, self.choices, self.truth = question, choices, ""
         self.control = buttons(choices) if choices else number_box(question)
-        self.verdict = widgets.HTML()
+        self.verdict, kept = widgets.HTML(), progress.recall("predictions", question)
         super().__init__([widgets.HTML(f"<b>{html.escape(question, quote=False)}</b>"), self.control, self.verdict])
         self.add_class("residual-edu-prediction")
-        self.control.observe(self.judge, "value")
+        if isinstance(kept, str) and (not choices or kept in choices):
+            self.control.value = kept
+        self.control.observe(self.answered, "value")
 
     def reveal(self, truth: str | int | float) -> None:
         """Print what was said beside what was seen, ``truth``: one of the choices, or a number."""
@@ -51,9 +55,14 @@ class Prediction(widgets.VBox):
         said = f"You said {self.said}" if self.said else "You made no prediction"
         return f"{said}; we saw {self.truth}."
 
-    def judge(self, _: Any = None) -> None:
-        """Show the verdict under the answer, once there is an answer and the truth is known."""
-        self.verdict.value = status(self.sentence()) if self.said and self.truth else ""
+    def answered(self, _: Any) -> None:
+        """Keep the answer, and judge it."""
+        self.judge(progress.keep("predictions", self.question, self.said))
+
+    def judge(self, trouble: str = "") -> None:
+        """Show under the answer the verdict, once the truth is known, and what went wrong on the way."""
+        verdict = self.sentence() if self.said and self.truth else ""
+        self.verdict.value = status(f"{verdict} {trouble}".strip()) if verdict or trouble else ""
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         choices = f" ({' / '.join(self.choices)})" if self.choices else ""

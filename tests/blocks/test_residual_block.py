@@ -175,11 +175,9 @@ def test_its_cost_is_its_parts_cost():
 
 
 @pytest.mark.parametrize("there", PATTERNS[1:])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiles_into_one_graph(there, backend):
-    torch.compiler.reset()
+def test_compiles_into_one_graph(there, compiled):
     made, (x, c) = block(*there), signals(2, 3)
-    ours, theirs = torch.compile(made, fullgraph=True, backend=backend)(x, c), made(x, c)
+    ours, theirs = compiled(made)(x, c), made(x, c)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     both = [torch.autograd.grad(y.sum(), made.parameters()) for y in (ours, theirs)]
     for a, b in zip(*both, strict=True):

@@ -3,7 +3,6 @@
 import copy
 import inspect
 import pickle
-import shutil
 from functools import partial
 
 import pytest
@@ -77,14 +76,9 @@ def unhooked(monkeypatch):
 
 
 @pytest.mark.usefixtures("unhooked")
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning", "ignore:Torchinductor does not support:UserWarning")
-def test_compiled_into_one_graph(made, backend):
-    if backend == "inductor" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        pytest.skip("inductor needs a C++ compiler")
-    torch.compiler.reset()
+def test_compiled_into_one_graph(made, compiled):
     x = torch.randn(2, TOKENS, C)
-    same(run(torch.compile(made, fullgraph=True, backend=backend), x), run(made, x), rtol=1e-4, atol=1e-4)
+    same(run(compiled(made), x), run(made, x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("way", ["checkpoint", "deepcopy", "pickle"])

@@ -1,7 +1,10 @@
-"""One JupyterLab and one Chromium for all the browser tests; a screenshot of what fails; the latencies at the end."""
+"""One JupyterLab for all browser tests, a Chromium for each worker; a picture of what fails; the delays at the end."""
 
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -11,7 +14,8 @@ from .page import LessonPage
 from .pictures import take
 
 LESSON = pytest.StashKey[LessonPage]()
-LATENCIES = pytest.StashKey[list[str]]()
+DELAYS = pytest.StashKey[list[str]]()
+SHARED, RUNNING = pytest.StashKey[Lab](), pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,7 +23,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[LATENCIES] = []
+    config.stash[DELAYS] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Before pytest-xdist starts a worker: start the JupyterLab that all of them share, and hand its address over."""
+    stash = node.config.stash
+    if SHARED not in stash and find_chromium():
+        stash[RUNNING] = ExitStack()
+        home = stash[RUNNING].enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+        stash[SHARED] = stash[RUNNING].enter_context(jupyterlab(Path(home)))
+    if SHARED in stash:
+        node.workerinput["lab"] = [str(each) for each in stash[SHARED]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a lesson, whose name ends each test's own, with one worker, where it is open."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByLesson(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.rstrip("]").replace("[", "-").rpartition("-")[2]
+
+    return ByLesson(config, log)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if RUNNING in config.stash:
+        config.stash[RUNNING].close()
 
 
 @pytest.fixture(scope="package")
@@ -34,9 +67,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with jupyterlab(tmp_path_factory.mktemp("lab")) as running:
-        yield running
+def lab(chromium: Browser, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    if shared := getattr(pytestconfig, "workerinput", {}).get("lab"):
+        yield Lab(*shared[:2], Path(shared[2]))
+    else:
+        with jupyterlab(tmp_path_factory.mktemp("lab")) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +90,7 @@ def lesson(request: pytest.FixtureRequest, lab: Lab, chromium: Browser) -> Itera
 @pytest.fixture
 def report(pytestconfig: pytest.Config) -> list[str]:
     """Lines for the end of the report."""
-    return pytestconfig.stash[LATENCIES]
+    return pytestconfig.stash[DELAYS]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,13 +98,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     opened = item.config.stash.get(LESSON, None)
     if report.failed and opened and not opened.page.is_closed():
-        path = opened.lab.notebooks.with_name(f"{item.name}.png")
+        path = Path(item.config.rootpath, ".pytest_cache", f"{item.name}.png")
         opened.page.screenshot(path=path)
         report.sections.append(("Screenshot", str(path)))
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if lines := config.stash[LATENCIES]:
+    if lines := config.stash[DELAYS]:
         terminalreporter.section("explorers: median from key press to painted picture")
         terminalreporter.write("\n".join(lines) + "\n")

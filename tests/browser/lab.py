@@ -62,7 +62,7 @@ def jupyterlab(home: Path) -> Iterator[Lab]:
         yield lab
     finally:
         server.terminate()  # stops its kernels too
-        server.wait(timeout=20)
+        server.wait(timeout=120)
 
 
 def command(lab: Lab, home: Path) -> list[str]:
@@ -94,7 +94,7 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def wait_until_up(lab: Lab, server: subprocess.Popen, log: Path, patience: float = 60) -> None:
+def wait_until_up(lab: Lab, server: subprocess.Popen, log: Path, patience: float = 600) -> None:
     """Return once the server listens; fail with its log where it ends or takes too long."""
     deadline = time.monotonic() + patience
     address = ("127.0.0.1", int(lab.origin.rpartition(":")[2]))

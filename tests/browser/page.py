@@ -1,12 +1,16 @@
 """A lesson open in JupyterLab, and what a learner does to it."""
 
+import time
+from collections.abc import Sequence
+
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
 
 from .lab import Lab
 from .moving import MovedExplorer
 
-PATIENCE = 120_000  # milliseconds for a whole lesson to run
+WIDE, NARROW = (1280, 800), (600, 800)  # pixels of the two windows in which a lesson is used
+BEGAN, LIMIT = time.monotonic(), 1800  # seconds for all waits of a run together: a busy machine is slow, not wrong
 
 READY = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
 # Every cell that has code carries its number, or the run has stopped at an error; then the kernel rests.
@@ -21,19 +25,25 @@ CLOSE = "() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
 ERRORS = "[data-mime-type='application/vnd.jupyter.stderr'], [data-mime-type='application/vnd.jupyter.error']"
 
 
+def patience() -> float:
+    """Return the milliseconds that are left to this run."""
+    return max(1.0, 1000 * (LIMIT - (time.monotonic() - BEGAN)))
+
+
 class LessonPage:
     """One notebook in a page of its own; ``faults`` gathers each error of the page and each request that leaves."""
 
-    def __init__(self, browser: Browser, lab: Lab, name: str, notebook: NotebookNode) -> None:
-        self.page: Page = browser.new_page(viewport={"width": 1200, "height": 800})
+    def __init__(self, browser: Browser, lab: Lab, name: str, notebook: NotebookNode, address: str = "") -> None:
+        self.page: Page = browser.new_page(viewport={"width": WIDE[0], "height": WIDE[1]})
+        self.page.set_default_timeout(patience())
         self.lab, self.name, self.notebook, self.faults = lab, name, notebook, list[str]()
         self.page.on("pageerror", lambda error: self.faults.append(f"error in the page: {error}"))
         self.page.on("console", self.heard)
         self.page.on("request", lambda request: self.asked(request.url))
         self.page.on("websocket", lambda socket: self.asked(socket.url.replace("ws", "http", 1)))
-        self.page.goto(lab.save(name, notebook))
-        self.page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
-        self.page.wait_for_function(READY, timeout=60_000)
+        self.page.goto(address or lab.save(name, notebook))
+        self.page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+        self.page.wait_for_function(READY)
 
     def heard(self, message: ConsoleMessage) -> None:
         """Note an error that JupyterLab only logs, such as a widget that it cannot show."""
@@ -49,7 +59,14 @@ class LessonPage:
         """Run every cell by the Run menu, and wait until the last is done or one has failed."""
         self.page.click("li.lm-MenuBar-item:has-text('Run')")
         self.page.click("li.lm-Menu-item[data-command='runmenu:run-all']")
-        self.page.wait_for_function(FINISHED, timeout=PATIENCE)
+        self.page.wait_for_function(FINISHED)
+
+    def resize(self, size: Sequence[int]) -> None:
+        """Give the window another size; in a narrow one the list of files is folded away."""
+        self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        if size is NARROW:
+            self.page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+        self.page.wait_for_timeout(500)  # a panel that folds away is animated
 
     def errors(self) -> list[str]:
         """Return the last line of each traceback and warning in the notebook."""
@@ -69,7 +86,7 @@ class LessonPage:
             choices.first.press("Space")
         else:
             prediction.locator("input").fill("1")
-        return prediction.locator("[role=status]").inner_text(timeout=5_000)
+        return prediction.locator("[role=status]").inner_text()
 
     def folds(self) -> list[Locator]:
         """Return what folds open on a press of its summary."""

@@ -4,7 +4,8 @@ from statistics import median
 
 import pytest
 
-from .test_lessons import LIMIT
+from . import moving
+from .test_delays import LIMIT
 from .tiny import broken
 
 pytestmark = [
@@ -27,17 +28,18 @@ def test_a_socket_that_leaves_is_seen(lesson):
     assert "a request left this machine: http://away.invalid/socket" in lesson.faults
 
 
-def test_a_slider_that_moves_nothing_is_seen_by_keyboard_and_by_mouse(lesson):
+@pytest.mark.parametrize("way", ["by_keyboard", "by_mouse"])
+def test_a_slider_that_moves_nothing_is_seen(lesson, monkeypatch, way):
+    monkeypatch.setattr(moving, "PATIENCE", 1_000)
     dead, _ = lesson.explorers()
-    with pytest.raises(AssertionError, match="^the slider 'dead' moves nothing by keyboard$"):
-        dead.by_keyboard()
+    (move,) = getattr(dead, way)()
     with pytest.raises(AssertionError, match="^the slider 'dead' moves nothing"):
-        dead.latencies(dead.by_mouse()[0], times=1)
+        dead.delays(move, times=1)
 
 
 def test_a_slow_slider_is_over_the_limit(lesson):
     _, slow = lesson.explorers()
-    assert median(slow.latencies(slow.by_keyboard()[0], times=2)) > LIMIT
+    assert median(slow.delays(slow.by_keyboard()[0], times=2)) > LIMIT
 
 
 def test_an_error_that_is_only_logged_is_seen(lesson):

@@ -1,5 +1,6 @@
-"""``residual-edu lab`` starts JupyterLab on the first lesson and asks nothing."""
+"""``residual-edu lab`` starts JupyterLab on the first unfinished copy, loses nothing, and asks nothing."""
 
+import errno
 import json
 import os
 import secrets
@@ -16,7 +17,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_notebook
 
-from residual_edu.course import lab
+from residual_edu.course import copies, lab
 from residual_edu.course.checkout import Refusal
 
 
@@ -24,8 +25,10 @@ from residual_edu.course.checkout import Refusal
 def checkout(tmp_path, monkeypatch):
     """A checkout with an empty first lesson, as the current folder."""
     (tmp_path / "notebooks" / "source").mkdir(parents=True)
+    (tmp_path / "notebooks" / "source" / lab.FIRST).with_suffix(".py").touch()
     nbformat.write(new_notebook(), tmp_path / "notebooks" / lab.FIRST)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "RUNTIME"))
     return tmp_path
 
 
@@ -55,13 +58,84 @@ def test_the_first_lesson_is_there():
     assert (Path(__file__).parents[2] / "notebooks" / lab.FIRST).exists()
 
 
-def test_it_opens_the_first_lesson_and_hands_the_rest_on(started, checkout):
+def test_it_opens_the_first_copy_and_hands_the_rest_on(started, checkout, capsys):
     assert lab.run(["--no-browser", "--port", "8899"]) == 3  # its exit code, Ctrl-C notwithstanding
     (process,) = started
     assert process.command[:3] == [sys.executable, "-m", "jupyterlab"]
-    assert f"--ServerApp.root_dir={checkout / 'notebooks'}" in process.command
+    assert f"--ServerApp.root_dir={checkout / 'my_lessons'}" in process.command
     assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in process.command
     assert process.command[-3:] == ["--no-browser", "--port", "8899"]
+    assert (checkout / "my_lessons" / lab.FIRST).exists()
+    assert capsys.readouterr().out == f"Opening {Path('my_lessons', lab.FIRST)}\n"
+
+
+def test_who_changes_the_course_opens_its_own_notebooks(started, checkout):
+    lab.run(["--edit", "--no-browser"])
+    (process,) = started
+    assert f"--ServerApp.root_dir={checkout / 'notebooks'}" in process.command
+    assert process.command[-1] == "--no-browser"
+    assert not (checkout / "my_lessons").exists()
+
+
+def test_a_lesson_started_anew_is_opened_and_the_old_one_kept(started, checkout, capsys):
+    lab.run([])
+    lab.run(["--fresh", "00", "--fresh=00_res"])
+    assert "00_residual_connection.ipynb is new; the one you worked in is now" in capsys.readouterr().out
+    assert len(list((checkout / "my_lessons").glob("*.ipynb"))) == 2
+
+
+@pytest.mark.parametrize("words", [["--edit", "--fresh", "00"], ["--fresh"]])
+def test_words_that_do_not_fit_show_the_usage(started, words, capsys):
+    with pytest.raises(SystemExit):
+        lab.run(words)
+    assert "usage: residual-edu lab" in capsys.readouterr().err
+    assert not started
+
+
+def test_an_unknown_lesson_changes_nothing(started, checkout):
+    with pytest.raises(Refusal, match="There is no lesson '77'"):
+        lab.run(["--fresh", "77"])
+    assert not started
+    assert len(list((checkout / "my_lessons").glob("*.ipynb"))) == 1
+
+
+def test_a_file_where_the_folder_should_be_is_a_sentence(started, checkout):
+    (checkout / "my_lessons").write_text("mine")
+    with pytest.raises(Refusal, match=r"my_lessons.*: a file stands where a folder should be; rename it"):
+        lab.run([])
+    assert (checkout / "my_lessons").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "the disk is full; free some space, then run the same command again"),
+        (errno.EROFS, "it cannot be written; make it yours, or copy the checkout to a folder of your own"),
+        (errno.EACCES, "it cannot be written; make it yours"),
+    ],
+)
+def test_a_folder_that_takes_nothing_is_a_sentence(started, checkout, monkeypatch, number, sentence):
+    def refuse(path, text):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(copies.progress, "replace", refuse)
+    with pytest.raises(Refusal, match=f"my_lessons.*: {sentence}"):
+        lab.run([])
+    assert not started
+
+
+def test_a_second_one_on_the_same_folder_is_refused_with_the_address_of_the_first(started, checkout):
+    lab.run([])
+    (checkout / "RUNTIME").mkdir()
+    running = {"pid": os.getpid(), "root_dir": str(checkout / "my_lessons"), "url": "http://localhost:8888/"}
+    running |= {"token": "secret", "port": 8888, "hostname": "localhost"}
+    (checkout / "RUNTIME" / "jpserver-1.json").write_text(json.dumps(running))
+    said = "JupyterLab already runs on .*my_lessons: open http://localhost:8888/lab.token=secret, or stop it first"
+    with pytest.raises(Refusal, match=said):
+        lab.run(["--fresh", "00"])
+    assert len(started) == len(list((checkout / "my_lessons").glob("*.ipynb"))) == 1
+    lab.run(["--edit"])  # another folder
+    assert len(started) == 2
 
 
 def test_it_takes_one_thread_unless_told_otherwise(started, monkeypatch):
@@ -75,9 +149,13 @@ def test_it_takes_one_thread_unless_told_otherwise(started, monkeypatch):
 def test_a_lesson_that_was_not_built(checkout):
     (checkout / "notebooks" / lab.FIRST).unlink()
     with pytest.raises(
-        Refusal, match=r"There is no .*00_residual_connection\.ipynb; make it first: residual-edu build"
+        Refusal, match=r"00_residual_connection\.ipynb: it is missing; make it first: residual-edu build"
     ):
         lab.run([])
+    with pytest.raises(
+        Refusal, match=r"There is no .*00_residual_connection\.ipynb; make it first: residual-edu build"
+    ):
+        lab.run(["--edit"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="ends the server by its process group")

@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from residual_edu.course.nbval_plugin import same
-from residual_edu.course.test import TWO_AT_A_TIME
+from residual_edu.course.steps import TWO_AT_A_TIME
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,12 +143,13 @@ def test_a_passing_lesson_reports_what_it_used(tmp_path, workers):
     assert 30 < float(megabytes) < 200
 
 
-def test_a_dead_kernel_is_noticed_within_five_seconds(tmp_path):
-    done, verdicts, cases = run(tmp_path, [prints("import os\nos._exit(1)", ""), prints("print(1)", "1\n")])
+def test_a_dead_kernel_is_noticed_long_before_the_timeout(tmp_path):
+    cells = [prints("import os\nos._exit(1)", ""), prints("print(1)", "1\n")]
+    done, verdicts, cases = run(tmp_path, cells, "--nbval-cell-timeout=600")
     assert done.returncode == 1
     assert verdicts == {"Cell 0": {"failure"}, "Cell 1": {"failure"}}
     assert "the kernel died while it ran this cell" in done.stdout
-    assert float(cases[0].get("time")) < 5
+    assert float(cases[0].get("time")) < 60  # two seconds on a quiet machine
 
 
 def test_a_hang_ends_at_the_timeout(tmp_path):
@@ -156,7 +157,7 @@ def test_a_hang_ends_at_the_timeout(tmp_path):
     assert done.returncode == 1
     assert verdicts == {"Cell 0": {"failure"}}
     assert "Timeout of 2 seconds exceeded" in done.stdout
-    assert float(cases[0].get("time")) < 10
+    assert float(cases[0].get("time")) < 60
 
 
 TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
@@ -175,6 +176,13 @@ def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
     assert done.returncode == 1
     assert sentence in done.stdout
     assert "1 passed, 1 error" in done.stdout
+
+
+def test_a_busy_machine_makes_it_slower_and_not_red(tmp_path):
+    (tmp_path / "conftest.py").write_text(TIGHT.format("SECONDS", 0.01) + "plugin.PACE = '1000.0'\n")
+    done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cpu")
+    assert done.returncode == 0, done.stdout
+    assert ", on a machine 1000.0 times as slow as in quiet" in done.stdout
 
 
 def test_on_a_gpu_memory_is_not_bounded(tmp_path):

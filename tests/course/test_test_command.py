@@ -1,10 +1,14 @@
 """``residual-edu test`` runs every step in order, goes on after a failure, and says at the end how it went."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from residual_edu.course import running, steps
 from residual_edu.course import test as command
+from residual_edu.course.checkout import Refusal
+from residual_edu.course.steps import Step
 
 PASS, FAIL = ["platform"], ["residual_edu.course", "no-such-verb"]  # python -m platform prints a line
 SKIPPING = "import pytest\ndef test_one(): pass\ndef test_two(): pytest.skip('nothing to see')\n"
@@ -21,17 +25,15 @@ def checkout(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def steps(checkout, monkeypatch):
+def three(checkout, monkeypatch):
     """Three quick steps in place of the real ones; the second fails."""
-    made = {
-        "first": PASS,
-        "second": FAIL,
-        "third": ["pytest", "-q", "-rs", "-p", "no:cacheprovider", "test_skipping.py"],
-    }
-    monkeypatch.setattr(command, "STEPS", made)
+    third = ["pytest", "-q", "-rs", "-p", "no:cacheprovider", "test_skipping.py"]
+    made = [Step("first", PASS, 1), Step("second", FAIL, 1), Step("third", third, 3)]
+    monkeypatch.setattr(command.steps, "usual", lambda: made)
+    monkeypatch.setattr(command.steps, "everything", lambda: made)
 
 
-def test_it_goes_on_after_a_failure_and_sums_up(steps, capfd):
+def test_it_goes_on_after_a_failure_and_sums_up(three, capfd):
     assert command.run([]) == 1
     out = capfd.readouterr().out
     headings = [out.index(f"{step}: ") for step in ("first", "second", "third")]
@@ -43,7 +45,7 @@ def test_it_goes_on_after_a_failure_and_sums_up(steps, capfd):
     assert out.splitlines()[-1] == "2 passed, 1 failed"
 
 
-def test_only_some_steps_in_their_own_order(steps, capfd):
+def test_only_some_steps_in_their_own_order(three, capfd):
     assert command.run(["--only", "third", "--only", "first"]) == 0
     out = capfd.readouterr().out
     assert out.index("first: ") < out.index("third: ")
@@ -52,29 +54,37 @@ def test_only_some_steps_in_their_own_order(steps, capfd):
 
 
 @pytest.mark.parametrize(("value", "code"), [("true", 1), ("1", 1), ("", 0), ("false", 0)])
-def test_in_ci_a_skip_is_a_failure(steps, capfd, monkeypatch, value, code):
+def test_in_ci_a_skip_is_a_failure(three, capfd, monkeypatch, value, code):
     monkeypatch.setenv("CI", value)
     assert command.run(["--only", "third"]) == code
     assert ("failed, 1 skipped" in capfd.readouterr().out) == bool(code)
 
 
-def test_an_unknown_step_is_refused(steps, capfd):
+def test_an_unknown_step_is_refused(three, capfd):
     with pytest.raises(SystemExit):
         command.run(["--only", "fourth"])
     assert "invalid choice: 'fourth'" in capfd.readouterr().err
 
 
-def test_every_step_takes_one_thread(checkout, capfd, monkeypatch):
-    (checkout / "threads.py").write_text("import os; print('threads:', os.environ['OMP_NUM_THREADS'])\n")
-    monkeypatch.setattr(command, "STEPS", {"only": ["threads"]})
+def test_every_step_takes_one_thread_and_is_strict(checkout, capfd, monkeypatch):
+    (checkout / "threads.py").write_text(
+        "import os; print('threads:', *map(os.environ.get, ('OMP_NUM_THREADS', 'RESIDUAL_EDU_STRICT')))\n"
+    )
+    monkeypatch.setattr(command.steps, "usual", lambda: [Step("units", ["threads"], 1)])
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     assert command.run([]) == 0
-    assert "threads: 1" in capfd.readouterr().out
+    assert "threads: 1 1" in capfd.readouterr().out
 
 
-def test_ctrl_c_ends_it_after_the_step_has_cleaned_up(steps, capfd, monkeypatch, as_installed):
+def test_ctrl_c_ends_it_after_the_step_has_cleaned_up(three, capfd, monkeypatch, as_installed):
     class Interrupted:
-        waited = 0
+        waited, stdout = 0, ()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
 
         def wait(self):
             self.waited += 1
@@ -83,15 +93,75 @@ def test_ctrl_c_ends_it_after_the_step_has_cleaned_up(steps, capfd, monkeypatch,
             return 1
 
     step = Interrupted()
-    monkeypatch.setattr(command.subprocess, "Popen", lambda *words, **more: step)
+    monkeypatch.setattr(running.subprocess, "Popen", lambda *words, **more: step)
     assert command.run([]) == 130
     assert step.waited == 2
     assert capfd.readouterr().err == "Stopped.\n"
 
 
-def test_the_real_steps():
-    assert " ".join(command.STEPS) == "ruff format types promote build lessons units notebooks browser"
-    assert [name for name, step in command.STEPS.items() if step[0] == "pytest"] == ["units", "notebooks", "browser"]
-    assert {"--nbval", "--nbval-cell-timeout=120", "residual_edu.course.nbval_plugin"} <= set(
-        command.STEPS["notebooks"]
-    )
+def test_the_forms(checkout, monkeypatch):
+    style = "ruff format types promote build lessons"
+    usual, everything = steps.usual(), steps.everything()
+    names = f"{style} units notebooks browser delays"
+    assert " ".join(step.name for step in usual) == " ".join(step.name for step in everything) == names
+    for some, all_of in zip(usual, everything, strict=True):
+        slow_left_out = some.command[0] == "pytest"
+        assert some.command == all_of.command + (["-m", "not slow"] if slow_left_out else [])
+        assert some.seconds <= all_of.seconds
+    assert sum(step.seconds for step in usual) < 10 * 60 and sum(step.seconds for step in everything) < 38 * 60
+    monkeypatch.setattr(steps, "readers_of_changes", lambda root: [Path("tests/test_config.py")])
+    *before, units = steps.fast(checkout)
+    assert " ".join(step.name for step in before) == style
+    assert units.command[:4] == ["pytest", "-q", "-rs", "tests/test_config.py"]
+    monkeypatch.setattr(steps, "readers_of_changes", lambda root: [])
+    assert " ".join(step.name for step in steps.fast(checkout)) == style
+    with pytest.raises(Refusal, match="No test file belongs to what differs from the last commit"):
+        command.run(["--fast", "--only", "units"])
+
+
+@pytest.mark.parametrize("words", [["--all", "--fast"], ["--slow"]])
+def test_words_that_do_not_fit_show_the_usage(checkout, words):
+    with pytest.raises(SystemExit):
+        command.run(words)
+
+
+def test_a_hanging_test_ends_and_is_told_by_its_name(checkout, capfd, monkeypatch):
+    (checkout / "test_hanging.py").write_text("import time\ndef test_that_hangs(): time.sleep(60)\n")
+    hanging = ["pytest", "-q", "--timeout=1", "-p", "no:cacheprovider", "test_hanging.py"]
+    monkeypatch.setattr(command.steps, "usual", lambda: [Step("units", hanging, 1)])
+    assert command.run([]) == 1
+    assert re.search(r"FAILED test_hanging\.py::test_that_hangs - .*Timeout", capfd.readouterr().out)
+
+
+def test_every_test_has_a_deadline(pytestconfig):
+    assert 60 <= float(pytestconfig.getini("timeout")) <= 900
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_the_time_that_is_left_follows_the_pace_of_this_run(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(running, "time", clock)
+    forecast = running.Forecast([30, 60, 120])
+    assert forecast.left() == 210
+    clock.now = 10
+    assert forecast.left() == 200
+    clock.now = 60  # the first step took twice as long as usual
+    forecast.advance()
+    assert forecast.pace == 2 and forecast.left() == 2 * 180
+    clock.now, forecast.share = 90, 0.5  # half of the second, by pytest's own count
+    assert forecast.left() == 30 + 2 * 120
+    clock.now, forecast.share = 1000, 0.0  # far beyond what was forecast
+    assert forecast.left() == 0.05 * 120 + 2 * 120
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.0, "less than a minute"), (61.0, "about 1 min"), (599.0, "about 10 min")]
+)
+def test_the_time_that_is_left_in_words(seconds, said):
+    assert running.words(seconds) == f"{said} left"

@@ -157,9 +157,9 @@ def test_an_endless_loop_is_stopped_once(capsys, monkeypatch):
         while True:
             pass
 
-    start = time.monotonic()
+    start = time.process_time()
     lines, error = report(capsys, loop)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
     assert lines[0] == "not yet: a row has mean 0"
     assert lines[1].startswith("         it did not come to an end in time, and was stopped")
     assert lines[2:] == [

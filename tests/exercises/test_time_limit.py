@@ -7,6 +7,9 @@ import pytest
 
 from residual_edu.exercises.time_limit import OutOfTime, Stopwatch, limited
 
+# The tests' own deadline would take the timer that is tested here.
+pytestmark = pytest.mark.timeout(300, method="thread")
+
 
 def forever():
     while True:
@@ -64,9 +67,9 @@ def here(function):
     + [(in_a_thread, forever), (in_a_thread, catches_exceptions)],
 )
 def test_an_endless_call_is_stopped(place, function):
-    start = time.monotonic()
+    start = time.process_time()  # a busy machine stops it later, after no more work
     assert isinstance(place(lambda: limited(0.1, function)), OutOfTime)
-    assert time.monotonic() - start < 3
+    assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,38 @@ def test_a_truth_that_was_not_to_choose_from_is_refused(choice):
 def test_an_empty_question_is_refused():
     with pytest.raises(InvalidInput, match="^question must be a sentence for the reader, got ''$"):
         Prediction("")
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A learner's own folder, as the current one."""
+    (tmp_path / "my_lessons").mkdir()
+    monkeypatch.chdir(tmp_path / "my_lessons")
+    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
+    return tmp_path / "my_lessons"
+
+
+@pytest.mark.parametrize(("choices", "said"), [(["yes", "no"], "no"), (None, "3/16")])
+def test_after_a_restart_the_answer_stands_there_again_and_is_judged(mine, capsys, choices, said):
+    Prediction("How?", choices).control.value = said
+    again = Prediction("How?", choices)
+    assert again.control.value == said
+    again.reveal("yes" if choices else 0.25)
+    assert capsys.readouterr().out.startswith(f"You said {said}; we saw")
+    assert Prediction("Why?", choices).control.value == (None if choices else "")
+
+
+def test_a_kept_answer_that_is_no_choice_any_more_is_left_out(mine):
+    Prediction("How?", ["yes", "no"]).control.value = "no"
+    assert Prediction("How?", ["always", "never"]).control.value is None
+    (mine / "answers.json").write_text('{"predictions": {"How?": [1]}}')
+    assert Prediction("How?", ["always", "never"]).control.value is None
+    assert Prediction("How?").control.value == ""
+
+
+def test_an_answer_that_cannot_be_kept_is_told_below_it_and_judged(mine):
+    (mine / "answers.json").mkdir()
+    made = Prediction("How?", ["yes", "no"])
+    made.reveal("yes")
+    made.control.value = "no"
+    assert made.verdict.value.startswith('<div role="status">You said no; we saw yes. Not kept in my_lessons/')

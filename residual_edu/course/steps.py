@@ -1,0 +1,66 @@
+"""What the test command runs: the steps of its three forms, each with the seconds that it takes on two quiet cores."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from residual_edu.course.changed import readers_of_changes
+
+COURSE = ["residual_edu.course"]
+NBVAL = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
+PYTEST = ["pytest", "-q", "-rs"]
+TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
+QUICK = ["-m", "not slow"]
+STYLE = {
+    "ruff": ["ruff", "check"],
+    "format": ["ruff", "format", "--check"],
+    "types": ["mypy"],
+    "promote": [*COURSE, "promote", "--check"],
+    "build": [*COURSE, "build", "--check"],
+    "lessons": [*COURSE, "lint"],
+}
+# The delays of explorers are read off the clock, so they are measured last, with nothing beside them.
+RUN = {
+    "units": [*PYTEST, "tests", "--ignore=tests/browser", *TWO_AT_A_TIME],
+    "notebooks": [*PYTEST, *NBVAL, "--timeout=900", "notebooks", *TWO_AT_A_TIME],
+    "browser": [*PYTEST, "--timeout=600", "tests/browser", "--ignore=tests/browser/test_delays.py", *TWO_AT_A_TIME],
+    "delays": [*PYTEST, "--timeout=600", "tests/browser/test_delays.py"],
+}
+SECONDS = {  # as the command takes them, and with --all where that is more
+    "ruff": (1, 1),
+    "format": (1, 1),
+    "types": (25, 25),
+    "promote": (7, 7),
+    "build": (6, 6),
+    "lessons": (7, 7),
+    "units": (150, 300),
+    "notebooks": (220, 220),
+    "browser": (60, 250),
+    "delays": (30, 150),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: its name, the module that it runs with its words, and about how many seconds it takes."""
+
+    name: str
+    command: list[str]
+    seconds: int
+
+
+def usual() -> list[Step]:
+    """Return what an ordinary change can break."""
+    steps = STYLE | {name: [*command, *QUICK] for name, command in RUN.items()}
+    return [Step(name, command, SECONDS[name][0]) for name, command in steps.items()]
+
+
+def everything() -> list[Step]:
+    """Return every check there is."""
+    return [Step(name, command, SECONDS[name][1]) for name, command in (STYLE | RUN).items()]
+
+
+def fast(root: Path) -> list[Step]:
+    """Return style, types and the lessons' form, and the unit tests of what differs from the last commit."""
+    steps, files = usual()[: len(STYLE)], readers_of_changes(root)
+    command = [*PYTEST, *map(str, files), *QUICK, *TWO_AT_A_TIME]
+    return [*steps, Step("units", command, 5 + 3 * len(files))] if files else steps

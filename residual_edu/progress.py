@@ -1,0 +1,120 @@
+"""What a learner has done, in one small file: answers to predictions, and exercises whose check has passed.
+
+The file is ``answers.json`` in ``my_lessons``, the folder of a learner's own copies. A session that works elsewhere
+(the course's own notebooks, a plain script) reads and writes nothing, nor does one where ``RESIDUAL_EDU_STRICT`` is
+set, as builds and tests set it.
+A lesson never stops for this file: what cannot be read or written becomes a sentence.
+"""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+FOLDER, FILE = "my_lessons", "answers.json"
+KINDS = ("predictions", "exercises")
+PATIENCE = 5  # seconds to wait for another notebook that writes at the same moment
+
+Answers = dict[str, dict[str, Any]]  # kind, then the question or the exercise's name, then the answer
+
+
+def home() -> Path | None:
+    """Return the ``my_lessons`` that this session works in, at most one folder up; ``None`` elsewhere."""
+    if os.environ.get("RESIDUAL_EDU_STRICT"):
+        return None
+    with suppress(OSError):  # a current folder that was deleted
+        here = Path.cwd()
+        return next((folder for folder in (here, here.parent) if folder.name == FOLDER), None)
+    return None
+
+
+def recall(kind: str, name: str) -> Any:
+    """Return what was kept under ``name``; ``None`` where there is nothing, or the file cannot be read."""
+    folder = home()
+    with suppress(OSError, ValueError):
+        return load(folder)[kind].get(name) if folder else None
+    return None
+
+
+def keep(kind: str, name: str, value: Any) -> str:
+    """Keep ``value`` under ``name``, where this session keeps answers at all.
+
+    Args:
+        kind: one of ``KINDS``.
+        name: the prediction's question, or the exercise's name.
+        value: what JSON can hold.
+
+    Returns:
+        An empty text, or one sentence for the learner that says what went wrong.
+    """
+    folder = home()
+    try:
+        return change(folder, {kind: {name: value}}) if folder else ""
+    except OSError as error:
+        reason = error.strerror or error
+        return f"Not kept in {FOLDER}/{FILE} ({reason}); the lesson goes on, but a restart will forget this."
+
+
+def change(folder: Path, news: Answers, gone: Answers | None = None) -> str:
+    """Write the answers ``news`` into the file and drop those of ``gone``; return the sentence of ``keep``.
+
+    Raises:
+        OSError: for a file that cannot be written.
+    """
+    trouble = ""
+    with FileLock(folder / ".answers.lock", timeout=PATIENCE):
+        try:
+            answers = load(folder)
+        except ValueError:
+            answers, trouble = {kind: {} for kind in KINDS}, put_aside(folder / FILE)
+        for kind in KINDS:
+            kept = {name: value for name, value in answers[kind].items() if name not in (gone or {}).get(kind, {})}
+            answers[kind] = kept | news.get(kind, {})
+        replace(folder / FILE, json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
+    return trouble
+
+
+def load(folder: Path) -> Answers:
+    """Return the answers kept in ``folder``.
+
+    Raises:
+        OSError: for a file that cannot be read.
+        ValueError: for one that does not hold answers.
+    """
+    try:
+        answers = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        answers = {}
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    if not isinstance(answers, dict) or not all(isinstance(answers.get(kind, {}), dict) for kind in KINDS):
+        raise ValueError("not a file of answers")
+    return {kind: answers.get(kind, {}) for kind in KINDS}
+
+
+def put_aside(path: Path) -> str:
+    """Rename a file that cannot be read, so that nothing in it is lost, and return a sentence that says so."""
+    aside = next(
+        free for n in range(1, 1000) if not (free := path.with_name(f"{path.stem} (unreadable {n}).json")).exists()
+    )
+    path.rename(aside)
+    return f"{FOLDER}/{FILE} could not be read: it is now called {aside.name!r}, and answers are kept from here on."
+
+
+def replace(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` whole or not at all; a file marked read-only is left as it is.
+
+    Raises:
+        OSError: for a file or a folder that cannot be written, and for a full disk.
+    """
+    if path.exists() and not path.stat().st_mode & 0o222:
+        raise PermissionError(13, "the file is read-only", str(path))
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_text(text, encoding="utf-8", newline="\n")
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

@@ -1,0 +1,25 @@
+"""The lessons that the browser opens, as parameters: two of them always, the others where slow tests are asked for."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from .tiny import sound
+
+NOTEBOOKS = sorted(Path(__file__).parents[2].glob("notebooks/*.ipynb"))
+ALWAYS = ("00", "02")  # short ones, run whole
+
+
+def every_lesson(cut: Callable[[NotebookNode], NotebookNode], whole: tuple[str, ...] = ()) -> list:
+    """Return a parameter for the tiny lesson and for each real one, ``cut`` unless its number is in ``whole``."""
+    params = [pytest.param(("tiny", sound), id="tiny")]
+    for path in NOTEBOOKS:
+        read = partial(nbformat.read, path, as_version=4)
+        made = read if path.stem.startswith(whole) else (lambda read=read: cut(read()))
+        marks = [] if path.stem.startswith(ALWAYS) else [pytest.mark.slow]
+        params.append(pytest.param((path.stem, made), id=path.stem, marks=marks))
+    return params

@@ -1,0 +1,52 @@
+"""A lesson is cut down to what its questions and explorers need; no browser is needed to see that."""
+
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from .needed import explorers_only, questions_and_explorers
+
+CELLS = {
+    "imports": "import torch\nfrom torch import nn as layers",
+    "other": "import numpy",
+    "net": "net = layers.Linear(2, 2)",
+    "train": "train(net.weight)",  # may change it
+    "print": "print('nothing')",
+    "kept": "runs[0].loss = net",
+    "runs": "runs = [net]",
+    "late": "late = 3",
+}
+EMPTY = "pass  # not needed here"
+
+
+def notebook(*order, **tagged):
+    made = [new_code_cell(CELLS[name]) for name in order]
+    made += [new_code_cell(source, metadata={"tags": [tag]}) for tag, source in tagged.items()]
+    return new_notebook(cells=[new_markdown_cell("# Title"), *made])
+
+
+def sources(made):
+    return [cell.source for cell in made.cells[1:]]
+
+
+def test_what_an_explorer_needs_stays_and_the_rest_is_emptied():
+    given = notebook("imports", "other", "net", "train", "print", explorer="explore(net)")
+    expected = [CELLS["imports"], EMPTY, CELLS["net"], CELLS["train"], EMPTY, "explore(net)"]
+    assert sources(explorers_only(given)) == expected
+    assert sources(given)[1] == "import numpy"  # the notebook itself is as it was
+
+
+def test_what_is_changed_in_place_counts_and_what_comes_later_does_not():
+    given = notebook("imports", "net", "train", "runs", "kept", explorer="explore(runs)")
+    given.cells.append(new_code_cell(CELLS["late"]))
+    assert sources(explorers_only(given)) == [
+        *(CELLS[n] for n in ("imports", "net", "train", "runs", "kept")),
+        "explore(runs)",
+        EMPTY,
+    ]
+
+
+def test_a_prediction_is_answered_by_its_own_first_choice():
+    given = notebook("imports", "net", predict='guess = predict("Why?", ["a", "b"])\nlong = net(1)')
+    *before, last = sources(questions_and_explorers(given))
+    assert before == [EMPTY, EMPTY]
+    assert last == "guess = predict('Why?', ['a', 'b'])\nguess.reveal(guess.choices[0] if guess.choices else 1)"
+    assert sources(explorers_only(given)) == [EMPTY] * 3
