@@ -5,8 +5,9 @@
     python course.py test     what a change of the lessons or the library can break; --all for every check
 
 The first run makes .venv and installs into it; later runs start at once. Any other verb (build, promote, ...) is
-handed on to `python -m residual_edu.course` in the same way. Standard library only, and written to be parsed by
-Python 3.8, so that an old Python gets a sentence.
+handed on to `python -m residual_edu.course` in the same way. `assignment` and `grade` work in .venv-grading, where
+nbgrader is: it would switch on its own panels in everybody's JupyterLab. Standard library only, and written to be
+parsed by Python 3.8, so that an old Python gets a sentence.
 """
 
 from __future__ import annotations
@@ -23,23 +24,38 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-ENV = ROOT / ".venv"
-PYTHON = ENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-STAMP, LOG = ENV / "installed-by-course-py", ENV / "pip.log"
-PIP = [str(PYTHON), "-m", "pip", "install", "--progress-bar=off", "-c", "constraints.txt", "-e", ".[lab,test]"]
 STEP = re.compile(" *(Starting|Collecting|Downloading|Using cached|Processing|Building|Preparing|Installing)")
 CUDA = "several more where pip brings CUDA"
 AGAIN = "then run the same command again."
-BROKEN = f"The environment {ENV} is broken: {{}}. Delete that folder, {AGAIN}"
+BROKEN = f"The environment {{}} is broken: {{}}. Delete that folder, {AGAIN}"
 CAUSES = {  # what Python, pip or the system says (the first that fits counts), and what we say
     "No space left|Errno 28|not enough space": f"The disk is full. Free at least 3 GB, {CUDA}, {AGAIN}",
     "Permission denied|Read-only file system|Access is denied": f"Cannot write into {ROOT}. Make it yours, {AGAIN}",
     "No module named '?(venv|ensurepip)": "This Python cannot make environments: its venv or ensurepip is missing. "
     f"Install it (Debian and Ubuntu: apt install python3-venv), {AGAIN}",
-    "No module named '?pip": BROKEN.format("it has no pip"),
+    "No module named '?pip": BROKEN.format("{folder}", "it has no pip"),
     "establish a new connection|[Cc]onnection ?(Error|refused|reset|aborted|broken)|name resolution|getaddrinfo|"
     "timed out|unreachable|SSLError|ProxyError": f"No network: pip cannot reach the package index. Connect, {AGAIN}",
 }
+
+
+class Environment:
+    """A folder with a Python of its own, and what is installed into it.
+
+    Args:
+        name: the folder's name in the checkout.
+        extras: the parts of pyproject.toml that it holds besides the package.
+    """
+
+    def __init__(self, name: str, extras: str) -> None:
+        self.folder = ROOT / name
+        self.python = self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        self.stamp, self.log = self.folder / "installed-by-course-py", self.folder / "pip.log"
+        words = ["install", "--progress-bar=off", "-c", "constraints.txt", "-e", f".[{extras}]"]
+        self.pip = [str(self.python), "-m", "pip", *words]
+
+
+LEARNING, GRADING = Environment(".venv", "lab,test"), Environment(".venv-grading", "grading")
 
 
 def main(arguments: list[str]) -> int:
@@ -49,53 +65,62 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         return 0 if arguments else 2
+    needed = environments(arguments)
     try:
-        prepare()
-        return hand_over(arguments)
+        for env in needed:
+            prepare(env)
+        return hand_over(needed[0], arguments)
     except KeyboardInterrupt:
         sys.exit("\nStopped. Run the same command again to go on.")
     except (ImportError, OSError, subprocess.CalledProcessError) as error:
-        sys.exit(explain(f"{error} {getattr(error, 'output', '')}"))
+        sys.exit(explain(f"{error} {getattr(error, 'output', '')}", needed[-1]))
 
 
-def prepare() -> None:
-    """Make ``.venv`` and install into it, unless the stamp says that exactly this was done."""
-    if not ENV.exists():
-        create()
-    stamp = fingerprint()
-    if not STAMP.exists() or STAMP.read_text() != stamp:
-        install()
-        STAMP.write_text(stamp)
+def environments(arguments: list[str]) -> list[Environment]:
+    """Return the environment of a verb, and any other that it will use."""
+    if arguments[0] in ("assignment", "grade"):
+        return [GRADING]
+    return [LEARNING, GRADING] if arguments[0] == "test" and "--all" in arguments else [LEARNING]
 
 
-def create() -> None:
-    """Make ``.venv``; what fails or is stopped half way leaves nothing behind."""
-    print(f"Making the environment {ENV}; this happens once, takes minutes and 2 GB, {CUDA}.", flush=True)
+def prepare(env: Environment) -> None:
+    """Make the environment and install into it, unless the stamp says that exactly this was done."""
+    if not env.folder.exists():
+        create(env)
+    stamp = fingerprint(env)
+    if not env.stamp.exists() or env.stamp.read_text() != stamp:
+        install(env)
+        env.stamp.write_text(stamp)
+
+
+def create(env: Environment) -> None:
+    """Make the environment; what fails or is stopped half way leaves nothing behind."""
+    print(f"Making the environment {env.folder}; this happens once, takes minutes and 2 GB, {CUDA}.", flush=True)
     try:
         import venv
 
-        venv.create(ENV, with_pip=True)
+        venv.create(env.folder, with_pip=True)
     except BaseException:
-        shutil.rmtree(ENV, ignore_errors=True)
+        shutil.rmtree(env.folder, ignore_errors=True)
         raise
 
 
-def fingerprint() -> str:
+def fingerprint(env: Environment) -> str:
     """Hash all that an installation depends on; asking the environment's own Python shows that it runs."""
     try:
-        asked = [str(PYTHON), "-c", "import sys; print(sys.version)"]
+        asked = [str(env.python), "-c", "import sys; print(sys.version)"]
         version = subprocess.run(asked, check=True, capture_output=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        sys.exit(BROKEN.format("its Python is missing or does not start"))
+        sys.exit(BROKEN.format(env.folder, "its Python is missing or does not start"))
     files = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]
     return hashlib.sha256(b"\0".join([version, os.fsencode(ROOT), *files])).hexdigest()
 
 
-def install() -> None:
+def install(env: Environment) -> None:
     """Run pip, and show in one moving line what it does and for how long."""
     said = ["Starting pip\n"]
     with subprocess.Popen(
-        PIP, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+        env.pip, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
     ) as pip:
         reader = threading.Thread(target=lambda: said.extend(pip.stdout or ()), daemon=True)
         reader.start()
@@ -105,8 +130,8 @@ def install() -> None:
             pip.terminate()
         reader.join(5)
     if pip.returncode:
-        LOG.write_text("".join(said), encoding="utf-8")
-        sys.exit(explain("".join(said)))
+        env.log.write_text("".join(said), encoding="utf-8")
+        sys.exit(explain("".join(said), env))
 
 
 def watch(pip: subprocess.Popen[str], said: list[str]) -> None:
@@ -123,16 +148,16 @@ def watch(pip: subprocess.Popen[str], said: list[str]) -> None:
     print(line.format(time.monotonic() - start, "pip has stopped" if pip.returncode else "installed").rstrip())
 
 
-def explain(text: str) -> str:
+def explain(text: str, env: Environment) -> str:
     """Say in one sentence what went wrong."""
-    fits = (sentence for sign, sentence in CAUSES.items() if re.search(sign, text))
+    fits = (sentence.replace("{folder}", str(env.folder)) for sign, sentence in CAUSES.items() if re.search(sign, text))
     last = (re.findall("(?i)^ *error: (.+)", text, re.MULTILINE) or text.strip().split("\n"))[-1]
-    return next(fits, f"The installation did not work: {last} (All that pip said, if it ran, is in {LOG}.)")
+    return next(fits, f"The installation did not work: {last} (All that pip said, if it ran, is in {env.log}.)")
 
 
-def hand_over(arguments: list[str]) -> int:
+def hand_over(env: Environment, arguments: list[str]) -> int:
     """Run the verb. Ctrl-C reaches it too and it decides when to end; we wait for that."""
-    verb = subprocess.Popen([str(PYTHON), "-m", "residual_edu.course", *arguments], cwd=ROOT)
+    verb = subprocess.Popen([str(env.python), "-m", "residual_edu.course", *arguments], cwd=ROOT)
     while True:
         try:
             return verb.wait()

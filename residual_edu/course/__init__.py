@@ -15,13 +15,15 @@ VERBS = {
     "lint": "say where the lessons break their rules",
     "promote": "carry the lessons' finished pieces into the package",
     "student": "write the notebooks that a class is handed",
-    "grade": "score a class's submissions",
+    "assignment": "write nbgrader's course folder",
+    "new": "write an empty homework with every mark in place",
+    "grade": "run nbgrader over a class's submissions, each kernel shut in",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0 done, 1 something is wrong with the lessons, 2 it could not begin."""
-    verbs = "\n".join(f"  {name:<9} {what}" for name, what in VERBS.items())
+    verbs = "\n".join(f"  {name:<10} {what}" for name, what in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="residual-edu",
         formatter_class=argparse.RawDescriptionHelpFormatter,

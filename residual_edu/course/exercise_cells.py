@@ -1,6 +1,7 @@
 """From one exercise of a source to what a learner gets: a stub, its check, and a solution folded below.
 
-The marks and the metadata are nbgrader's, so that nbgrader reads these files too.
+The marks and the metadata are nbgrader's, so that nbgrader reads these files too. It puts hidden tests back where it
+finds their cell, so the cell stays, with a line that says what it is for.
 """
 
 import re
@@ -13,6 +14,7 @@ from residual_edu.course.checkout import Refusal
 
 SOLUTION = re.compile(r"^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$\n?", re.M | re.S)
 HIDDEN = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS.*?^[ \t]*### END HIDDEN TESTS[ \t]*$\n?", re.M | re.S)
+PLACE = "# More tests are run here when this notebook is graded."
 NOTE = "*One solution is folded below; open it after your own try.*"
 
 
@@ -37,16 +39,19 @@ def shown(source: str) -> str:
 
 
 def learner_cells(cells: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
-    """Yield the cells that a learner sees: each exercise as stub, check, note and folded solution; no hidden test.
+    """Yield the cells that a learner sees: each exercise as stub, check, note and folded solution; hidden tests empty.
 
     An exercise tagged ``homework`` as well ends with its check.
 
     Raises:
         Refusal: for an exercise without nbgrader's metadata, without whole solution marks, or without its check.
     """
-    visible = iter([cell for cell in cells if "hidden-test" not in tags(cell)])
+    visible = iter(cells)
     for cell in visible:
-        if "exercise" in tags(cell):
+        if "hidden-test" in tags(cell):
+            cell.source = PLACE
+            yield cell
+        elif "exercise" in tags(cell):
             whole = learner_exercise(cell, check_of(cell, next(visible, None)))
             yield from whole[:2] if "homework" in tags(cell) else whole
         else:

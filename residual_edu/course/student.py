@@ -1,7 +1,7 @@
 """``residual-edu student``: the notebooks that a class is handed, from the same sources.
 
-Each is the built notebook without what answers it: the folded solutions, the hidden tests, and the outputs of the
-exercises' own cells. Only notebooks are written: the package, with its finished pieces and checks, is everybody's.
+Each is the built notebook without what answers it: the folded solutions, and the outputs of the exercises' own cells.
+Only notebooks are written: the package, with its finished pieces and checks, is everybody's.
 """
 
 import argparse
@@ -39,8 +39,7 @@ def student(source: Path) -> NotebookNode:
     Raises:
         Refusal: for an exercise that is not whole.
     """
-    notebook, built = plan(source), notebook_of(source)
-    cells = nbformat.read(built, as_version=4).cells if built.exists() else []
+    notebook, cells = plan(source), built_cells(source)
     outputs = {cell.id: cell.outputs for cell in cells if cell.cell_type == "code"}
     notebook.cells = [cell for cell in notebook.cells if "solution" not in tags(cell) and cell.source != NOTE]
     for cell in notebook.cells:
@@ -50,6 +49,13 @@ def student(source: Path) -> NotebookNode:
         elif cell.cell_type == "code":
             cell.outputs = outputs.get(cell.id, [])
     return notebook
+
+
+def built_cells(source: Path) -> list[NotebookNode]:
+    """Return the cells of the built notebook of ``source``; none where there is none, as for a private source."""
+    if not any(folder.name == "source" for folder in source.parents) or not (built := notebook_of(source)).exists():
+        return []
+    return nbformat.read(built, as_version=4).cells
 
 
 def keep(cell: NotebookNode) -> None:

