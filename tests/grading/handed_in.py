@@ -111,6 +111,8 @@ HOSTILE = {
     "sockets": "import glob\nfolder = glob.glob('/tmp/k*/')[0]\n"
     "for n in range(99):\n    open(folder + str(n), 'wb').write(bytes(40_000_000))",
     "folders": "import os\nos.chdir('/tmp')\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')",
+    "socket-folders": "import glob, os\nos.chdir(glob.glob('/tmp/k*/')[0])\n"
+    "for _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')",
     "surrogate": "raise ValueError('\\udc80')",
     "number": "huge = 10**400\nprint(float(huge))",
     "deep": "deep = []\nfor _ in range(10**5):\n    deep = [deep]\ndisplay(deep)",

@@ -17,8 +17,7 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config, PyFileConfigLoader
 
-from residual_edu.course.grading.run import STUDENT
-from residual_edu.course.grading.submission import NotGradable, Submission, printable, read
+from residual_edu.course.grading.submission import STUDENT, NotGradable, Submission, printable, read
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -1,6 +1,5 @@
 """Submissions: where they stand, and what of one is handed to nbgrader, whatever was handed in."""
 
-import hashlib
 import json
 import unicodedata
 from collections.abc import Sequence
@@ -12,6 +11,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
+NONE = "nothing was handed in"
+STUDENT = "student"  # in a folder of its own nobody needs another name
 LARGEST = 300_000_000  # bytes of a notebook with its outputs
 MAKERS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
@@ -28,13 +29,14 @@ class Submission:
     assignment: str
     folder: Path
 
-    def digest(self) -> str:
-        """Return a hash of all that was handed in."""
-        files = sorted(
-            path for path in self.folder.glob("*") if path.suffix == ".ipynb" or path.name == "timestamp.txt"
-        )
-        parts = [part for path in files for part in (path.name.encode(errors="replace"), path.read_bytes())]
-        return hashlib.sha256(b"\0".join(parts)).hexdigest()
+    def notebooks(self) -> list[Path]:
+        """Return the notebooks in the folder; what is no plain file is left alone."""
+        found = sorted(self.folder.glob("*.ipynb")) if self.folder.is_dir() else []
+        return [path for path in found if path.is_file() and not path.is_symlink()]
+
+    def files(self) -> list[Path]:
+        """Return all that a grade depends on: the notebooks, and when they were handed in."""
+        return [*self.notebooks(), *self.folder.glob("timestamp.txt")]
 
 
 def find(out: Path, assignments: Sequence[str], students: Sequence[str]) -> list[Submission]:
@@ -68,16 +70,11 @@ def read(submission: Submission, source: Path) -> NotebookNode:
 
 def notebook_in(submission: Submission) -> Path:
     """Return the file of its own name, or the only notebook that there is."""
-    found = sorted(submission.folder.glob("*.ipynb")) if submission.folder.is_dir() else []
+    found = submission.notebooks()
     own = [path for path in found if path.name == f"{submission.assignment}.ipynb"]
     if len(own or found) != 1:
-        raise NotGradable(
-            f"there are {len(found)} notebooks, none called {submission.assignment}.ipynb" if found else NONE
-        )
+        raise NotGradable(f"there are {len(found)} notebooks, none called {submission.assignment}.ipynb")
     return (own or found)[0]
-
-
-NONE = "nothing was handed in"
 
 
 def plain(data: dict[str, Any]) -> NotebookNode:
