@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
 
 def environments(arguments: list[str]) -> list[Environment]:
     """Return the environment of a verb, and any other that it will use."""
-    if arguments[0] in ("assignment", "grade"):
+    if arguments[0] in ("assignment", "grade", "new"):
         return [GRADING]
     return [LEARNING, GRADING] if arguments[0] == "test" and "--all" in arguments else [LEARNING]
 

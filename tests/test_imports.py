@@ -95,7 +95,8 @@ def test_the_package_gives_what_its_rooms_give(here):
 
 def test_all_is_sorted_and_exists():
     for name in MODULES:
-        module = None if name.endswith("__main__") else importlib.import_module(name)
+        apart = name.endswith("__main__") or "nbgrader" in others(name)  # which has an environment of its own
+        module = None if apart else importlib.import_module(name)
         names = getattr(module, "__all__", [])
         assert names == sorted(names), name
         assert not [one for one in names if not hasattr(module, one)], name

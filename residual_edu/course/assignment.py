@@ -17,11 +17,11 @@ from residual_edu.course.checkout import Refusal, chosen, find_root, with_homewo
 from residual_edu.course.exercise_cells import PLACE, tags
 from residual_edu.course.student import student
 
-# Names of files as Canvas, Moodle and plain folders give them: ada_123_456_hw_00_01.ipynb (with _LATE after the name),
-# Ada Lovelace_123456_assignsubmission_file_/hw_00_01.ipynb, ada/hw_00_01.ipynb.
+# Names of files as Canvas, Moodle and plain folders give them: lovelaceada_LATE_123_456_hw_00_01.ipynb, where 123 is
+# the student's number, Ada Lovelace_123_assignsubmission_file_/hw_00_01.ipynb, and ada/hw_00_01.ipynb.
 COLLECTED = (
-    r".*/(?:[^/]*_(?=\d+_assignsubmission))?(?P<student_id>[^/]+?)(?:_LATE)?(?:_\d+_\d+)?(?:_assignsubmission_file_?)?"
-    r"[/_](?P<file_id>hw_\w+|\d\d[a-c]?_[a-z]\w+)(?:-\d+)?\.ipynb$"
+    r".*/(?:[^/]*_(?=\d+_assignsubmission)|[^/_]+(?:_LATE)?_(?=\d+_\d+_))?(?P<student_id>[^/]+?)(?:_\d+)?"
+    r"(?:_assignsubmission_file_?)?[/_](?P<file_id>hw_\w+?|\d\d[a-c]?_[a-z]\w+?)(?:-\d+)?\.ipynb$"
 )
 CONFIG = f'''\
 """nbgrader's settings for this course; written once by `residual-edu assignment`, yours to change from then on."""
@@ -53,10 +53,10 @@ def run(argv: Sequence[str]) -> int:
     parser.add_argument("out", type=Path, metavar="OUT", help="the course folder; what it holds already is kept")
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="02, or hw_00_01; all where none is given")
     parser.add_argument("--from", dest="folder", type=Path, metavar="FOLDER", help="private sources, instead of ours")
-    given = parser.parse_args(argv)
-    every = sorted(given.folder.glob("*.py")) if given.folder else with_homework(find_root())
+    given = parser.parse_intermixed_args(argv)
+    every = sorted(given.folder.glob("hw_*.py")) if given.folder else with_homework(find_root())
     if not every:
-        raise Refusal(f"There is no source in {given.folder}: `residual-edu new hw_x` writes an empty one.")
+        raise Refusal(f"There is no hw_*.py in {given.folder}: `residual-edu new hw_x` writes an empty one.")
     try:
         write(given.out, chosen(every, given.lessons))
     except OSError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 # Files outside the package, and the test file or folder that reads them.
 READERS = {
-    "course.py": "course/test_bootstrap.py",
+    "course.py": "course/bootstrap",
     "README.md": "test_readme.py",
     "CONTRIBUTING.md": "test_readme.py",
     "docs": "test_readme.py",

@@ -60,7 +60,7 @@ def remarks(root: Path) -> list[str]:
         "The course has newer versions than your copies of": older,
         "These copies cannot be read as notebooks": broken,
     }
-    end = "`lab --fresh LESSON` starts one anew and keeps yours."
+    end = "`python course.py lab --fresh LESSON` starts one anew and keeps yours."
     return [f"{begin}: {', '.join(names)}; {end}" for begin, names in said.items() if names]
 
 
@@ -98,7 +98,8 @@ def renew(source: Path) -> str:
         kept.rename(copy)
         raise
     trouble = progress.change(root_of(copy), {}, gone=asked(notebook_of(source)))
-    return f"{copy.name} is new; the one you worked in is now {kept.name!r}. {trouble}".strip()
+    said = f"{copy.name} is new; the one you worked in is now {kept.name!r}, and its answers are forgotten."
+    return f"{said} {trouble}".strip()
 
 
 def free_name(copy: Path) -> Path:

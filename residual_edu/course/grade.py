@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from residual_edu.course.checkout import Refusal
 from residual_edu.course.grading import confine, scores
-from residual_edu.course.grading.run import Grader
+from residual_edu.course.grading.run import Grader, stored
 from residual_edu.course.grading.submission import Submission, find, printable
+from residual_edu.progress import replace
 
 NO_NBGRADER = (
     "nbgrader is not installed here: `python course.py grade ...` makes an environment for it, "
@@ -35,10 +37,16 @@ def run(argv: Sequence[str]) -> int:
     parser.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="all that was handed in if none is given")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many at a time (2)")
     parser.add_argument("--seconds", type=float, default=900, metavar="N", help="how long one may take (900)")
-    parser.add_argument("--due", action="append", default=[], metavar="ASSIGNMENT=TIME", help="as 2026-12-01T23:59")
+    parser.add_argument(
+        "--due",
+        action="append",
+        default=[],
+        metavar="ASSIGNMENT=TIME",
+        help="as 'hw_00_01=2026-12-01 23:59 UTC'; kept for later runs",
+    )
     parser.add_argument("--unconfined", action="store_true", help="run kernels as this user; only in a container")
     parser.add_argument("--join", nargs="+", type=Path, metavar="FOLDER", help="gather the scores of these into OUT")
-    given = parser.parse_args(argv)
+    given = parser.parse_intermixed_args(argv)
     try:
         if given.join:
             print(f"{scores.join(given.out, given.join)} rows in {given.out / 'scores.csv'}")
@@ -80,7 +88,7 @@ def grade_alone(out: Path, given: argparse.Namespace) -> int:
     if not given.unconfined:
         with tempfile.TemporaryDirectory(prefix="k") as folder:
             confine.check_confinement(Path(folder))
-    grader = Grader(out, not given.unconfined, given.seconds, due(given.due))
+    grader = Grader(out, not given.unconfined, given.seconds, due(out, given.due))
     every = find(out, given.assignments, roster(out / "students.csv"))
     known = [each for each in every if grader.source(each.assignment).exists()]
     for name in dict.fromkeys(each.assignment for each in known):
@@ -92,7 +100,7 @@ def grade_alone(out: Path, given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\nStopped. Run the same command again to go on.", flush=True)
         return 130
-    scores.write(out, [scores.row(each.student, each.assignment, result) for each, result in results.items()])
+    scores.update(out, [scores.row(each.student, each.assignment, result) for each, result in results.items()])
     failed = sum(result["state"].startswith("could not") for result in results.values())
     print(f"{len(results)} rows in {out / 'scores.csv'}, {failed} could not be graded; feedback in {out / 'feedback'}")
     return int(failed > 0)
@@ -105,13 +113,13 @@ def gathered(
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     console = Console()
     with ThreadPoolExecutor(max(1, jobs)) as pool, Progress(*columns, console=console) as bar:
-        task = bar.add_task("grading", total=len(submissions))
+        task = bar.add_task("graded", total=len(submissions))
         futures = {pool.submit(grader.grade, each): each for each in submissions}
         try:
             for future in as_completed(futures):
                 each, result = futures[future], future.result()
                 name = printable(each.student)
-                bar.update(task, advance=1, description=name[:20])
+                bar.update(task, advance=1)
                 console.print(f"{name}, {each.assignment}: {line(result)}", markup=False, highlight=False)
                 yield each, result
         except BaseException:
@@ -126,11 +134,25 @@ def line(result: dict[str, Any]) -> str:
     return printable(f"{sum(parts.values()):g} of {result['possible']:g}" if parts else result["state"])
 
 
-def due(words: Sequence[str]) -> dict[str, str]:
-    """Return the last time of each assignment."""
-    if wrong := [word for word in words if "=" not in word]:
-        raise Refusal(f"--due needs ASSIGNMENT=TIME, got {wrong[0]!r}.")
-    return dict(word.split("=", 1) for word in words)
+def due(out: Path, words: Sequence[str]) -> dict[str, str]:
+    """Return the last time of each assignment: what earlier runs were told, and now this one.
+
+    Raises:
+        Refusal: for an unknown assignment, or what is no time.
+    """
+    from dateutil.parser import ParserError, parse
+
+    told = stored(out / ".grading" / "due.json")
+    for word in words:
+        name, _, time = word.partition("=")
+        if not (out / "source" / name / f"{name}.ipynb").exists():
+            raise Refusal(f"--due {word!r}: there is no assignment {name!r} in {out / 'source'}.")
+        try:
+            told[name] = str(parse(time))
+        except (ParserError, OverflowError):
+            raise Refusal(f"--due {word!r}: {time!r} is no time; write {name}=2026-12-01 23:59 UTC.") from None
+    replace(out / ".grading" / "due.json", json.dumps(told))
+    return told
 
 
 def roster(path: Path) -> list[str]:

@@ -45,6 +45,8 @@ def run(argv: Sequence[str]) -> int:
     given, rest = parser.parse_known_args(argv)
     if given.edit and given.fresh:
         parser.error("--fresh is about your copies, and --edit is not")
+    if rest and not rest[0].startswith("-"):
+        parser.error(f"lab opens the first unfinished lesson; --fresh {rest[0]} starts one anew")
     root = find_root()
     notebook = root / "notebooks" / FIRST if given.edit else prepare(root, given.fresh)
     if not notebook.exists():

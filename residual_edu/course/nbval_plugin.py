@@ -5,22 +5,27 @@ Every stored output is compared with the one that the cell prints now, line by l
 version numbers and text must be equal, the amount of space between words aside, since a minus sign moves columns.
 A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine. A
 busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel.
+torch's builds differ in memory by hundreds of MB, so what counts is what a lesson adds to a kernel that imported it.
 """
 
 import math
 import os
 import re
+import subprocess
 import sys
 import time
+from functools import cache
 from queue import Empty
 from typing import Any
 
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 ABSOLUTE, RELATIVE = 2e-3, 1e-3
-SECONDS, MEGABYTES = 60, 600  # what a lesson may use
+SECONDS, MEGABYTES = 60, 320  # processor time that a lesson may use, and memory that it may add to ``IMPORTS``
+IMPORTS = "import torch, matplotlib.pyplot, ipywidgets"
 POLL = 1  # seconds between two looks at whether the kernel is alive
 
 # 1.25, 1., 2.5e-08, 1e-05; not 3, not the 2.13 of 2.13.0, not the 2 of x2.
@@ -99,19 +104,33 @@ def ask(kernel: RunningKernel, **expressions: str) -> list[float]:
     return [float(values[name]["data"]["text/plain"]) for name in expressions]
 
 
+@cache
+def base() -> float:
+    """Return the peak memory in MB of a kernel that has run ``IMPORTS``, measured once a run."""
+    manager, client = start_new_kernel(startup_timeout=600, stderr=subprocess.DEVNULL)
+    try:
+        reply = client.execute(IMPORTS, silent=True, user_expressions={"peak": PEAK}, reply=True, timeout=600)
+        return float(reply["content"]["user_expressions"]["peak"]["data"]["text/plain"]) * UNIT / 1e6
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
 def measure(lesson: IPyNbFile) -> None:
     """Note what ``lesson`` used, and fail if that was too much; on a GPU its driver's memory is not the lesson's."""
     seconds, peak = ask(lesson.kernel, **USAGE)
     (pace,) = ask(lesson.kernel, pace=PACE) if seconds > SECONDS / 2 else (1.0,)
     name, megabytes = lesson.path.name, peak * UNIT / 1e6
+    added = megabytes - base()
     slow = f", on a machine {pace:.1f} times as slow as in quiet" if pace > 1 else ""
-    lesson.config.stash.setdefault(USED, {})[name] = f"{seconds:6.1f} s {megabytes:6.0f} MB{slow}"
+    lesson.config.stash.setdefault(USED, {})[name] = f"{seconds:6.1f} s {megabytes:6.0f} MB, {added:.0f} added{slow}"
     on_cpu = os.environ.get("RESIDUAL_EDU_DEVICE", "cpu") == "cpu"
     if seconds > SECONDS * pace:
         said = f"{name} used {seconds:.1f} s of processor time{slow}; a lesson may use {SECONDS} s"
         pytest.fail(said, pytrace=False)
-    if on_cpu and megabytes > MEGABYTES:
-        pytest.fail(f"{name} used {megabytes:.0f} MB of memory; a lesson may use {MEGABYTES} MB", pytrace=False)
+    if on_cpu and added > MEGABYTES:
+        said = f"{name} added {added:.0f} MB to the {base():.0f} MB of {IMPORTS!r}; a lesson may add {MEGABYTES} MB"
+        pytest.fail(said, pytrace=False)
 
 
 nbval_sanitize, nbval_teardown = IPyNbCell.sanitize, IPyNbFile.teardown

@@ -79,7 +79,7 @@ def test_a_newer_lesson_is_told_in_one_line(checkout, mine):
     add(checkout / "notebooks" / "homework" / "hw_00_01.ipynb", "new")
     assert copies.remarks(checkout) == [
         "The course has newer versions than your copies of: 01_second, hw_00_01; "
-        "`lab --fresh LESSON` starts one anew and keeps yours."
+        "`python course.py lab --fresh LESSON` starts one anew and keeps yours."
     ]
 
 
@@ -95,7 +95,7 @@ def test_new_outputs_alone_are_no_newer_version(checkout, mine):
 def test_a_copy_that_is_no_notebook_is_told_and_can_be_started_anew(checkout, mine, text):
     (mine / "00_first.ipynb").write_text(text)
     (remark,) = copies.remarks(checkout)
-    assert remark.endswith("00_first; `lab --fresh LESSON` starts one anew and keeps yours.")
+    assert remark.endswith("00_first; `python course.py lab --fresh LESSON` starts one anew and keeps yours.")
     copies.start_anew(checkout, ["00"])
     (kept,) = mine.glob("00_first (kept *).ipynb")
     assert kept.read_text() == text
@@ -108,7 +108,7 @@ def test_a_lesson_is_started_anew_and_the_old_one_kept(checkout, mine):
     (said,) = copies.start_anew(checkout, ["01"])
     (kept,) = mine.glob("01_second (kept *).ipynb")
     assert re.fullmatch(r"01_second \(kept \d{4}-\d\d-\d\d \d\d\.\d\d\.\d\d\)\.ipynb", kept.name)
-    assert said == f"01_second.ipynb is new; the one you worked in is now {kept.name!r}."
+    assert said == f"01_second.ipynb is new; the one you worked in is now {kept.name!r}, and its answers are forgotten."
     assert cells(kept)[-1] == "mine"
     assert cells(mine / "01_second.ipynb") == cells(checkout / "notebooks" / "01_second.ipynb")
     assert progress.load(mine)["predictions"] == {"Is 00_first first?": "yes"}  # those of the lesson are open again

@@ -84,7 +84,7 @@ def test_a_lesson_started_anew_is_opened_and_the_old_one_kept(started, checkout,
     assert len(list((checkout / "my_lessons").glob("*.ipynb"))) == 2
 
 
-@pytest.mark.parametrize("words", [["--edit", "--fresh", "00"], ["--fresh"]])
+@pytest.mark.parametrize("words", [["--edit", "--fresh", "00"], ["--fresh"], ["02"]])
 def test_words_that_do_not_fit_show_the_usage(started, words, capsys):
     with pytest.raises(SystemExit):
         lab.run(words)

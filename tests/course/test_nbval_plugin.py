@@ -137,10 +137,10 @@ def test_a_passing_lesson_reports_what_it_used(tmp_path, workers):
     done, _, _ = run(tmp_path, PASSING[:1], *workers)
     assert done.returncode == 0, done.stdout
     section = done.stdout.split("lessons: processor time and memory")[1]
-    name, seconds, _, megabytes, _ = section.split("\n")[1].split()
+    name, seconds, _, megabytes, _, added, _ = section.split("\n")[1].split()
     assert name == "lesson.ipynb"
     assert 0.1 < float(seconds) < 10
-    assert 30 < float(megabytes) < 200
+    assert 30 < float(megabytes) < 200 and float(added) < 0  # it imports nothing
 
 
 def test_a_dead_kernel_is_noticed_long_before_the_timeout(tmp_path):
@@ -167,11 +167,11 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
     ("bound", "sentence", "workers"),
     [
         ("SECONDS", "s of processor time; a lesson may use 0 s", []),
-        ("MEGABYTES", "MB of memory; a lesson may use 0 MB", TWO_AT_A_TIME),
+        ("MEGABYTES", "MB of 'import torch, matplotlib.pyplot, ipywidgets'; a lesson may add -999 MB", TWO_AT_A_TIME),
     ],
 )
 def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
-    (tmp_path / "conftest.py").write_text(TIGHT.format(bound, 0))
+    (tmp_path / "conftest.py").write_text(TIGHT.format(bound, 0 if bound == "SECONDS" else -999))
     done, _, _ = run(tmp_path, PASSING[:1], *workers, RESIDUAL_EDU_DEVICE="cpu")
     assert done.returncode == 1
     assert sentence in done.stdout
@@ -186,6 +186,6 @@ def test_a_busy_machine_makes_it_slower_and_not_red(tmp_path):
 
 
 def test_on_a_gpu_memory_is_not_bounded(tmp_path):
-    (tmp_path / "conftest.py").write_text(TIGHT.format("MEGABYTES", 0))
+    (tmp_path / "conftest.py").write_text(TIGHT.format("MEGABYTES", -999))
     done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cuda")
     assert done.returncode == 0, done.stdout

@@ -53,7 +53,7 @@ def test_a_file_in_place_of_the_folder_is_a_sentence(tmp_path, capsys):
 
 def test_a_folder_without_sources_and_a_grade_id_that_comes_twice_are_refused(source, tmp_path, capsys):
     assert main(["assignment", str(tmp_path / "out"), "--from", str(tmp_path)]) == 2
-    assert "There is no source in" in capsys.readouterr().err
+    assert "There is no hw_*.py in" in capsys.readouterr().err
     source.write_text(source.read_text().replace("my-spring-1-hidden", "my-spring-1"))
     with pytest.raises(Refusal, match="the grade_id 'my-spring-1' comes twice"):
         teacher(source)

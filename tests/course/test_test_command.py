@@ -147,17 +147,17 @@ class Clock:
 def test_the_time_that_is_left_follows_the_pace_of_this_run(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(running, "time", clock)
-    forecast = running.Forecast([30, 60, 120])
-    assert forecast.left() == 210
-    clock.now = 10
-    assert forecast.left() == 200
-    clock.now = 60  # the first step took twice as long as usual
+    forecast = running.Forecast([300, 600, 1200])
+    assert forecast.left() == 2100
+    clock.now = 100
+    assert forecast.left() == 2000
+    clock.now = 600  # the first step took twice as long as usual
     forecast.advance()
-    assert forecast.pace == 2 and forecast.left() == 2 * 180
-    clock.now, forecast.share = 90, 0.5  # half of the second, by pytest's own count
-    assert forecast.left() == 30 + 2 * 120
-    clock.now, forecast.share = 1000, 0.0  # far beyond what was forecast
-    assert forecast.left() == 0.05 * 120 + 2 * 120
+    assert forecast.pace == 2 and forecast.left() == 2 * 1800
+    clock.now, forecast.share = 900, 0.5  # half of the second, by pytest's own count
+    assert forecast.left() == 300 + 2 * 1200
+    clock.now, forecast.share = 10_000, 0.0  # far beyond what was forecast
+    assert forecast.left() == 0.05 * 1200 + 2 * 1200
 
 
 @pytest.mark.parametrize(

@@ -150,5 +150,8 @@ BROKEN = {  # bytes in place of a notebook, and what the row says
     "no-cells": (b'{"nbformat": 4}', "is no notebook"),
     "odd-cells": (b'{"nbformat": 4, "cells": [3]}', "is no notebook"),
     "binary": (bytes(range(256)) * 9, "is no notebook"),
-    "no-answers": (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}', "none of the graded cells"),
+    "no-answers": (
+        b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}',
+        "none of the graded cells of hw_small",
+    ),
 }

@@ -87,6 +87,10 @@ def graded(course, handout, listener, residual_edu):
     for name in ODD_NAMES:
         hand_in(course, name, json.dumps(notebook(handout, RIGHT)).encode())
     (course / "submitted" / "empty-folder" / "hw_small").mkdir(parents=True)
+    (course / "submitted" / "a-pdf" / "hw_small").mkdir(parents=True)
+    (course / "submitted" / "a-pdf" / "hw_small" / "homework.pdf").touch()
+    (course / "submitted" / "too-high").mkdir()
+    (course / "submitted" / "too-high" / "hw_small.ipynb").touch()
     (course / "submitted" / "a-link" / "hw_small").mkdir(parents=True)
     (course / "submitted" / "a-link" / "hw_small" / "hw_small.ipynb").symlink_to("/etc/passwd")
     (course / "students.csv").write_text("id,first_name\nright-plain,Ada\nabsent,Bob\n")
@@ -104,7 +108,7 @@ def test_everybody_has_a_row(course, graded):
     done, rows = graded
     assert done.returncode == 1, done.stderr  # some could not be graded
     assert len(rows) == len(list((course / "submitted").iterdir())) + 1
-    assert {rows[name]["state"] for name in ("absent", "empty-folder", "a-link")} == {"nothing was handed in"}
+    assert {rows[name]["state"] for name in ("absent", "empty-folder")} == {"nothing was handed in"}
     assert {row["confined"] for row in rows.values() if row["state"] == "graded"} == {"yes"}
 
 
@@ -159,8 +163,17 @@ def test_names_and_outputs_obey_no_terminal_and_no_spreadsheet(course, graded):
 
 def test_feedback_shows_no_hidden_test(course, graded):
     page = (course / "feedback" / "right-plain" / "hw_small" / "hw_small.html").read_text()
-    assert "twice one is two" in page
-    assert "BEGIN HIDDEN" not in page and "other numbers and shapes" not in page
+    assert "twice one is two" in page and "Fontconfig" not in page
+    wrong = (course / "feedback" / "hostile-number" / "hw_small" / "hw_small.html").read_text()
+    assert "AssertionError: other numbers and shapes" in wrong  # the sentence, not the test
+    for text in (page, wrong):
+        assert not re.search("BEGIN HIDDEN|0\\.5\\)|torch\\.full", text)
+
+
+def test_what_is_no_submission_is_said(graded):
+    rows = graded[1]
+    assert rows["a-pdf"]["state"] == "could not be graded: there is no notebook, only homework.pdf"
+    assert rows["too-high"]["state"] == "could not be graded: its notebook does not stand in a folder hw_small"
 
 
 def test_canvas_has_a_row_for_each_student(course, graded):

@@ -64,8 +64,8 @@ def test_a_lesson_can_be_graded_too(course, released, residual_edu):
 
 
 COLLECTED = {
-    "lovelaceada_12345_67890_hw_small.ipynb": "lovelaceada",
-    "turingalan_LATE_123_456_hw_small-1.ipynb": "turingalan",
+    "lovelaceada_12345_67890_hw_small.ipynb": "12345",
+    "turingalan_LATE_123_456_hw_small-1.ipynb": "123",
     "Grace Hopper_4711_assignsubmission_file_/hw_small.ipynb": "4711",
     "Ada B. Lovelace_4712_assignsubmission_file/hw_small.ipynb": "4712",
     "kurt_g/hw_small.ipynb": "kurt_g",

@@ -12,13 +12,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import residual_edu
 from residual_edu.course.checkout import Refusal
 
 TOOLS = ("bwrap", "setpriv", "prlimit", "sh")
 LIMITS = ["--data=3000000000", "--fsize=50000000", "--nofile=1024", "--core=0", "--cpu=1200"]  # bytes, files, seconds
 TEMPORARY, SHARED = 500_000_000, 100_000_000  # bytes of /tmp and /dev/shm, both in memory
-SYSTEM = ("/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives")
+SYSTEM = ("/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
@@ -30,6 +29,7 @@ ENVIRONMENT = {
     "RESIDUAL_EDU_DEVICE": "cpu",
     "RESIDUAL_EDU_STRICT": "1",
 }
+PACKAGE = Path(__file__).parents[2]
 CONNECTION = "/tmp/connection.json"
 WITHOUT = (
     "Submissions are run inside bubblewrap, and {}. Install it (Debian and Ubuntu: apt install bubblewrap; Fedora: dnf "
@@ -74,7 +74,7 @@ def bubblewrap(sockets: Path, more: list[str]) -> list[str]:
     words += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     words += ["--size", str(SHARED), "--perms", "1777", "--tmpfs", "/dev/shm"]
     words += ["--size", str(TEMPORARY), "--perms", "1777", "--tmpfs", "/tmp"]
-    python = {Path(sys.prefix), Path(sys.base_prefix), Path(residual_edu.__file__).parent}
+    python = {Path(sys.prefix), Path(sys.base_prefix), PACKAGE}
     for path in sorted(path for path in python if not path.is_relative_to("/usr") or path.is_relative_to("/usr/local")):
         words += [*reachable(path), "--ro-bind", str(path), str(path)]
     return [*words, *reachable(sockets), "--bind", str(sockets), str(sockets), *more, "--chdir", "/tmp", "--"]

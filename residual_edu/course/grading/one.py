@@ -17,6 +17,7 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config, PyFileConfigLoader
 
+from residual_edu.course.exercise_cells import HIDDEN
 from residual_edu.course.grading.submission import STUDENT, NotGradable, Submission, printable, read
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -52,13 +53,28 @@ def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
     except NotGradable as error:
         return {"state": f"could not be graded: {error}", "final": True}
     api = NbGraderAPI(CourseDirectory(config=config), config=config)
-    for step in (api.autograde, api.generate_feedback):
-        done = step(name, STUDENT, force=True)
-        if not done["success"]:
-            print(said := f"{done['log']}\n{done['error']}")
-            return {"state": f"could not be graded: {reason(said)}"}
+    done = api.autograde(name, STUDENT, force=True)
+    done = give_feedback(api, folder, name) if done["success"] else done
+    if not done["success"]:
+        print(said := f"{done['log']}\n{done['error']}")
+        return {"state": f"could not be graded: {reason(said)}"}
     with Gradebook(config.CourseDirectory.db_url) as book:
         return {"state": "graded", **points(book.find_submission(name, STUDENT))}
+
+
+def give_feedback(api: NbGraderAPI, folder: Path, name: str) -> dict[str, Any]:
+    """Write the feedback, in which errors of hidden tests are cut to their sentence: a traceback shows the tests."""
+    path = folder / "autograded" / STUDENT / name / f"{name}.ipynb"
+    whole = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(whole, as_version=4)
+    for cell in notebook.cells:
+        errors = [each for each in cell.get("outputs", []) if each.output_type == "error"]
+        for error in errors if HIDDEN.search(cell.source) else []:
+            error.traceback = [f"{error.ename}: {error.evalue}"]
+    nbformat.write(notebook, path)
+    done = api.generate_feedback(name, STUDENT, force=True)
+    path.write_text(whole, encoding="utf-8")
+    return done
 
 
 def hand_in(target: Path, submission: Submission, source: Path) -> None:

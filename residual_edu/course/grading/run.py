@@ -13,7 +13,9 @@ from urllib.parse import quote
 
 from residual_edu.course.checkout import Refusal
 from residual_edu.course.grading import confine, process
-from residual_edu.course.grading.submission import NONE, STUDENT, Submission, printable
+from residual_edu.course.grading.submission import STUDENT, Submission, printable
+
+KINDS = ("autograded", "feedback")
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Grader:
     def kept_or_graded(self, submission: Submission) -> dict[str, Any]:
         """Return what is kept of an earlier run, or grade; a failure of the machinery is tried once more."""
         if not submission.notebooks():
-            return {"state": NONE}
+            return {"state": printable(submission.without_notebook())}
         kept, mark = self.room / submission.assignment / quote(submission.student, safe=""), self.mark(submission)
         if (result := stored(kept / "result.json")).get("mark") == mark:
             return result
@@ -72,8 +74,12 @@ class Grader:
             result = self.result(folder, task | {"source": str(self.out / "source")}, shared)
             if result["state"] == "graded":
                 self.hand_back(folder, submission)
-            else:  # for who looks by hand
-                shutil.copy(folder / "log", self.room / f"{name} {quote(student, safe='')}.log")
+            else:
+                self.take_back(submission)
+            words, kept = folder / "log", self.room / f"{name} {quote(student, safe='')}.log"  # to be looked at by hand
+            kept.unlink(missing_ok=True)
+            if result["state"] != "graded" and words.stat().st_size:
+                shutil.copy(words, kept)
             return result
 
     def result(self, folder: Path, task: dict[str, str], shared: Path) -> dict[str, Any]:
@@ -85,10 +91,15 @@ class Grader:
 
     def hand_back(self, folder: Path, submission: Submission) -> None:
         """Put the graded notebook and the feedback where nbgrader would."""
-        for kind in ("autograded", "feedback"):
+        self.take_back(submission)
+        for kind in KINDS:
             target = self.out / kind / submission.student / submission.assignment
-            shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(folder / kind / STUDENT / submission.assignment, target)
+
+    def take_back(self, submission: Submission) -> None:
+        """Remove what stands there of an earlier submission."""
+        for kind in KINDS:
+            shutil.rmtree(self.out / kind / submission.student / submission.assignment, ignore_errors=True)
 
     def release(self, assignment: str) -> None:
         """Make the database of an assignment from its source by nbgrader, unless its source is as it was.

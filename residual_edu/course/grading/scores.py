@@ -33,6 +33,21 @@ def row(student: str, assignment: str, result: dict[str, Any]) -> Row:
     }
 
 
+def update(out: Path, rows: Sequence[Row]) -> None:
+    """Write ``rows`` into the scores of ``out``, where the rows of other assignments stay."""
+    now = {each["assignment"] for each in rows}
+    write(out, [*(each for each in read(out / "scores.csv") if each["assignment"] not in now), *rows])
+
+
+def read(path: Path) -> list[Row]:
+    """Return the rows of a file of scores, each with what it says; none where there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [{name: each[name] for name in each if name in FIRST or each[name] != ""} for each in rows]
+
+
 def write(out: Path, rows: Sequence[Row]) -> None:
     """Write scores.csv and canvas.csv into ``out``, each whole or not at all."""
     parts = list(dict.fromkeys(key for each in rows for key in each if key not in FIRST))
@@ -40,7 +55,8 @@ def write(out: Path, rows: Sequence[Row]) -> None:
     assignments = list(dict.fromkeys(each["assignment"] for each in rows))
     students: dict[str, Row] = {}
     for each in rows:
-        canvas = students.setdefault(each["student"], {"Student": each["student"], "SIS Login ID": each["student"]})
+        column = "ID" if each["student"].isdigit() else "SIS Login ID"  # Canvas's own number, or a login name
+        canvas = students.setdefault(each["student"], {"Student": each["student"], column: each["student"]})
         canvas[each["assignment"]] = each["points"]
     replace(out / "canvas.csv", table([*CANVAS, *assignments], students.values()))
 
@@ -72,12 +88,11 @@ def join(out: Path, folders: Sequence[Path]) -> int:
     for folder in folders:
         if not (path := folder / "scores.csv").exists():
             raise Refusal(f"There is no {path}.")
-        with path.open(newline="", encoding="utf-8") as file:
-            for each in csv.DictReader(file):
-                key = each["student"], each["assignment"]
-                if key in rows:
-                    raise Refusal(f"{key[0]} has {key[1]} twice, in {path} and before: leave one of the two out.")
-                rows[key] = {name: value for name, value in each.items() if value != ""}
+        for each in read(path):
+            key = each["student"], each["assignment"]
+            if key in rows:
+                raise Refusal(f"{key[0]} has {key[1]} twice, in {path} and before: leave one of the two out.")
+            rows[key] = each
     out.mkdir(parents=True, exist_ok=True)
-    write(out, [{**dict.fromkeys(FIRST, ""), **each} for each in rows.values()])
+    write(out, list(rows.values()))
     return len(rows)

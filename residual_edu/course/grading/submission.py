@@ -34,6 +34,15 @@ class Submission:
         found = sorted(self.folder.glob("*.ipynb")) if self.folder.is_dir() else []
         return [path for path in found if path.is_file() and not path.is_symlink()]
 
+    def without_notebook(self) -> str:
+        """Return what there is instead of a notebook."""
+        others = sorted(path.name for path in self.folder.glob("*") if path.suffix != ".txt")
+        if others:
+            return f"could not be graded: there is no notebook, only {', '.join(others)}"
+        if list(self.folder.parent.glob("*.ipynb")):
+            return f"could not be graded: its notebook does not stand in a folder {self.assignment}"
+        return NONE
+
     def files(self) -> list[Path]:
         """Return all that a grade depends on: the notebooks, and when they were handed in."""
         return [*self.notebooks(), *self.folder.glob("timestamp.txt")]
@@ -44,7 +53,9 @@ def find(out: Path, assignments: Sequence[str], students: Sequence[str]) -> list
     top = out / "submitted"
     names = sorted({*students, *(folder.name for folder in top.glob("*") if folder.is_dir())})
     there = assignments or sorted({path.name for path in top.glob("*/*") if path.is_dir()})
-    return [Submission(name, each, top / name / each) for each in there for name in names]
+    every = [Submission(name, each, top / name / each) for each in there for name in names]
+    known = {path.stem for path in (out / "source").glob("*/*.ipynb")}
+    return [each for each in every if each.assignment in known or each.folder.is_dir()]
 
 
 def read(submission: Submission, source: Path) -> NotebookNode:
@@ -62,8 +73,8 @@ def read(submission: Submission, source: Path) -> NotebookNode:
         raise NotGradable(f"its notebook is larger than {LARGEST // 1_000_000} MB")
     try:
         notebook = plain(json.loads(path.read_bytes().decode("utf-8-sig", errors="replace")))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
-        raise NotGradable(f"{path.name} is no notebook ({type(error).__name__})") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError):
+        raise NotGradable(f"{path.name} is no notebook") from None
     refuse_another(grade_ids(notebook), submission.assignment, source)
     return notebook
 
@@ -114,7 +125,7 @@ def refuse_another(ids: set[str], assignment: str, source: Path) -> None:
     own = grade_ids(nbformat.read(paths[assignment], as_version=4))
     if not ids & own:
         others = [name for name, path in paths.items() if ids & grade_ids(nbformat.read(path, as_version=4))]
-        raise NotGradable(f"this is {others[0]}" if others else "it has none of the graded cells")
+        raise NotGradable(f"this is {others[0]}" if others else f"none of the graded cells of {assignment} are in it")
 
 
 def printable(words: str) -> str:

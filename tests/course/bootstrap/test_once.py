@@ -1,0 +1,95 @@
+"""course.py: what it does once, and what it skips the second time."""
+
+import ast
+import shutil
+import sys
+import types
+
+import pytest
+
+from .conftest import ROOT, WINDOWS, asked, run
+
+
+@WINDOWS
+def test_the_second_run_installs_nothing_and_starts_at_once(prepared):
+    first = run(prepared, "build", "--check", "02")
+    assert first.stdout.splitlines()[-1] == "verb residual_edu.course build --check 02"
+    assert "installed" in first.stdout
+    before = (prepared / "asked").read_text().splitlines()
+    again = run(prepared, "lab")
+    version, verb = (prepared / "asked").read_text().splitlines()[len(before) :]  # nothing else is started
+    assert version.startswith("-c") and verb.startswith("-m residual_edu.course lab")
+    assert again.stdout == "verb residual_edu.course lab\n"
+    assert asked(prepared).count("pip") == 1
+
+
+@WINDOWS
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+def test_a_changed_requirement_is_installed(prepared, name):
+    run(prepared, "lab")
+    with (prepared / name).open("a") as file:
+        file.write("\n")
+    run(prepared, "lab")
+    assert asked(prepared).count("pip") == 2
+
+
+def test_the_learner_sees_that_something_moves(course, monkeypatch, capsys):
+    slow = "import time; print('Collecting torch', flush=True); time.sleep(1.2)"
+    monkeypatch.setattr(course.LEARNING, "pip", [sys.executable, "-c", slow])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    course.install(course.LEARNING)
+    shown = capsys.readouterr().out.split("\r")
+    first, *middle, last = [line.split("s  ")[1].strip() for line in shown[1:]]
+    assert (first, set(middle), last) == ("Starting pip", {"Collecting torch"}, "installed")
+    assert len(middle) >= 2
+    assert shown[-1].startswith("   1 s")
+
+
+@WINDOWS
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        (["lab"], [".venv"]),
+        (["test"], [".venv"]),
+        (["test", "--all"], [".venv", ".venv-grading"]),
+        (["grade", "out"], [".venv-grading"]),
+        (["assignment", "out"], [".venv-grading"]),
+        (["new", "hw_a"], [".venv-grading"]),
+    ],
+)
+def test_nbgrader_has_an_environment_of_its_own(prepared, words, made):
+    shutil.copytree(prepared / ".venv", prepared / ".venv-grading")
+    done = run(prepared, *words)
+    installed = [line for line in (prepared / "asked").read_text().splitlines() if "pip install" in line]
+    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]"}
+    assert [line.split()[-1] for line in installed] == [extras[name] for name in made]
+    assert [name for name in extras if (prepared / name / "installed-by-course-py").exists()] == made
+    assert done.stdout.splitlines()[-1] == f"verb residual_edu.course {' '.join(words)}"
+
+
+@WINDOWS
+def test_pip_is_held_to_the_constraints(prepared):
+    run(prepared, "lab")
+    assert "-c constraints.txt -e .[lab,test]" in (prepared / "asked").read_text()
+
+
+@WINDOWS
+def test_the_exit_code_of_the_verb_is_passed_on(prepared):
+    assert run(prepared, "test", CODE="7").returncode == 7
+
+
+def test_help_installs_nothing(checkout):
+    assert "python course.py lab" in run(checkout, "--help").stdout
+    assert run(checkout).returncode == 2
+    assert not (checkout / ".venv").exists()
+
+
+def test_it_parses_where_python_is_too_old():
+    ast.parse((ROOT / "course.py").read_text(), feature_version=(3, 8))
+
+
+def test_an_old_python_is_told_so(course, monkeypatch):
+    monkeypatch.setattr(course, "sys", types.SimpleNamespace(version_info=(3, 8, 18), exit=sys.exit))
+    monkeypatch.setattr(course, "platform", types.SimpleNamespace(python_version=lambda: "3.8.18"))
+    with pytest.raises(SystemExit, match=r"^This course needs Python 3\.11 or newer, and this is 3\.8\.18\.$"):
+        course.main(["lab"])

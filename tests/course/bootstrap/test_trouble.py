@@ -1,0 +1,121 @@
+"""course.py: one sentence for each thing that can go wrong."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+import pytest
+
+from .conftest import WINDOWS, asked, run, sentence
+
+
+@WINDOWS
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "The disk is full"),
+        ("ERROR: Could not install: [Errno 13] Permission denied: '/x'", "Cannot write into"),
+        ("/x/.venv/bin/python: No module named pip", "broken: it has no pip. Delete that folder, then run the same"),
+        ("Retrying: NewConnectionError: Failed to establish a new connection\nERROR: no version", "No network: pip"),
+        ("Collecting torch\nERROR: no torch for this Python\n", "The installation did not work: no torch for this"),
+        ("something else", "The installation did not work: something else"),
+    ],
+)
+def test_what_pip_cannot_do_is_one_sentence(prepared, reply, expected):
+    assert expected in sentence(run(prepared, "lab", REPLY=reply))
+    assert reply in (prepared / ".venv" / "pip.log").read_text()
+    assert run(prepared, "lab").returncode == 0  # and the next run goes on
+
+
+def test_no_network(checkout):
+    """A real environment and a real pip, which finds nothing behind a closed port."""
+    closed = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "1"}
+    done = run(checkout, "lab", PIP_EXTRA_INDEX_URL="", PIP_FIND_LINKS="", **closed)
+    said = "No network: pip cannot reach the package index. Connect, then run the same command again."
+    assert sentence(done) == said
+    assert "Making the environment" in done.stdout and "2 GB, several more where pip brings CUDA." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "The disk is full. Free at least 3 GB, several more"),
+        (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), "Cannot write into .* Make it yours"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "Cannot write into"),
+        (ImportError("No module named 'venv'"), "cannot make environments.*apt install python3-venv"),
+        (
+            subprocess.CalledProcessError(1, ["python"], output=b"python: No module named ensurepip"),
+            "cannot make environments.*apt install python3-venv",
+        ),
+        (
+            subprocess.CalledProcessError(1, ["python"], output=b"OSError: [Errno 28] No space left on device"),
+            "The disk is full",
+        ),
+        (OSError("something else"), "The installation did not work: something else"),
+        (KeyboardInterrupt(), "Stopped. Run the same command again to go on."),
+    ],
+)
+def test_an_environment_that_cannot_be_made_is_one_sentence_and_leaves_nothing(course, monkeypatch, error, expected):
+    def fail(folder, **options):
+        Path(folder).mkdir()
+        raise error
+
+    monkeypatch.setattr(venv, "create", fail)
+    with pytest.raises(SystemExit, match=expected):
+        course.main(["lab"])
+    assert not course.LEARNING.folder.exists()
+
+
+def test_a_full_disk_while_the_stamp_is_written(course, monkeypatch):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(course, "create", lambda env: None)
+    monkeypatch.setattr(course, "fingerprint", lambda env: "stamp")
+    monkeypatch.setattr(course, "install", lambda env: (_ for _ in ()).throw(full))
+    with pytest.raises(SystemExit, match="The disk is full"):
+        course.main(["lab"])
+
+
+@WINDOWS
+def test_an_environment_whose_python_has_moved(prepared):
+    python = prepared / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to(prepared / "gone")
+    said = f"The environment {prepared / '.venv'} is broken: its Python is missing or does not start. "
+    assert sentence(run(prepared, "lab")) == said + "Delete that folder, then run the same command again."
+
+
+@WINDOWS
+def test_an_environment_whose_python_does_not_start(prepared):
+    (prepared / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 127\n")
+    assert "broken: its Python is missing or does not start" in sentence(run(prepared, "lab"))
+
+
+def test_a_file_where_the_environment_should_be(checkout):
+    (checkout / ".venv").write_text("")
+    assert "broken: its Python is missing or does not start" in sentence(run(checkout, "lab"))
+
+
+@WINDOWS
+def test_ctrl_c_while_it_installs(prepared):
+    command = [sys.executable, prepared / "course.py", "lab"]
+    done = subprocess.Popen(
+        command,
+        env={**os.environ, "PAUSE": "60"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (prepared / "asked").exists() or "pip" not in asked(prepared):
+        time.sleep(0.05)
+    time.sleep(0.3)
+    os.killpg(done.pid, signal.SIGINT)
+    out, err = done.communicate(timeout=100)
+    assert done.returncode == 1
+    assert err.strip() == "Stopped. Run the same command again to go on."
+    assert "Traceback" not in out
