@@ -52,7 +52,7 @@ def mark(source: Path) -> str:
 
 
 def remarks(root: Path) -> list[str]:
-    """Return a sentence on the copies whose lesson has changed since, and one on those that cannot be read."""
+    """Return a sentence each on copies whose lesson has changed since, copies and answers that cannot be read."""
     marks = {source: taken_from(copy_of(source)) for source in with_homework(root)}
     broken = [source.stem for source, taken in marks.items() if taken is None]
     older = [source.stem for source, taken in marks.items() if taken not in (None, mark(source))]
@@ -61,7 +61,19 @@ def remarks(root: Path) -> list[str]:
         "These copies cannot be read as notebooks": broken,
     }
     end = "`python course.py lab --fresh LESSON` starts one anew and keeps yours."
-    return [f"{begin}: {', '.join(names)}; {end}" for begin, names in said.items() if names]
+    lines = [f"{begin}: {', '.join(names)}; {end}" for begin, names in said.items() if names]
+    return lines + unreadable_answers(root / progress.FOLDER)
+
+
+def unreadable_answers(folder: Path) -> list[str]:
+    """Return a sentence where the file of answers cannot be read: all lessons then count as open."""
+    try:
+        progress.load(folder)
+    except (OSError, ValueError):
+        return [
+            f"{progress.FOLDER}/{progress.FILE} cannot be read, so every lesson counts as open; nothing in it is lost."
+        ]
+    return []
 
 
 def taken_from(copy: Path) -> str | None:

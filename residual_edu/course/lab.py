@@ -92,6 +92,7 @@ def command(root: Path, notebook: Path, argv: Sequence[str]) -> list[str]:
         f"--LabApp.default_url=/lab/tree/{notebook.relative_to(folder).as_posix()}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--LabApp.extension_manager=readonly",
+        "--LanguageServerManager.autodetect=False",  # its list of what is not installed looks like an error
     ]
     return [sys.executable, "-m", "jupyterlab", *ours, *argv]
 

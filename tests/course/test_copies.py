@@ -147,6 +147,8 @@ def test_the_first_unfinished_lesson_is_the_one_with_something_open(checkout, mi
 def test_answers_that_cannot_be_read_start_at_the_beginning(checkout, mine):
     (mine / "answers.json").write_text("{")
     assert copies.first_unfinished(checkout) == mine / "00_first.ipynb"
+    (remark,) = copies.remarks(checkout)
+    assert remark.startswith("my_lessons/answers.json cannot be read, so every lesson counts as open")
 
 
 def test_a_question_names_one_prediction_and_a_name_one_exercise_in_the_whole_course():
