@@ -8,6 +8,8 @@ from copy import deepcopy
 
 from nbformat import NotebookNode
 
+EMPTY = "pass  # not needed here"
+
 
 def explorers_only(notebook: NotebookNode) -> NotebookNode:
     """Return ``notebook`` with the cells that its explorers need."""
@@ -19,45 +21,33 @@ def questions_and_explorers(notebook: NotebookNode) -> NotebookNode:
 
     A prediction is answered by its own first choice: what was measured is compared by nbval.
     """
-    made = deepcopy(notebook)
-    for cell in made.cells:
-        if "predict" in cell.metadata.get("tags", []):
-            asked = questions(cell.source)
-            reveal = "{0}.reveal({0}.choices[0] if {0}.choices else 1)".format
-            cell.source = "\n".join(line for name, question in asked.items() for line in (question, reveal(name)))
-    return cut(made, ("explorer", "predict"))
-
-
-def questions(source: str) -> dict[str, str]:
-    """Return the statements of a cell that ask for a prediction, by the name that they bind."""
-    found = [
-        node for node in ast.parse(source).body if isinstance(node, ast.Assign) and "predict(" in ast.unparse(node)
-    ]
-    return {ast.unparse(node.targets[0]): ast.unparse(node) for node in found}
+    return cut(notebook, ("explorer", "predict"))
 
 
 def cut(notebook: NotebookNode, tags: tuple[str, ...]) -> NotebookNode:
-    """Return ``notebook`` with the cells that those with one of ``tags`` need, the other code cells emptied."""
-    made = deepcopy(notebook)
-    code = [cell for cell in made.cells if cell.cell_type == "code"]
-    for number in set(range(len(code))) - needed(code, tags):
-        code[number].source = "pass  # not needed here"
+    """Return ``notebook`` with the cells that have one of ``tags`` and those that bind or change what these use.
+
+    The others are emptied. Of a cell that asks, only the question stays, unless it binds more that is used. A change
+    through another name is not seen: where it matters, a cell fails in the browser and the test with it.
+    """
+    made, wanted = deepcopy(notebook), set[str]()
+    for cell in reversed([cell for cell in made.cells if cell.cell_type == "code"]):
+        asks, is_target = questions(cell), bool(set(tags) & set(cell.metadata.get("tags", [])))
+        bound = changes(ast.parse(cell.source))
+        if not (bound - asks.keys()) & wanted:
+            only_asked = "\n".join(asks.values()) if is_target or bound & wanted else ""
+            cell.source = only_asked or (cell.source if is_target else EMPTY)
+        wanted |= {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)} - asks.keys()
+        if "predict" in tags:
+            cell.source += "".join(f"\n{name}.reveal({name}.choices[0] if {name}.choices else 1)" for name in asks)
     return made
 
 
-def needed(code: list[NotebookNode], tags: tuple[str, ...]) -> set[int]:
-    """Return the numbers of the cells with one of ``tags``, and of those before them that bind or change what they use.
-
-    A change through another name is not seen. Where it matters, a cell fails in the browser and the test with it.
-    """
-    kept, wanted = set[int](), set[str]()
-    for number in reversed(range(len(code))):
-        tree = ast.parse(code[number].source)
-        if set(tags) & set(code[number].metadata.get("tags", [])) or changes(tree) & wanted:
-            kept.add(number)
-            used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-            wanted |= used - questions(code[number].source).keys()  # guess, which the cell itself binds
-    return kept
+def questions(cell: NotebookNode) -> dict[str, str]:
+    """Return the statements of a cell that ask for a prediction, by the name that they bind."""
+    body = ast.parse(cell.source).body if "predict" in cell.metadata.get("tags", []) else []
+    found = [node for node in body if isinstance(node, ast.Assign) and "predict(" in ast.unparse(node)]
+    return {ast.unparse(node.targets[0]): ast.unparse(node) for node in found}
 
 
 def changes(tree: ast.AST) -> set[str]:

@@ -2,7 +2,7 @@
 
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from .needed import explorers_only, questions_and_explorers
+from .needed import EMPTY, explorers_only, questions_and_explorers
 
 CELLS = {
     "imports": "import torch\nfrom torch import nn as layers",
@@ -14,7 +14,6 @@ CELLS = {
     "runs": "runs = [net]",
     "late": "late = 3",
 }
-EMPTY = "pass  # not needed here"
 
 
 def notebook(*order, **tagged):
@@ -46,6 +45,11 @@ def test_what_is_changed_in_place_counts_and_what_comes_later_does_not():
 
 def test_a_prediction_is_answered_by_its_own_first_choice():
     given = notebook("imports", "net", predict='guess = predict("Why?", ["a", "b"])\nlong = net(1)')
+    assert sources(questions_and_explorers(notebook("net", predict="import torch\nguess = 3", explorer="torch")))[
+        1
+    ] == (
+        "import torch\nguess = 3"  # it binds what the explorer uses
+    )
     *before, last = sources(questions_and_explorers(given))
     assert before == [EMPTY, EMPTY]
     assert last == "guess = predict('Why?', ['a', 'b'])\nguess.reveal(guess.choices[0] if guess.choices else 1)"
