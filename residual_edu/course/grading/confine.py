@@ -70,7 +70,16 @@ def bubblewrap(sockets: Path, more: list[str]) -> list[str]:
     rights = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"]
     words = ["bwrap", *(shared + rights if is_root else ["--unshare-all"]), "--die-with-parent", "--new-session"]
     words += ["--clearenv", *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value))]
-    words += ["--ro-bind", "/usr", "/usr", *(word for path in SYSTEM for word in system(Path(path)))]
+    words += [
+        "--perms",
+        "0755",
+        "--dir",
+        "/etc",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        *(word for path in SYSTEM for word in system(Path(path))),
+    ]
     words += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     words += ["--size", str(SHARED), "--perms", "1777", "--tmpfs", "/dev/shm"]
     words += ["--size", str(TEMPORARY), "--perms", "1777", "--tmpfs", "/tmp"]
