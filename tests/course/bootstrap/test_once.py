@@ -40,9 +40,12 @@ def test_the_learner_sees_that_something_moves(course, monkeypatch, capsys):
     course.install(course.LEARNING)
     shown = capsys.readouterr().out.split("\r")
     first, *middle, last = [line.split("s  ")[1].strip() for line in shown[1:]]
-    assert (first, set(middle), last) == ("Starting pip", {"Collecting torch"}, "installed")
-    assert len(middle) >= 2
-    assert shown[-1].startswith("   1 s")
+    assert (first, last) == ("Starting pip", "installed")
+    assert middle.count("Collecting torch") >= 2 and {*middle} <= {
+        first,
+        "Collecting torch",
+    }  # a busy Python starts late
+    assert int(shown[-1].split(" s ")[0]) >= 1
 
 
 @WINDOWS
