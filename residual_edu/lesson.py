@@ -1,17 +1,23 @@
-"""What every notebook starts with: a seed, one thread, a device, the style of the figures."""
+"""What every notebook starts with: a seed, one thread, a device, the style of the figures; and what its cells call."""
 
 import base64
 import io
 import os
 from collections.abc import Sequence
+from typing import TypeGuard
 
+import numpy as np
 import torch
 from IPython.display import display
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from residual_edu.errors import InvalidInput, check_choice, check_text
+from residual_edu.errors.invalid_input import shown
 from residual_edu.explorers import Prediction
 from residual_edu.plotting.style import use_style
+
+NOT_HERE = "Not with these settings:"
 
 
 def setup(seed: int = 0) -> torch.device:
@@ -58,3 +64,38 @@ def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:
     prediction = Prediction(question, choices)
     display(prediction)
     return prediction
+
+
+def holds(condition: bool | np.bool | Tensor, sentence: str) -> None:
+    """Print "Not with these settings: ..." if ``condition``, the band of a law that a cell measures, is false.
+
+    So a learner who changes a number sees what the law depends on, and the lesson goes on. A build and the tests set
+    ``RESIDUAL_EDU_STRICT``, and there the same line is an error.
+
+    Args:
+        condition: one truth value: Python's, NumPy's, or a tensor of dtype bool without axes.
+        sentence: the law, as in "Three seeds of pre-norm reach a loss below 0.1."
+
+    Raises:
+        InvalidInput: for a condition that is a number, several truth values, or nothing, and for an empty sentence.
+        AssertionError: for a condition that is false, where ``RESIDUAL_EDU_STRICT`` is set.
+    """
+    check_text("sentence", sentence)
+    if not is_truth_value(condition):
+        raise InvalidInput(
+            f"condition must be one truth value, got {shown(condition)}; "
+            "compare a number with its band, and join several comparisons with all() or .all()"
+        )
+    if condition:
+        return
+    said = f"{NOT_HERE} {sentence}"
+    if os.environ.get("RESIDUAL_EDU_STRICT"):
+        raise AssertionError(said)
+    print(said)
+
+
+def is_truth_value(condition: object) -> TypeGuard[bool | np.bool | Tensor]:
+    """Whether ``condition`` is true or false and nothing else; a number is not, nor is a tensor with an axis."""
+    if isinstance(condition, Tensor):
+        return condition.dtype == torch.bool and condition.ndim == 0
+    return isinstance(condition, bool | np.bool)

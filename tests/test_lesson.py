@@ -1,11 +1,16 @@
-"""Every notebook starts with one seed, one thread, the device asked for, and figures that say what they show."""
+"""Every notebook starts with one seed, one thread, the device asked for, and figures that say what they show.
+
+And its laws are held to bands: what fails is a sentence for a learner, and an error for a build.
+"""
 
 import base64
 import io
+import re
 import struct
 import zlib
 
 import matplotlib
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -130,3 +135,65 @@ def test_a_prediction_is_shown_and_kept(shown, capsys):
     guess.control.value = "the one"
     guess.reveal("the other")
     assert capsys.readouterr().out == "You said the one; we saw the other.\n"
+
+
+TRUTHS = [
+    bool,
+    np.bool,
+    lambda value: torch.tensor(value),
+    lambda value: torch.tensor([0.25, 2.0]).lt(1)[int(not value)],
+]
+LAW = "The loss of three seeds is below 0.1."
+
+
+@pytest.fixture(params=["", "1"], ids=["learner", "strict"])
+def strict(request, monkeypatch):
+    """Whether the session is a build's."""
+    monkeypatch.setenv("RESIDUAL_EDU_STRICT", request.param)
+    return bool(request.param)
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+def test_a_law_that_holds_prints_nothing(strict, capsys, kind):
+    assert lesson.holds(kind(True), LAW) is None
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+def test_one_that_does_not_is_a_sentence_for_a_learner_and_an_error_for_a_build(strict, capsys, kind):
+    said = f"Not with these settings: {LAW}"
+    if strict:
+        with pytest.raises(AssertionError, match=f"^{said}$"):
+            lesson.holds(kind(False), LAW)
+    else:
+        assert lesson.holds(kind(False), LAW) is None
+    assert capsys.readouterr().out == ("" if strict else f"{said}\n")
+
+
+def test_without_the_variable_nothing_raises(monkeypatch, capsys):
+    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
+    lesson.holds(False, LAW)
+    assert capsys.readouterr().out == f"Not with these settings: {LAW}\n"
+
+
+def test_a_loss_that_is_not_a_number_holds_in_no_band(monkeypatch, capsys):
+    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
+    lesson.holds(torch.tensor(torch.nan) < 0.1, LAW)
+    assert LAW in capsys.readouterr().out
+
+
+AMBIGUOUS = [0.05, 1, np.float64(0.0), None, "yes", [True], torch.tensor([True]), torch.tensor(1.0), np.array([True])]
+
+
+@pytest.mark.parametrize("condition", AMBIGUOUS, ids=str)
+def test_what_is_not_one_truth_value_is_refused(as_installed, strict, condition):
+    got = re.escape(repr(condition))
+    message = f"^condition must be one truth value, got {got}; compare a number with its band, and join several"
+    with pytest.raises(InvalidInput, match=message):
+        lesson.holds(condition, LAW)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_law_without_words_is_refused(strict, condition):
+    with pytest.raises(InvalidInput, match="^sentence must be a sentence for the reader, got ' '$"):
+        lesson.holds(condition, " ")

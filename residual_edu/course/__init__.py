@@ -13,6 +13,7 @@ VERBS = {
     "test": "check the package and the lessons; --all for every check",
     "build": "execute the lessons and write their notebooks",
     "lint": "say where the lessons break their rules",
+    "trial": "run lessons with other seeds and threads, and say which bands do not hold",
     "promote": "carry the lessons' finished pieces into the package",
     "student": "write the notebooks that a class is handed",
     "assignment": "write nbgrader's course folder",

@@ -1,8 +1,6 @@
 """Strict nbval for lessons: ``pytest -p residual_edu.course.nbval_plugin --nbval notebooks``.
 
-Every stored output is compared with the one that the cell prints now, line by line. Decimals may differ by rounding
-(2e-3, or a thousandth of their size), so tiny numbers such as 2.5e-08 and 3.1e-08 count as the same; integers,
-version numbers and text must be equal, the amount of space between words aside, since a minus sign moves columns.
+Every stored output is compared with the one that the cell prints now, line by line, as ``comparison`` says.
 A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine. A
 busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel.
 torch's builds differ in memory by hundreds of MB, so what counts is what a lesson adds to a kernel that imported it.
@@ -10,7 +8,6 @@ torch's builds differ in memory by hundreds of MB, so what counts is what a less
 
 import math
 import os
-import re
 import subprocess
 import sys
 import time
@@ -23,13 +20,12 @@ from jupyter_client.manager import start_new_kernel
 from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile
 
-ABSOLUTE, RELATIVE = 2e-3, 1e-3
+from residual_edu.course.comparison import TRAINED, Tolerant, Trained
+from residual_edu.course.exercise_cells import tags
+
 SECONDS, MEGABYTES = 60, 320  # processor time that a lesson may use, and memory that it may add to ``IMPORTS``
 IMPORTS = "import torch, matplotlib.pyplot, ipywidgets"
 POLL = 1  # seconds between two looks at whether the kernel is alive
-
-# 1.25, 1., 2.5e-08, 1e-05; not 3, not the 2.13 of 2.13.0, not the 2 of x2.
-DECIMAL = re.compile(r"(?<![\w.])([-+]?\d+(?:\.\d*(?:[eE][-+]?\d+)?|[eE][-+]?\d+))(?!\d|\.\d)")
 
 # What a kernel has used, as expressions: processor seconds, and peak memory in a unit that depends on the system.
 # (Linux counts in getrusage what the process that started the kernel held; the peak in /proc is the kernel's own.)
@@ -40,40 +36,6 @@ PEAK, UNIT = {
 USAGE = {"seconds": "__import__('time').process_time()", "peak": PEAK}
 PACE = "__import__('residual_edu.course.pace').course.pace.pace()"
 USED = pytest.StashKey[dict[str, str]]()
-
-
-class Tolerant(str):
-    """A text that equals another one that differs from it by rounding alone."""
-
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and same(self, other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-
-def same(stored: str, printed: str) -> bool:
-    """Whether two outputs agree: cut at their decimals, the text between is equal and the decimals are near."""
-    left, right = DECIMAL.split(stored), DECIMAL.split(printed)
-    return (
-        len(left) == len(right)
-        and all(words(a) == words(b) for a, b in zip(left[::2], right[::2], strict=True))
-        and all(near(a, b) for a, b in zip(left[1::2], right[1::2], strict=True))
-    )
-
-
-def words(text: str) -> list[list[str]]:
-    """Return the words of each line."""
-    return [line.split() for line in text.split("\n")]
-
-
-def near(a: str, b: str) -> bool:
-    """Whether two decimals agree; both written as ``12.`` they are whole numbers, and must be equal."""
-    if a.endswith(".") and b.endswith("."):
-        return float(a) == float(b)
-    return math.isclose(float(a), float(b), rel_tol=RELATIVE, abs_tol=ABSOLUTE)
 
 
 def get_message(self: RunningKernel, stream: str, timeout: float | None = None) -> dict[str, Any]:
@@ -138,8 +100,8 @@ nbval_sanitize, nbval_teardown = IPyNbCell.sanitize, IPyNbFile.teardown
 
 def sanitize(self: IPyNbCell, output: Any) -> Any:
     """Let texts be compared with tolerance; nbval compares what this returns with ``!=``."""
-    clean = nbval_sanitize(self, output)
-    return Tolerant(clean) if isinstance(clean, str) else clean
+    clean, compared = nbval_sanitize(self, output), Trained if TRAINED in tags(self.cell) else Tolerant
+    return compared(clean) if isinstance(clean, str) else clean
 
 
 def teardown(self: IPyNbFile) -> None:

@@ -16,6 +16,14 @@ def test_neighbouring_pieces_of_a_stream_are_joined_and_their_order_kept():
     assert [output.get("text") for output in whole] == ["ab", "c", None, None, "de"]
 
 
+def test_leniently_an_error_is_an_output_and_the_next_cell_runs(tmp_path):
+    strict = "import os; print(repr(os.environ['RESIDUAL_EDU_STRICT']))"
+    notebook = new_notebook(cells=[new_code_cell("1 / 0"), new_code_cell(strict)])
+    execute(notebook, tmp_path, lambda cell: None, lenient=True)
+    assert notebook.cells[0].outputs[0].ename == "ZeroDivisionError"
+    assert notebook.cells[1].outputs[0].text == "''\n"
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

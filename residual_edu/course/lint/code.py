@@ -9,7 +9,9 @@ from itertools import groupby
 
 from nbformat import NotebookNode
 
-from residual_edu.course.lint.cells import code_cells, code_lines, tree
+from residual_edu.course.comparison import TRAINED
+from residual_edu.course.exercise_cells import tags
+from residual_edu.course.lint.cells import called, code_cells, code_lines, tree
 from residual_edu.course.promote import targets
 
 LINES, LINES_PROMOTED, CELLS_IN_A_ROW = 25, 60, 2
@@ -98,6 +100,16 @@ def prose_between_code(notebook: NotebookNode) -> Iterator[str]:
         at += len(cells)
 
 
+def trained_cells_hold(notebook: NotebookNode) -> Iterator[str]:
+    """A cell tagged ``trained``, whose numbers nbval does not compare, holds them to bands of its own."""
+    for place, cell in code_cells(notebook):
+        nodes = list(ast.walk(tree(cell))) if TRAINED in tags(cell) else []
+        if nodes and not any(called(node) == "holds" for node in nodes):
+            yield f"{place} is tagged trained and has no holds(condition, sentence)"
+        if any(isinstance(node, ast.Assert) for node in nodes):
+            yield f"{place} is tagged trained and asserts; write holds(condition, sentence)"
+
+
 def grade_ids_are_unique(notebook: NotebookNode) -> Iterator[str]:
     """No two cells share nbgrader's grade_id."""
     ids = Counter(cell.metadata["nbgrader"]["grade_id"] for cell in notebook.cells if "nbgrader" in cell.metadata)
@@ -110,5 +122,6 @@ RULES = [
     no_forbidden_names,
     short_cells,
     prose_between_code,
+    trained_cells_hold,
     grade_ids_are_unique,
 ]

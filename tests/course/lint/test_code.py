@@ -119,6 +119,37 @@ def test_three_code_cells_in_a_row_are_found(both, first):
     assert any(numbers in f and "more than 2 in a row need prose between" in f for f in find())
 
 
+def trained(cell, source):
+    cell.source, cell.metadata.tags = source, [*cell.metadata.tags, "trained"]
+
+
+@pytest.mark.parametrize("line", ['holds(1 < 2, "It learns.")', 'for x in y:\n    lesson.holds(x < 2, "It learns.")'])
+def test_a_trained_cell_with_a_band_is_well(both, first, line):
+    notebook, find = both
+    trained(first(notebook, "explorer"), f"centre(2)\n{line}")
+    assert find() == []
+
+
+def test_a_trained_cell_without_a_band_is_found(both, first):
+    notebook, find = both
+    trained(first(notebook, "explorer"), 'centre(2)\nprint("it holds")')
+    (found,) = find()
+    assert found.endswith("(centre(2)) is tagged trained and has no holds(condition, sentence)")
+
+
+def test_an_assert_in_a_trained_cell_is_found(both, first):
+    notebook, find = both
+    trained(first(notebook, "explorer"), 'centre(2)\nholds(1 < 2, "It learns.")\nfor x in y:\n    assert x < 2')
+    (found,) = find()
+    assert found.endswith("(centre(2)) is tagged trained and asserts; write holds(condition, sentence)")
+
+
+def test_an_assert_elsewhere_is_none_of_its_business(both, first):
+    notebook, find = both
+    first(notebook, "explorer").source += "\nassert centre(2) == 2"
+    assert find() == []
+
+
 def test_a_grade_id_used_twice_is_found(both, first):
     notebook, find = both
     first(notebook, "exercise").metadata.nbgrader.grade_id = "two"
