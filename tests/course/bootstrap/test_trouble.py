@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import venv
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,7 @@ def test_ctrl_c_while_it_installs(prepared):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     )
     while not (prepared / "asked").exists() or "pip" not in asked(prepared):
         time.sleep(0.05)
