@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from residual_edu.course.checkout import Refusal
+from residual_edu.course.home import replace_home
 
 # Each verb is a module of this room with run(argv) -> exit code, imported only when it is called.
 VERBS = {
@@ -33,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("verb", choices=VERBS, metavar="VERB", help="what to do, one of those below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="what the verb takes")
     arguments = parser.parse_args(argv)
+    replace_home()
     try:
         return import_module(f"residual_edu.course.{arguments.verb}").run(arguments.rest)
     except Refusal as refusal:
