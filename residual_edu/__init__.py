@@ -18,6 +18,9 @@ from residual_edu.networks import *  # noqa: F403
 from residual_edu.networks import __all__ as _networks
 from residual_edu.parts import *  # noqa: F403
 from residual_edu.parts import __all__ as _parts
+from residual_edu.renamed import refuse_old_names
 
 __all__ = ["InvalidInput", "LazyConfig", "build", *_parts, *_mixers, *_blocks, *_configurable, *_networks]
 __all__.sort()
+
+refuse_old_names(__name__)

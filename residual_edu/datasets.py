@@ -1,4 +1,4 @@
-"""Real data that needs no network: it ships inside scikit-learn, and inside Python itself."""
+"""Real data that needs no download: it comes with scikit-learn, or with Python itself."""
 
 from pathlib import PurePath
 from typing import NamedTuple
@@ -6,13 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from residual_edu.errors import check_below, check_size
+from residual_edu.checked import Size, checked
+from residual_edu.errors import InvalidInput
 
 
 class Digits(NamedTuple):
     """Handwritten digits, split for training and testing.
 
-    Images are ``(n, 8, 8)``, float32 in [0, 1]; labels are ``(n,)``, 0 to 9. All on the CPU.
+    Images are ``(n, 8, 8)``, float32 in [0, 1]; labels are ``(n,)``, int64, 0 to 9. All on the CPU.
     """
 
     train_images: Tensor
@@ -21,17 +22,18 @@ class Digits(NamedTuple):
     test_labels: Tensor
 
 
-def digits(seed: int = 0, test: int = 360) -> Digits:
-    """Return scikit-learn's 1,797 digits, shuffled by ``seed``, the last ``test`` of them kept for testing.
+@checked
+def digits(seed: int = 0, test: Size = 360) -> Digits:
+    """Return scikit-learn's 1,797 digits, shuffled by ``seed``; the last ``test`` of them are for testing.
 
     Raises:
-        InvalidInput: if ``test`` is below 1 or leaves none to train on.
+        InvalidInput: if ``test`` is below 1 or leaves none for training.
     """
     from sklearn.datasets import load_digits
 
     pixels, classes = load_digits(return_X_y=True)
-    check_size("test", test)
-    check_below("test", test, len(classes))
+    if test >= len(classes):
+        raise InvalidInput(f"test must be below {len(classes)}, the number of digits, got {test}")
     order = torch.randperm(len(classes), generator=torch.Generator().manual_seed(seed))
     images = torch.tensor(pixels, dtype=torch.float32)[order].view(-1, 8, 8) / 16
     labels = torch.tensor(classes)[order]
@@ -39,7 +41,7 @@ def digits(seed: int = 0, test: int = 360) -> Digits:
 
 
 def wine() -> tuple[Tensor, list[str]]:
-    """Return the 178 wines of scikit-learn, ``(178, 13)`` float32 in their own units, and the 13 names."""
+    """Return the 178 wines of scikit-learn, ``(178, 13)`` float32, each feature in its own unit, and their names."""
     from sklearn.datasets import load_wine
 
     table = load_wine()
@@ -49,7 +51,7 @@ def wine() -> tuple[Tensor, list[str]]:
 def photos() -> dict[str, Tensor]:
     """Return scikit-learn's two photographs by name, ``china`` and ``flower``.
 
-    Each is ``(427, 640, 3)``, float32 in [0, 1], red, green and blue last. On the CPU.
+    Each is ``(height, width, channels)`` = ``(427, 640, 3)``, float32 in [0, 1], channels red, green, blue. On the CPU.
     """
     from sklearn.datasets import load_sample_images
 
@@ -59,7 +61,7 @@ def photos() -> dict[str, Tensor]:
 
 
 def python_documentation() -> str:
-    """Return the text of Python's own ``help()`` on the language, 450,000 characters or more, as its version has it."""
+    """Return the text of Python's own ``help()`` on the language, at least 450,000 characters; versions differ."""
     from pydoc_data.topics import topics
 
     return "\n\n".join(topics[name] for name in sorted(topics))

@@ -2,9 +2,11 @@
 
 import base64
 import io
+import json
 import os
 from collections.abc import Sequence
-from typing import TypeGuard
+from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -12,8 +14,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from residual_edu.errors import InvalidInput, check_choice, check_text
-from residual_edu.errors.invalid_input import shown
+from residual_edu.errors import InvalidInput, check_choice, check_text, shown
 from residual_edu.explorers import Prediction
 from residual_edu.plotting.style import use_style
 
@@ -23,10 +24,10 @@ NOT_HERE = "Not with these settings:"
 def setup(seed: int = 0) -> torch.device:
     """Seed torch, take one thread, set the figures' style, and return the device of ``RESIDUAL_EDU_DEVICE``.
 
-    The variable is ``cpu`` (where it is not set), ``cuda``, ``mps``, or ``auto``, the best one there is.
+    The variable is ``cpu`` (the default), ``cuda``, ``mps``, or ``auto``: the first of cuda, mps and cpu that exists.
 
     Raises:
-        InvalidInput: for another name, or a device that is not there.
+        InvalidInput: for another name, or a device that does not exist here.
     """
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # more are slower on lesson-sized work
@@ -57,6 +58,21 @@ def show(figure: Figure, alt: str) -> None:
     figure.savefig(buffer, format="png", metadata={"Software": None})  # a version would change the bytes
     data = {"image/png": base64.b64encode(buffer.getvalue()).decode(), "text/plain": alt}
     display(data, metadata={"image/png": {"alt": alt}}, raw=True)
+
+
+def stored_runs(lesson: str) -> dict[str, Any]:
+    """Return what ``residual-edu build --runs`` stored for a lesson: its ``settings``, and ``runs`` by seed.
+
+    Raises:
+        InvalidInput: where no folder above this one holds the course's notebooks/runs, or nothing is stored.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        path = folder / "notebooks" / "runs" / f"{lesson}.json"
+        if path.exists():
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            return stored | {"runs": {int(seed): numbers for seed, numbers in stored["runs"].items()}}
+    raise InvalidInput(f"lesson must be one with stored runs, in a copy of the course, got {shown(lesson)}")
 
 
 def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:

@@ -1,4 +1,4 @@
-"""What the lessons' training loops share."""
+"""The training loop of the lessons: minibatches, a learning-rate warm-up, the steps, the accuracy."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count
@@ -8,12 +8,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
-from residual_edu.errors import check_same_length, check_size
+from residual_edu.checked import Size, checked
+from residual_edu.errors import InvalidInput, check_same_length
+from residual_edu.networks.evaluation_mode import evaluation_mode
 
 Batch = tuple[Tensor, ...]
 
 
-def minibatches(*tensors: Tensor, size: int = 64, seed: int = 0) -> Iterator[Batch]:
+@checked
+def minibatches(*tensors: Tensor, size: Size = 64, seed: int = 0) -> Iterator[Batch]:
     """Return the rows of ``tensors`` in batches of ``size``, epoch after epoch without end, each in a new order.
 
     The order depends on ``seed`` alone: it is drawn on the CPU, whatever device the tensors are on.
@@ -22,35 +25,34 @@ def minibatches(*tensors: Tensor, size: int = 64, seed: int = 0) -> Iterator[Bat
         InvalidInput: for tensors of different lengths, or a size below 1.
     """
     check_same_length("tensors", tensors)
-    check_size("size", size)
     generator = torch.Generator().manual_seed(seed)
     epochs = (torch.randperm(len(tensors[0]), generator=generator).split(size) for _ in count())
     return (tuple(x[rows.to(x.device)] for x in tensors) for rows in chain.from_iterable(epochs))
 
 
-def linear_warmup(optimizer: Optimizer, steps: int) -> LRScheduler:
-    """Return a schedule on which the learning rate climbs to its full size: 1/steps, 2/steps, ..., 1, 1, ...
+@checked
+def linear_warmup(optimizer: Optimizer, steps: Size) -> LRScheduler:
+    """Return a schedule that multiplies the learning rate by 1/steps, 2/steps, ..., 1, and by 1 ever after.
 
     Raises:
         InvalidInput: for fewer than 1 step.
     """
-    check_size("steps", steps)
     return LinearLR(optimizer, start_factor=1 / steps, total_iters=steps - 1)
 
 
+@checked
 def train(
     loss: Callable[..., Tensor],
     batches: Iterable[Batch],
     optimizer: Optimizer,
-    steps: int,
+    steps: Size,
     schedule: LRScheduler | None = None,
 ) -> list[float]:
-    """Take ``steps`` steps down ``loss(*batch)`` and return the loss before each.
+    """Take ``steps`` steps of ``optimizer`` on ``loss(*batch)``, and return the loss before each step.
 
     Raises:
-        InvalidInput: for fewer than 1 step.
+        InvalidInput: for fewer than 1 step, or for fewer batches than steps, after a step on each of them.
     """
-    check_size("steps", steps)
     losses = []
     for _, batch in zip(range(steps), batches, strict=False):
         optimizer.zero_grad()
@@ -60,13 +62,22 @@ def train(
         if schedule is not None:
             schedule.step()
         losses.append(value.detach())
+    if len(losses) < steps:
+        raise InvalidInput(f"batches must be one for each of {steps} steps, got {len(losses)}; minibatches never end")
     return torch.stack(losses).tolist()
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, x: Tensor, labels: Tensor) -> float:
-    """Return the share of rows of ``x`` to whose label ``model``, in evaluation, gives the largest output."""
-    was_training = model.training
-    right = model.eval()(x).argmax(dim=-1) == labels
-    model.train(was_training)
-    return right.float().mean().item()
+    """Return the fraction of ``labels`` (rows,) where the output (rows, classes) of ``model``, for ``x``, is largest.
+
+    The model runs in evaluation mode.
+
+    Raises:
+        InvalidInput: for labels of another shape.
+    """
+    with evaluation_mode(model):
+        predicted = model(x).argmax(dim=-1)
+    if labels.shape != predicted.shape:
+        raise InvalidInput(f"labels must have shape {tuple(predicted.shape)}, got {tuple(labels.shape)}")
+    return (predicted == labels).float().mean().item()

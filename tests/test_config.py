@@ -1,5 +1,6 @@
 import copy
 import pickle
+import re
 from collections import UserDict
 from functools import partial
 
@@ -12,7 +13,7 @@ from residual_edu import InvalidInput, LayerNorm, LayerScale, LazyConfig, build
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-NAMED = "__target__ must name a class of modules, or a function said to return one"
+NAMED = "__target__ must name a class of modules, or a function annotated to return one"
 
 
 def two_maps(width: int) -> nn.Sequential:
@@ -138,49 +139,45 @@ def test_positions_are_not_taken():
         LazyConfig(LayerNorm)(4)
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        (nn.ReLU(), r"target must be a .* returns a module, got ReLU\(\); a module that is built needs no config"),
-        (3, "target must be a class or function that returns a module, got 3"),
-        (dict, "target must be a class of modules, got dict"),
-        ("os.system", "__target__ must name .*, got 'os.system'"),
-    ],
-)
-def test_targets_that_return_no_module(target, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        LazyConfig(target)
-
-
 def test_what_is_missing_is_said_by_the_class_itself():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'dim'"):
         build(LazyConfig(LayerNorm)(eps=1.0))
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("call", "message"),
     [
-        (3, "a module was to be built, got 3; give a module, a class or function that returns one, .*"),
-        (None, "a module was to be built, got None; .*"),
-        ("torch.nn.ReLU", "a module was to be built, got 'torch.nn.ReLU'; .* or a mapping with '__target__'"),
-        (lambda: 3, "a module was to be built, got 3; .*"),
-        ({"dim": 4}, r"a mapping that stands for a module needs the key '__target__', got \['dim'\]"),
-        ({"__target__": "os.getcwd"}, f"{NAMED}, got 'os.getcwd'"),
-        ({"__target__": "torch.Tensor"}, f"{NAMED}, got 'torch.Tensor'"),
-        ({"__target__": "torch.pi"}, f"{NAMED}, got 'torch.pi'"),
-        ({"__target__": "torch.load"}, f"{NAMED}, got 'torch.load'"),
-        ({"__target__": f"{__name__}.says_nothing"}, f"{NAMED}, got '.*says_nothing'"),
-        ({"__target__": f"{__name__}.says_too_much"}, "__target__ '.*' cannot be imported: name 'Nope' is not defined"),
-        ({"__target__": int}, "target must be a class of modules, got int"),
-        ({"__target__": 3}, "target must be a class or function that returns a module, got 3"),
-        ({"__target__": "torch.nn.Nope"}, "__target__ 'torch.nn.Nope' cannot be imported: .*"),
-        ({"__target__": "no_such_package.X"}, "__target__ 'no_such_package.X' cannot be imported: .*"),
-        ({"__target__": "ReLU"}, "__target__ 'ReLU' cannot be imported: .*"),
+        (lambda: LazyConfig(3), "target must be a class or function that returns a module, got 3"),
+        (lambda: LazyConfig(dict), "target must be a class or function that returns a module, got <class 'dict'>"),
+        (
+            lambda: LazyConfig(nn.ReLU()),
+            "target must be a class or function that returns a module, got ReLU(), a module",
+        ),
+        (lambda: LazyConfig("os.system"), f"{NAMED}, got 'os.system'"),
+        (lambda: build(3), "a module was to be built, got 3; give a module, a class or function that returns one"),
+        (lambda: build(None), "a module was to be built, got None"),
+        (lambda: build("torch.nn.ReLU"), "a module was to be built, got 'torch.nn.ReLU'"),
+        (lambda: build(lambda: 3), "a module was to be built, got 3"),
+        (lambda: build({"dim": 4}), "a mapping that describes a module needs the key '__target__', got ['dim']"),
+        (
+            lambda: build({"__target__": int}),
+            "target must be a class or function that returns a module, got <class 'int'>",
+        ),
+        (lambda: build({"__target__": 3}), "target must be a class or function that returns a module, got 3"),
+        (lambda: build({"__target__": "os.getcwd"}), f"{NAMED}, got 'os.getcwd'"),
+        (lambda: build({"__target__": "torch.Tensor"}), f"{NAMED}, got 'torch.Tensor'"),
+        (lambda: build({"__target__": "torch.pi"}), f"{NAMED}, got 'torch.pi'"),
+        (lambda: build({"__target__": "torch.load"}), f"{NAMED}, got 'torch.load'"),
+        (lambda: build({"__target__": f"{__name__}.says_nothing"}), f"{NAMED}, got '{__name__}.says_nothing'"),
+        (lambda: build({"__target__": f"{__name__}.says_too_much"}), "cannot be imported: name 'Nope' is not defined"),
+        (lambda: build({"__target__": "torch.nn.Nope"}), "__target__ 'torch.nn.Nope' cannot be imported: "),
+        (lambda: build({"__target__": "no_such_package.X"}), "__target__ 'no_such_package.X' cannot be imported: "),
+        (lambda: build({"__target__": "ReLU"}), "__target__ 'ReLU' cannot be imported: "),
     ],
 )
-def test_what_stands_for_no_module(spec, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        build(spec)
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        call()
 
 
 def test_a_built_network_runs():

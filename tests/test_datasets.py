@@ -49,11 +49,16 @@ def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone():
 
 
 @pytest.mark.parametrize(
-    ("test", "message"),
-    [(0, "test must be at least 1, got 0"), (1797, "test must be below 1797, got 1797")],
+    ("test", "words"),
+    [
+        (0, "test must be at least 1, got 0"),
+        (1.5, "test must be a whole number, got 1.5"),
+        (1797, "test must be below 1797, the number of digits, got 1797"),
+    ],
 )
-def test_a_split_with_an_empty_part_is_refused(test, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
+@pytest.mark.usefixtures("as_installed")
+def test_what_is_refused(test, words):
+    with pytest.raises(InvalidInput, match=f"^{words}$"):
         digits(test=test)
 
 

@@ -1,205 +1,198 @@
+"""Every generic check, with values that it lets through and values that it refuses, each with its whole message."""
+
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from residual_edu import errors
 from residual_edu.errors import InvalidInput
 
 pytestmark = pytest.mark.usefixtures("as_installed")  # a user meets the message, not the type checker
 
-inf, nan = float("inf"), float("nan")
+inf, nan, zeros = float("inf"), float("nan"), torch.zeros
+FINITE, SIZE = "must be a finite number", "must be a whole number"
+CHOICES = ["pre", "post"]
+WRAP = "wrap it in a module that fits"
+ONE_SIGNAL = "wrap it in a module whose forward does; QKVSequenceMixer makes query, key and value"
 
 
-def refuses(message, check, *arguments):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        check(*arguments)
-
-
-def test_invalid_input_is_caught_as_a_value_error_and_as_an_assertion_error():
-    for kind in (ValueError, AssertionError):
-        with pytest.raises(kind, match="^dim must be at least 1, got 0$"):
-            errors.check_size("dim", 0)
-
-
-@pytest.mark.parametrize("value", [1, 64, np.int64(3), np.uint8(1)])
-def test_a_size_is_a_whole_number(value):
-    errors.check_size("dim", value)
-
-
-@pytest.mark.parametrize(
-    "value, message",
-    [
-        (0, "dim must be at least 1, got 0"),
-        (-3, "dim must be at least 1, got -3"),
-        (np.int64(0), "dim must be at least 1, got 0"),
-        (None, "dim must be a whole number, got None"),
-        ("3", "dim must be a whole number, got '3'"),
-        (3.0, "dim must be a whole number, got 3.0"),
-        (nan, "dim must be a whole number, got nan"),
-        (inf, "dim must be a whole number, got inf"),
-        (True, "dim must be a whole number, got True"),
-        (np.True_, f"dim must be a whole number, got {np.True_!r}"),
-        (torch.tensor(3), "dim must be a whole number, got tensor(3)"),
-        (torch.zeros(100), "dim must be a whole number, got a Tensor"),
-    ],
-)
-def test_what_is_no_size(value, message):
-    refuses(message, errors.check_size, "dim", value)
-
-
-@pytest.mark.parametrize("value", [1e-5, 1, 1e300, np.float32(0.1), np.int64(2)])
-def test_a_positive_number(value):
-    errors.check_positive("eps", value)
-
-
-@pytest.mark.parametrize(
-    "value", [0, 0.0, -1e-5, nan, inf, -inf, None, "3", "1e-5", True, [1.0], 1j, np.float64(0), np.int64(-1)]
-)
-def test_what_is_not_positive(value):
-    refuses(f"eps must be a finite number above 0, got {value!r}", errors.check_positive, "eps", value)
-
-
-def test_a_tensor_is_named_by_its_type():
-    refuses(
-        "eps must be a finite number above 0, got a Tensor", errors.check_positive, "eps", torch.ones(9, dtype=float)
-    )
-
-
-@pytest.mark.parametrize("value", [0, 0.0, 0.5, 0.999, np.float64(0.1), np.int64(0)])
-def test_a_rate_lies_below_one(value):
-    errors.check_rate("p", value)
-
-
-@pytest.mark.parametrize("value", [1, 1.0, 1.5, -0.1, -1, nan, inf, np.int64(1)])
-def test_a_rate_out_of_range(value):
-    why = "; a rate of 1 would drop everything" if value == 1 else ""
-    refuses(f"p must lie in [0, 1), got {value!r}{why}", errors.check_rate, "p", value)
-
-
-@pytest.mark.parametrize("value", [None, "0.5", False, True, [0.1]])
-def test_what_is_no_rate(value):
-    refuses(f"p must be a number in [0, 1), got {value!r}", errors.check_rate, "p", value)
-
-
-def test_a_choice_is_one_of_the_choices():
-    errors.check_choice("placement", "pre", ["pre", "post"])
-    errors.check_choice("placement", "post", iter(["pre", "post"]))
-
-
-@pytest.mark.parametrize(
-    "value, mend",
-    [
-        ("Pre", "; did you mean 'pre'?"),
-        ("pots", "; did you mean 'post'?"),
-        ("sideways", ""),
-        ("", ""),
-        (None, ""),
-        (3, ""),
-        (nan, ""),
-        (True, ""),
-        (["pre"], ""),
-    ],
-)
-def test_another_choice_is_refused_with_the_nearest(value, mend):
-    message = f"placement must be one of 'pre', 'post', got {value!r}{mend}"
-    refuses(message, errors.check_choice, "placement", value, ["pre", "post"])
-
-
-def test_a_text_says_something():
-    errors.check_text("alt", "Four bars of equal height.")
-
-
-@pytest.mark.parametrize("value", ["", "  \n", None, 3, nan, True])
-def test_what_is_no_text(value):
-    refuses(f"alt must be a sentence for the reader, got {value!r}", errors.check_text, "alt", value)
-
-
-def test_a_number_beside_another():
-    errors.check_size("n", 2, 2)
-    refuses("n must be at least 2, got 1", errors.check_size, "n", 1, 2)
-    errors.check_equal("n", 2, 2, "as m is")
-    refuses("n must be 2, as m is, got 3", errors.check_equal, "n", 3, 2, "as m is")
-    errors.check_below("test", 9, 10)
-    refuses("test must be below 10, got 10", errors.check_below, "test", 10, 10)
-
-
-@pytest.mark.parametrize("value", [0, 0.0, 1e-5, 3, np.float32(0.1), np.int64(0)])
-def test_a_number_that_is_not_negative(value):
-    errors.check_not_negative("init_value", value)
-
-
-@pytest.mark.parametrize("value", [-1, -1e-5, nan, inf, -inf, None, "3", True, [1.0], np.int64(-1)])
-def test_what_is_negative_or_no_number(value):
-    message = f"init_value must be a finite number, at least 0, got {value!r}"
-    refuses(message, errors.check_not_negative, "init_value", value)
-
-
-def test_what_must_be_given():
-    x = torch.zeros(2)
-    assert errors.check_given("condition", x) is x
-    refuses("condition must be given, got None", errors.check_given, "condition", None)
-
-
-def test_keywords():
-    errors.check_keywords(torch.nn.Linear, ["in_features", "bias"])
-    with pytest.raises(
-        InvalidInput, match=r"^Linear got an unexpected keyword argument 'widht'; it takes in_features, "
-    ):
-        errors.check_keywords(torch.nn.Linear, ["widht"])
-
-
-class Conditioned(torch.nn.Module):
+class Conditioned(nn.Module):
     def forward(self, x, *, conditioning=None):
         return x
 
 
-def test_a_module_that_takes_a_condition():
-    errors.check_conditionable("mixer", Conditioned())
-    mend = "wrap it in a module whose forward does; QKVSequenceMixer makes query, key and value"
-    message = f"mixer must take (x, conditioning=), Linear.forward takes (input); {mend}"
-    refuses(message, errors.check_conditionable, "mixer", torch.nn.Linear(2, 2))
+GOOD = [
+    *[("size", "dim", value) for value in (1, 64, np.int64(3), np.uint8(1))],
+    ("size", "n", 2, 2),
+    ("size", "n", 0, 0),
+    *[("positive", "eps", value) for value in (1e-5, 1, 1e300, np.float32(0.1), np.int64(2))],
+    *[("not_negative", "init", value) for value in (0, 0.0, 1e-5, 3, np.float32(0.1), np.int64(0))],
+    *[("rate", "p", value) for value in (0, 0.0, 0.5, 0.999, np.float64(0.1), np.int64(0))],
+    ("flag", "bias", True),
+    ("flag", "bias", False),
+    ("choice", "placement", "pre", CHOICES),
+    ("choice", "placement", "post", iter(CHOICES)),
+    ("choice", "placement", np.str_("pre"), dict.fromkeys(CHOICES)),
+    ("choice", "placement", None, ["pre", None]),
+    ("text", "alt", "Four bars of equal height."),
+    ("divisible", "channels", 6, 3, "heads"),
+    ("equal", "n", 2, 2, "as m is"),
+    *[("given", "condition", value) for value in (zeros(2), 0, "", False)],
+    ("instance", "block", nn.ReLU(), nn.Module),
+    ("room", 3, 5, 8),
+    ("last_queries", 3, 3),
+    *[("data_dim", "data_dim", value) for value in (1, 2, np.int64(3))],
+    ("one_per_axis", "padding", ["zero", "zero"], 2),
+    ("fits", "patch", (2, 3), (2, 4)),
+    *[("floating", "x", zeros(shape, dtype=torch.bfloat16)) for shape in ((), 0, (2, 3))],
+    ("axes", "x", zeros(2, 3), "batch"),
+    ("axes", "x", zeros(2, 3, dtype=torch.bool), "batch", "channels"),
+    *[("width", "x", zeros(shape), 6) for shape in (6, (0, 6), (2, 5, 6))],
+    ("shape", "x", zeros(2, 5, 6), "batch", "tokens", 6),
+    ("shape", "x", zeros(0, 6), "batch", 6),
+    ("shape", "x", zeros(())),
+    *[("signal", "x", zeros(2, *[3] * axes, 6), 6) for axes in (1, 2, 3)],
+    ("signal", "x", zeros(0, 3, 3, 6), 6, 2),
+    ("same_shape", "key", zeros(2, 3), "query", zeros(2, 3).double()),
+    ("same_length", "tensors", [zeros(3), zeros(3, 2)]),
+    *[("batch", "mask", zeros(batch, 5), 4) for batch in (1, 4)],
+    *[("labels", "labels", torch.tensor(values), 3) for values in ([0, 2], [[1], [1]])],
+    ("labels", "labels", zeros(0, dtype=torch.int32), 3),
+    ("takes", "layer", nn.Linear(2, 2), "x"),
+    ("takes", "layer", Conditioned(), "x", "conditioning="),
+    ("conditionable", "mixer", Conditioned()),
+    ("keywords", nn.Linear, ["in_features", "bias"]),
+]
 
-
-def test_blocks():
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
-    assert errors.check_blocks(model, model) == list(model)
-    assert errors.check_blocks(model, iter(model[:1])) == [model[0]]
-
-
-@pytest.mark.parametrize(
-    "blocks, message",
-    [
-        (None, "blocks must be a list of modules, got None; put it into [ ]"),
-        (3, "blocks must be a list of modules, got 3; put it into [ ]"),
-        ([], "blocks must name at least 1 module, got none"),
-        (["a"], "blocks[0] must be a module, got 'a'"),
-        ([torch.nn.Tanh()], "blocks[0], a Tanh, must be a module of model; keep blocks in an nn.ModuleList"),
+BAD = [
+    ("size", ("dim", 0), "dim must be at least 1, got 0"),
+    ("size", ("dim", np.int64(-3)), "dim must be at least 1, got -3"),
+    ("size", ("n", 1, 2), "n must be at least 2, got 1"),
+    *[("size", ("d", x), f"d {SIZE}, got {x!r}") for x in (None, "3", 3.0, nan, inf, True, np.True_, torch.tensor(3))],
+    ("size", ("dim", zeros(100)), f"dim {SIZE}, got a Tensor"),
+    *[
+        ("positive", ("eps", x), f"eps {FINITE} above 0, got {x!r}")
+        for x in (0, -1e-5, nan, inf, -inf, None, "1e-5", True, [1.0], 1j, np.float64(0), np.int64(-1))
     ],
-)
-def test_what_are_no_blocks(blocks, message):
-    refuses(message, errors.check_blocks, torch.nn.Sequential(torch.nn.ReLU()), blocks)
+    ("positive", ("eps", torch.ones(9, dtype=float)), f"eps {FINITE} above 0, got a Tensor"),
+    *[
+        ("not_negative", ("init", x), f"init {FINITE}, at least 0, got {x!r}")
+        for x in (-1, -1e-5, nan, inf, -inf, None, "3", True, [1.0], np.int64(-1))
+    ],
+    *[("rate", ("p", x), f"p must lie in [0, 1), got {x!r}") for x in (1.5, -0.1, -1, nan, inf)],
+    *[
+        ("rate", ("p", x), f"p must lie in [0, 1), got {x!r}; a rate of 1 would drop everything")
+        for x in (1, 1.0, np.int64(1))
+    ],
+    *[("rate", ("p", x), f"p must be a number in [0, 1), got {x!r}") for x in (None, "0.5", False, [0.1])],
+    *[("flag", ("bias", x), f"bias must be True or False, got {x!r}") for x in (None, 0, 1, "no", "False", [0], nan)],
+    *[
+        ("choice", ("placement", x, CHOICES), f"placement must be one of 'pre', 'post', got {x!r}{mend}")
+        for x, mend in [
+            ("Pre", "; did you mean 'pre'?"),
+            ("pots", "; did you mean 'post'?"),
+            *[(other, "") for other in ("sideways", "", None, 3, nan, True, ["pre"])],
+        ]
+    ],
+    ("choice", ("grid", "on", ["one", None]), "grid must be one of 'one', None, got 'on'; did you mean 'one'?"),
+    *[
+        ("text", ("alt", x), f"alt must be a sentence for the reader, got {x!r}")
+        for x in ("", "  \n", None, 3, nan, True)
+    ],
+    ("divisible", ("channels", 6, 4, "heads"), "channels must be divisible by 4 (heads), got 6"),
+    ("divisible", ("channels", 0, 4, "heads"), "channels must be at least 1, got 0"),
+    ("equal", ("n", 3, 2, "as m is"), "n must be 2, as m is, got 3"),
+    ("given", ("condition", None), "condition must be given, got None"),
+    ("given", ("condition", None, "the mixer"), "condition must be given for the mixer, got None"),
+    ("instance", ("block", 3, nn.Module), "block must be a Module, got 3"),
+    ("instance", ("block", nn.ReLU, nn.Module), "block must be a Module, got a type"),
+    ("room", (0, 9, 8), "positions must be at most max_seq_len=8, got 9"),
+    ("room", (8, 1, 8), "positions must be at most max_seq_len=8, got 8 before and 1 new ones"),
+    ("last_queries", (4, 3), "queries must be the last positions of keys, got 4 queries and 3 keys"),
+    ("data_dim", ("data_dim", 4), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
+    ("data_dim", ("data_dim", 0), "data_dim must be at least 1, got 0"),
+    ("data_dim", ("data_dim", "2"), f"data_dim {SIZE}, got '2'"),
+    ("one_per_axis", ("p", ["a"], 2), "p must be one for all, or a list with one for each of 2 axes, got ['a']"),
+    ("fits", ("patch", (2, 5), (2, 4)), "patch must be at most (2, 4), got (2, 5)"),
+    ("floating", ("x", [1.0]), "x must be a tensor, got [1.0]"),
+    ("floating", ("x", np.zeros(2)), "x must be a tensor, got array([0., 0.])"),
+    (
+        "floating",
+        ("x", torch.ones(2, dtype=int)),
+        "x must be floating point, got torch.int64; convert it with x.float()",
+    ),
+    ("axes", ("x", None, "batch"), "x must be a tensor, got None"),
+    ("axes", ("x", zeros(2), "batch", "rows"), "x must have at least the axes (batch, rows), got shape (2,)"),
+    ("width", ("x", zeros(2, 5), 6), "x must have 6 features on its last axis, got shape (2, 5)"),
+    ("width", ("x", zeros(2, 1), 6), "x must have 6 features on its last axis, got shape (2, 1)"),
+    ("width", ("x", zeros(()), 6), "x must have a feature axis of 6, got a single number (no axes)"),
+    ("width", ("x", None, 6), "x must be a tensor, got None"),
+    ("shape", ("x", zeros(2, 6), "batch", "tokens", 6), "x must have shape (batch, tokens, 6), got (2, 6)"),
+    ("shape", ("x", zeros(2, 5, 1), "batch", "tokens", 6), "x must have shape (batch, tokens, 6), got (2, 5, 1)"),
+    ("shape", ("x", "x"), "x must be a tensor, got 'x'"),
+    ("signal", ("x", zeros(2, 6), 6), "x must have shape (batch, 1 to 3 axes of space, 6), got (2, 6)"),
+    ("signal", ("x", zeros(2, 3, 5), 6), "x must have shape (batch, 1 to 3 axes of space, 6), got (2, 3, 5)"),
+    ("signal", ("x", zeros(2, 3, 6), 6, 2), "x must have shape (batch, height, width, 6), got (2, 3, 6)"),
+    ("signal", ("x", zeros(2, 0, 6), 6, 1), "x must have shape (batch, positions, 6), got (2, 0, 6)"),
+    ("signal", ("x", zeros(()), 6), "x must have shape (batch, 1 to 3 axes of space, 6), got ()"),
+    ("same_shape", ("key", zeros(3), "query", zeros(2)), "key must have the shape of query, (2,), got (3,)"),
+    (
+        "same_length",
+        ("data", [zeros(3), zeros(2)]),
+        "data must all have the same number of rows, at least 1, got [3, 2]",
+    ),
+    ("same_length", ("data", [zeros(0)] * 2), "data must all have the same number of rows, at least 1, got [0, 0]"),
+    ("batch", ("mask", zeros(2, 5), 4), "mask must hold 4 samples, or 1 for them all, got shape (2, 5)"),
+    ("labels", ("labels", torch.tensor([0, 3]), 3), "labels must be whole numbers from 0 to 2, got 0 to 3"),
+    ("labels", ("labels", torch.tensor([-1, 1]), 3), "labels must be whole numbers from 0 to 2, got -1 to 1"),
+    ("labels", ("labels", zeros(2), 3), "labels must be whole numbers from 0 to 2, got torch.float32"),
+    ("labels", ("labels", torch.tensor(1), 3), "labels must have at least the axes (batch), got shape ()"),
+    ("takes", ("layer", nn.ReLU(), "q", "k"), f"layer must take (q, k), ReLU.forward takes (input); {WRAP}"),
+    ("takes", ("layer", nn.ReLU(), "x", "c="), f"layer must take (x, c=), ReLU.forward takes (input); {WRAP}"),
+    (
+        "conditionable",
+        ("mixer", nn.ReLU()),
+        f"mixer must take (x, conditioning=), ReLU.forward takes (input); {ONE_SIGNAL}",
+    ),
+    ("keywords", (nn.ReLU, ["place"]), "ReLU got an unexpected keyword argument 'place'; it takes inplace"),
+]
 
 
-class Compiled(torch.nn.Module):
-    """Looks as ``torch.compile`` leaves a module, without its half minute."""
-
-    def __init__(self, module):
-        super().__init__()
-        self._orig_mod = module
+def named(name):
+    return getattr(errors, f"check_{name}")
 
 
-def test_a_model_that_was_compiled_as_a_whole():
-    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU())
-    errors.check_not_compiled(model, list(model))
-    errors.check_not_compiled(torch.nn.Sequential(block := Compiled(torch.nn.ReLU())), [block])
-    message = "model must not be compiled: it calls no hooks then; compile its blocks one by one, or none"
-    refuses(message, errors.check_not_compiled, Compiled(model), list(model))
+@pytest.mark.parametrize(("check", "arguments"), [(check, arguments) for check, *arguments in GOOD])
+def test_what_is_let_through(check, arguments):
+    assert named(check)(*arguments) is None
 
 
-def test_every_check_is_tested_here():
-    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_errors*.py"))
-    for name in vars(errors):
-        assert not name.startswith("check_") or f"errors.{name}" in text, name
+@pytest.mark.parametrize(("check", "arguments", "message"), BAD)
+def test_what_is_refused_and_in_which_words(check, arguments, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        named(check)(*arguments)
+
+
+@pytest.mark.parametrize("kind", [ValueError, AssertionError])
+def test_invalid_input_is_caught_as_a_value_error_and_as_an_assertion_error(kind):
+    with pytest.raises(kind, match="^dim must be at least 1, got 0$"):
+        errors.check_size("dim", 0)
+
+
+def test_labels_are_not_read_where_reading_would_break_a_graph():
+    @torch.compile(fullgraph=True, backend="eager")
+    def looked_up(labels):
+        errors.check_labels("labels", labels, 3)
+        return labels + 1
+
+    assert looked_up(torch.tensor([0, 9])).tolist() == [1, 10]
+    errors.check_labels("labels", zeros(2, dtype=torch.int64, device="meta"), 3)
+
+
+@pytest.mark.parametrize("rows", [GOOD, BAD])
+def test_every_check_has_a_row(rows):
+    checks = {name.removeprefix("check_") for name in vars(errors) if name.startswith("check_")}
+    assert {check for check, *_ in rows} == checks

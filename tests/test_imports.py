@@ -13,12 +13,13 @@ import residual_edu
 
 PACKAGE = Path(residual_edu.__file__).parent
 ROOT = PACKAGE.parent
-TOP = ["errors", "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
+BELOW = ["renamed", "errors", "checked", "old_errors"]  # what every room may use
+TOP = [*BELOW, "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
 ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "explorers", "exercises"]
 ROOMS += ["lesson", "course"]
 ALONE = {  # what these rooms import besides the standard library: third-party packages, and rooms of this one
-    "gradient_flow": ({"torch"}, {"errors", "gradient_flow"}),
-    "plotting": ({"numpy", "matplotlib"}, {"plotting"}),
+    "gradient_flow": ({"torch"}, {*BELOW, "gradient_flow"}),
+    "plotting": ({"numpy", "matplotlib"}, {"renamed", "plotting"}),
 }
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -80,10 +81,32 @@ def test_only_explorers_know_widgets():
     assert {room(module) for module in MODULES if "ipywidgets" in others(module)} == {"explorers"}
 
 
+def loaded(code):
+    """The modules that a fresh Python holds after ``code``."""
+    printed = subprocess.check_output([sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"], text=True)
+    return set(printed.split())
+
+
 def test_importing_the_package_is_light():
-    heavy = {"matplotlib", "ipywidgets", "IPython", "sklearn", "rich", "nbformat"}
-    code = f"import sys, residual_edu; print(*{heavy} & set(sys.modules))"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "\n"
+    """Torch, NumPy and jaxtyping alone: no room for lessons, and nothing of an exercise."""
+    names = loaded("import residual_edu")
+    assert not {"matplotlib", "ipywidgets", "IPython", "sklearn", "rich", "nbformat", "filelock"} & names
+    assert {room(name) for name in names if name.startswith("residual_edu")} - {None} <= set(TOP)
+
+
+def test_solutions_hints_and_mistakes_are_imported_by_the_first_check_alone():
+    solutions = {name for name, tree in TREES.items() if room(name) == "exercises" and "EXERCISES" in assigned(tree)}
+    assert len(solutions) > 30
+    assert not [name for name in MODULES if room(name) != "exercises" and own(name) & solutions]
+    code = "import residual_edu.lesson; from residual_edu.exercises import attempt, check"
+    assert not solutions & loaded(code)
+    assert solutions <= loaded(f"{code}; from residual_edu.exercises.check import find; find('rms_norm')")
+
+
+def assigned(tree):
+    """The names that a module's own statements assign."""
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 @pytest.mark.parametrize("here", ["parts", "mixers", "blocks", "networks"])

@@ -134,7 +134,7 @@ def test_a_prediction_is_shown_and_kept(shown, capsys):
     assert shown == [(guess, None)]
     guess.control.value = "the one"
     guess.reveal("the other")
-    assert capsys.readouterr().out == "You said the one; we saw the other.\n"
+    assert capsys.readouterr().out == "**You said the one; we measured the other.**\n"
 
 
 TRUTHS = [

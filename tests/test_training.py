@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -29,21 +31,6 @@ def test_the_order_depends_on_the_seed_alone():
     assert torch.get_rng_state().equal(state)
 
 
-@pytest.mark.parametrize(
-    ("tensors", "size", "message"),
-    [
-        ([(3,), (4,)], 2, r"tensors must all have the same number of rows, at least 1, got \[3, 4\]"),
-        ([(0, 2)], 2, r"tensors must all have the same number of rows, at least 1, got \[0\]"),
-        ([], 2, r"tensors must all have the same number of rows, at least 1, got \[\]"),
-        ([()], 2, r"tensors must have at least the axes \(rows\), got shape \(\)"),
-        ([(3,)], 0, "size must be at least 1, got 0"),
-    ],
-)
-def test_batches_that_cannot_be_made(tensors, size, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        minibatches(*map(torch.zeros, tensors), size=size)
-
-
 def test_the_learning_rate_climbs_in_equal_steps_and_stays():
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8)
     schedule, rates = linear_warmup(optimizer, 4), []
@@ -60,8 +47,6 @@ def test_a_warmup_of_one_step_is_none():
     optimizer.step()
     schedule.step()
     assert optimizer.param_groups[0]["lr"] == 0.8
-    with pytest.raises(InvalidInput, match="^steps must be at least 1, got 0$"):
-        linear_warmup(optimizer, 0)
 
 
 def test_gradient_descent_by_hand():
@@ -99,14 +84,50 @@ def test_training_learns_and_repeats_itself():
     assert losses == again and len(losses) == 60 and losses[-1] < losses[0] / 3 and share > 0.95
 
 
-def test_steps_must_be_positive():
-    with pytest.raises(InvalidInput, match="^steps must be at least 1, got 0$"):
-        train(lambda: torch.zeros(()), [], torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1), 0)
-
-
 @pytest.mark.parametrize("mode", [True, False])
 def test_accuracy_is_measured_in_evaluation_without_a_graph_and_leaves_the_mode(mode):
     x = torch.eye(4)
     model = nn.Sequential(nn.Identity(), nn.Dropout(0.9)).train(mode)
     assert accuracy(model, x, torch.tensor([0, 1, 2, 0])) == 0.75
     assert model.training is mode and model[1].training is mode
+
+
+def test_accuracy_leaves_a_frozen_part_in_evaluation_and_the_mode_after_an_exception():
+    model = nn.Sequential(nn.Dropout(0.5).eval(), nn.Linear(4, 2))
+    accuracy(model, torch.eye(4), torch.zeros(4))
+    assert [part.training for part in model] == [False, True]
+    with pytest.raises(RuntimeError):
+        accuracy(model, torch.eye(3), torch.zeros(3))
+    assert model.training and [part.training for part in model] == [False, True]
+
+
+def trained(batches, steps):
+    w = nn.Parameter(torch.ones(()))
+    return train(lambda c: w * c.sum(), batches, torch.optim.SGD([w], lr=0.1), steps)
+
+
+def batches_of(*shapes, size=2):
+    return minibatches(*map(torch.zeros, shapes), size=size)
+
+
+ROWS = "tensors must all have the same number of rows, at least 1, got "
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: batches_of((3,), (4,)), ROWS + "[3, 4]"),
+        (lambda: batches_of((0, 2)), ROWS + "[0]"),
+        (lambda: batches_of(), ROWS + "[]"),
+        (lambda: batches_of(()), "tensors must have at least the axes (rows), got shape ()"),
+        (lambda: batches_of((3,), size=0), "size must be at least 1, got 0"),
+        (lambda: linear_warmup(torch.optim.SGD(nn.Linear(1, 1).parameters()), 0), "steps must be at least 1, got 0"),
+        (lambda: trained([], 0), "steps must be at least 1, got 0"),
+        (lambda: trained([], 1), "batches must be one for each of 1 steps, got 0; minibatches never end"),
+        (lambda: trained([(torch.ones(1),)] * 2, 5), "batches must be one for each of 5 steps, got 2; minibatches"),
+        (lambda: accuracy(nn.Identity(), torch.eye(4), torch.zeros(4, 1)), "labels must have shape (4,), got (4, 1)"),
+    ],
+)
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -28,17 +28,14 @@
 
 # %%
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 
 from residual_edu.datasets import digits
-from residual_edu.errors import check_choice, check_positive
-from residual_edu.errors import check_rate, check_size, check_width
 from residual_edu.exercises import check
 from residual_edu.explorers.residual_connection import explore_stack
 from residual_edu.lesson import predict, setup, show
-from residual_edu.parts.residual import Map, post_norm_residual, pre_norm_residual
+from residual_edu.parts.residual import post_norm_residual, pre_norm_residual
 from residual_edu.plotting import residual_connection as draw
 
 device = setup()
@@ -65,7 +62,8 @@ second.bias.data += torch.tensor([0.0744, -0.3077, -0.0528, -0.0717]) - second(h
 answer = second(hidden)
 gated = answer / 0.9 * torch.tensor([1, 1, 0, 1])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 fig = Figure(figsize=(7, 4.6))
 stages = [stage.tolist() for stage in (token, normed, hidden, answer, gated)]
 ax = draw.plot_connection(*stages, fig.add_subplot())
@@ -104,33 +102,20 @@ primes = [n for n in range(2, 90) if all(n % k for k in range(2, n))]
 primes = torch.tensor(primes, dtype=torch.float32).view(2, 3, 4).to(device)
 guess = predict("Six tokens enter the norm. How many different ones leave?", ["6", "2", "1"])
 
-
 # %% tags=["promote:parts/layer_norm"]
+import torch
+from torch import nn
+
+
 class LayerNormalization(nn.Module):
-    r"""The tutorials' layer norm: :math:`\alpha (x - \mathrm{mean}) / (\mathrm{std} + \epsilon) + \mathrm{bias}`.
-
-    Its standard deviation divides by n - 1 and its eps stands outside the root. Next to ``LayerNorm`` its output is
-    smaller by exactly :math:`\sqrt{(n - 1)/n}`, and a single feature gives NaN. Kept to be compared with.
-
-    Args:
-        features: number of features on the last axis, at least 1.
-        eps: added to the standard deviation, above 0.
-
-    Raises:
-        InvalidInput: for sizes out of range, an integer input, or one of another width.
-    """
-
-    def __init__(self, features: int, eps: float = 1e-6) -> None:
+    def __init__(self, features, eps=1e-6):
         super().__init__()
-        check_size("features", features)
-        check_positive("eps", eps)
         self.eps = eps
         self.alpha = nn.Parameter(torch.ones(features))
         self.bias = nn.Parameter(torch.zeros(features))
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Normalise the last axis of ``x``; shape stays."""
-        check_width("x", x, len(self.alpha))
+    def forward(self, x):
+        # x: ..., channels
         mean = x.mean(dim=-1, keepdim=True)
         std = x.std(dim=-1, keepdim=True)
         return self.alpha * (x - mean) / (std + self.eps) + self.bias
@@ -139,7 +124,8 @@ class LayerNormalization(nn.Module):
 # %% [markdown]
 # The demo printed all six results and went on. Look at them.
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 norm = LayerNormalization(4).to(device)
 rows = norm(x).flatten(0, 1).detach().cpu()
 one = torch.tensor([-1.1619, -0.3873, 0.3873, 1.1619])
@@ -180,27 +166,18 @@ assert abs(nn.LayerNorm(4, device=device)(x).max() - 1.3416) < 1e-4
 
 
 # %% tags=["promote:parts/mlp"]
+import torch
+from torch import nn
+
+
 class SimpleFeedForward(nn.Module):
-    r"""Two linear maps with a ReLU between: :math:`W_2 \max(0, W_1 x + b_1) + b_2`.
-
-    Args:
-        d_model: number of features in and out, at least 1.
-        d_ff: number of hidden features, at least 1.
-
-    Raises:
-        InvalidInput: for sizes out of range, an integer input, or one of another width.
-    """
-
-    def __init__(self, d_model: int, d_ff: int) -> None:
+    def __init__(self, d_model, d_ff):
         super().__init__()
-        check_size("d_model", d_model)
-        check_size("d_ff", d_ff)
         self.linear1 = nn.Linear(d_model, d_ff)
         self.linear2 = nn.Linear(d_ff, d_model)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Map each position by itself; shape stays."""
-        check_width("x", x, self.linear1.in_features)
+    def forward(self, x):
+        # x: ..., channels
         return self.linear2(torch.relu(self.linear1(x)))
 
 
@@ -220,7 +197,8 @@ assert torch.allclose(f(norm(x)), answer.to(device).expand(2, 3, 4), atol=1e-5)
 # %% tags=["predict"]
 guess = predict("A tenth of 100,000 ones becomes 0. And their mean?", ["it falls", "it stays"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 ones, dropout = torch.ones(100_000, device=device), nn.Dropout(0.1)
 for seed in range(3):
     torch.manual_seed(seed)
@@ -258,30 +236,20 @@ assert torch.allclose(added, torch.tensor([1.0827, 1.6581, 2.9413, 3.9203]), ato
 
 
 # %% tags=["promote:parts/residual"]
+from torch import nn
+
+from residual_edu.parts.residual import post_norm_residual, pre_norm_residual
+
+
 class ResidualConnection(nn.Module):
-    """A residual connection that takes its layer when it is called: x + dropout(sublayer(norm(x))).
-
-    Its norm is the tutorials' ``LayerNormalization``; with another one, call ``pre_norm_residual`` itself.
-
-    Args:
-        features: number of features on the last axis, at least 1.
-        dropout: rate in [0, 1) at which elements of the branch are dropped in training.
-        placement: ``"pre"`` as above, or ``"post"``: norm(x + dropout(sublayer(x))), as Vaswani et al. (2017) had it.
-
-    Raises:
-        InvalidInput: for a size, a rate or a placement out of range.
-    """
-
-    def __init__(self, features: int, dropout: float, placement: str = "pre") -> None:
+    def __init__(self, features, dropout, placement="pre"):
         super().__init__()
-        check_rate("dropout", dropout)
-        check_choice("placement", placement, ["pre", "post"])
         self.placement = placement
         self.dropout = nn.Dropout(dropout)
         self.norm = LayerNormalization(features)
 
-    def forward(self, x: Float[Tensor, "*batch channels"], sublayer: Map) -> Float[Tensor, "*batch channels"]:
-        """Add what ``sublayer`` makes of ``x``; shape stays."""
+    def forward(self, x, sublayer):
+        # x: ..., channels
         residual = pre_norm_residual if self.placement == "pre" else post_norm_residual
         return residual(x, sublayer, self.norm, [self.dropout])
 
@@ -303,7 +271,8 @@ print(list(connection.state_dict()))
 # %% tags=["predict"]
 guess = predict("norm(x + f(x)) for 2 3 5 7: its four numbers sum to", ["17", "near 17", "0"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 post = ResidualConnection(4, dropout=0.1, placement="post").to(device).eval()
 before, after = (layer(primes, f)[0].detach().cpu() for layer in (connection, post))
 print(before, after, sep="\n")
@@ -361,7 +330,8 @@ check(post_norm_forward, "post_norm_forward")
 guess = predict("Another token, other weights: its sum?", ["anything", "near 4", "4"])
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 def input_gradient(x, *branches, placement="pre"):
     """Return the gradient of out.sum() at x, through one connection for each branch."""
     connection = ResidualConnection(x.shape[-1], dropout=0.0, placement=placement).to(x)
@@ -390,7 +360,8 @@ guess.reveal("4")
 # %% tags=["predict"]
 guess = predict("64 connections: one token's gradient sums to", ["4", "4 × 64", "2 to the 64"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 assert torch.allclose(connection(primes + 5, f), connection(primes, f) + 5, atol=1e-4)
 
 branches = [SimpleFeedForward(4, 8).double() for _ in range(64)]
@@ -442,7 +413,8 @@ def gate_gradients(skip):
 kept, lost = gate_gradients(skip=1), gate_gradients(skip=0)
 guess = predict("g = 0, with the skip: each entry of the gradient is", ["0", "1", "different"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 fig = Figure(figsize=(7, 3.6))
 ax = draw.plot_gate_gradients(torch.linspace(0, 1, 11), kept, lost, fig.add_subplot())
 ax.set_title("A silent branch leaves a gradient of 1, not of 0")
@@ -506,7 +478,8 @@ signal, gradient = sweep(SimpleFeedForward, steps)
 guess = predict("64 times f, no skip: a gradient of 1 comes back as", ["0.1", "1e-6", "1e-40"])
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 def show_depths(title, alt, laws=()):
     """Show signal and gradient against depth, side by side."""
     fig = Figure(figsize=(7, 4))
@@ -600,7 +573,8 @@ steps["x + f(x)/√L"] = lambda x, f, depth: x + f(x) / depth**0.5
 signal, gradient = sweep(he, steps)
 guess = predict("How large is the signal after 64 times x + f(x)?", ["1", "8", "64", "4e9"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 laws = {
     "x + f(x)": [2 ** (depth / 2) for depth in DEPTHS],
     "x + f(norm(x))": [(1 + depth) ** 0.5 for depth in DEPTHS],

@@ -25,25 +25,18 @@
 # large as what it is handed. A norm before the branch holds it, or a gate of about 1/√L.</details>
 
 # %%
-from collections.abc import Iterable
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
-from torch.autograd import Variable
+from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.utils.hooks import RemovableHandle
 
 from residual_edu.datasets import digits
-from residual_edu.errors import check_blocks, check_not_compiled, check_size
 from residual_edu.exercises import check
 from residual_edu.explorers.gradient_flow import explore_gradient_flow
-from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
-from residual_edu.gradient_flow.step import Place, Run, Step, first_tensor, remove, result, table
-from residual_edu.lesson import predict, setup, show
+from residual_edu.gradient_flow.step import remove
+from residual_edu.lesson import holds, predict, setup, show
 from residual_edu.parts import layer_norm
 from residual_edu.plotting import three_curves as plots
 from residual_edu.plotting.stream import plot_stream
@@ -85,7 +78,8 @@ def plain(x, f):
 
 guess = predict("The smaller weight gradient stands at", ["the first layer", "the last layer", "neither"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 data = digits()
 images = layer_norm(data.train_images[:64].flatten(1).double()).to(device).requires_grad_()
 labels = data.train_labels[:64].to(device)
@@ -128,7 +122,8 @@ assert ((ends > -19.3) & (ends < -18.6)).all() and (found.amax(1) / found.amin(1
 guess = predict("8 → 4 → 2 → 1: the largest gradient is that of", ["the first", "the last", "all are equal"])
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 def chain(weights, x=8.0, bias=0.0, skip=0.0):
     """Send one number through layers skip·x + w·x + bias, and print activation, delta and weight gradient."""
     stream = [torch.tensor(x, requires_grad=True)]
@@ -153,7 +148,7 @@ assert gradients == [2.0, 2.0, 2.0] and products == [1.0, 1.0, 1.0, 1.0]
 # - The **activation** is the stream itself: 8, 4, 2, 1.
 # - The **delta** is the gradient of the loss with respect to the stream: how far the end moves when this place moves by
 #   1. Read it from the right: 1, 1/2, 1/4, 1/8.
-# - The **weight gradient** is the activation before the layer times the delta behind it: 8 · 1/4, then 4 · 1/2, then
+# - The **weight gradient** is the activation before the layer times the stream gradient after the block: 8 · 1/4, then 4 · 1/2, then
 #   2 · 1. Always 2.
 #
 # Autograd forgets the deltas of inner places, to save memory; `retain_grad()` asks it to keep one.
@@ -195,7 +190,7 @@ print("five outer products of", list(out.grad[0].shape), "and", list(x[0].shape)
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "weight-gradient", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def weight_gradient(x, delta):
-    """Return the gradient of a linear layer's weight from the activation before it and the delta behind it."""
+    """Return the gradient of a linear layer's weight from the activation before it and the stream gradient after the block."""
     ### BEGIN SOLUTION
     return delta.T @ x
     ### END SOLUTION
@@ -213,7 +208,8 @@ check(weight_gradient, "weight_gradient")
 # %% tags=["predict"]
 guess = predict("Six layers x/2 + 1: the weight gradient", ["is flat", "shrinks towards the input"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 products, gradients = chain([0.5] * 6, bias=1.0)
 assert gradients[0] == 8 / 32 and gradients[-1] > 2
 guess.reveal("shrinks towards the input")
@@ -348,104 +344,120 @@ check(watch_activations, "watch_activations")
 # each step costs a few per cent of it; a long run needs one step of ten, say: `every=10`.
 
 
-# %% tags=["promote:gradient_flow/recorder"]
+# %% tags=["promote:gradient_flow/recorder"] jupyter={"source_hidden": true}
+from functools import partial
+
+import torch
+from torch.autograd import Variable
+
+from residual_edu.gradient_flow.blocks import blocks_of
+from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
+from residual_edu.gradient_flow.step import (
+    Place,
+    Step,
+    first_tensor,
+    remove,
+    result,
+    table,
+)
+
+
 class GradientFlowRecorder:
-    """Records forward and backward passes: ``with GradientFlowRecorder(model, model.blocks) as flow: ...``.
+    activation = result(
+        "activation",
+        "The stream before each block and after the last, (steps, blocks + 1).",
+    )
+    added = result(
+        "added", "What each block added to the stream, (steps, blocks).", end=-1
+    )
+    stream_gradient = result(
+        "stream_gradient",
+        "The stream's gradient at the same places, (steps, blocks + 1).",
+    )
+    skip_gradient = result(
+        "stream_gradient",
+        "Its part through each skip connection, (steps, blocks).",
+        start=1,
+    )
+    branch_gradient = result(
+        "branch_gradient", "Its part through each branch, (steps, blocks).", end=-1
+    )
+    weight_gradient = result(
+        "weight_gradient",
+        "The gradient of each block's weights, (steps, blocks).",
+        end=-1,
+    )
 
-    A step is one call of ``model`` and the backward pass that follows it; with gradient accumulation each micro-batch
-    is a step. Calls that build no graph, and what no gradient comes back to, are not recorded.
-
-    Every result is a float64 tensor on the CPU, which NumPy takes as it is, one row a step. Every number is the root
-    mean square over all elements, so that a normalised stream reads 1 whatever the batch and the width. nan says that
-    there was nothing to measure: no gradient, an input that the block wrote over, or ends of different shape.
-
-    Args:
-        model: the module whose call begins a step.
-        blocks: its blocks in the order in which the stream meets them. Each takes the stream as its first tensor and
-            returns it as its first. A block that runs several times a step may be listed as often, and has a column
-            for each run; listed once, its first run is shown.
-        every: one of so many steps is recorded, the first of them; at the others nothing is measured.
-
-    Raises:
-        InvalidInput: for no blocks, blocks that are not modules of ``model``, blocks within a compiled module, or an
-            ``every`` below 1.
-    """
-
-    activation = result("activation", "The stream before each block and after the last, (steps, blocks + 1).")
-    added = result("added", "What each block added to the stream, (steps, blocks).", end=-1)
-    delta = result("delta", "The gradient with respect to the stream at the same places, (steps, blocks + 1).")
-    skip_share = result("delta", "What came back along each skip: the delta behind it, (steps, blocks).", start=1)
-    branch_share = result("branch_share", "What each branch added to the delta, (steps, blocks).", end=-1)
-    weight_gradient = result("weight_gradient", "The gradient in each block's weights, (steps, blocks).", end=-1)
-
-    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module], every: int = 1) -> None:
-        check_size("every", every)
-        self.model, self.blocks, self.every = model, check_blocks(model, blocks), every
+    def __init__(self, model, blocks, every=1):
+        self.model, self.blocks, self.every = model, blocks_of(model, blocks), every
         self.weights = {block: list(block.parameters()) for block in self.blocks}
-        self.hooks: list[RemovableHandle] = []
-        self.steps: list[Tensor] = []
+        self.hooks = []
+        self.steps = []
         self.step = Step()
 
-    def __enter__(self) -> "GradientFlowRecorder":
-        check_not_compiled(self.model, self.blocks)
+    def __enter__(self):
         self.hooks.append(self.model.register_forward_pre_hook(self.end_step))
         for block in self.weights:
-            self.hooks.append(block.register_forward_pre_hook(self.enter, with_kwargs=True))
+            self.hooks.append(
+                block.register_forward_pre_hook(self.enter, with_kwargs=True)
+            )
             self.hooks.append(block.register_forward_hook(self.leave))
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, *exception):
         self.end_step()
         remove(self.hooks)
 
-    def end_step(self, *call: object) -> None:
-        """Keep the sizes of the step and take its hooks off the stream, unless by a call that builds no graph."""
+    def end_step(self, *call):
         if not call or torch.is_grad_enabled():
             remove(self.step.hooks)
             self.steps += [table(self.blocks, self.step.runs)] if self.step.runs else []
             self.step = Step(self.step.number + bool(call))
 
-    def enter(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Mark the place before a block."""
-        x = None if self.step.number % self.every else first_tensor(*args, *kwargs.values())
+    def enter(self, block, args, kwargs):
+        x = (
+            None
+            if self.step.number % self.every
+            else first_tensor(*args, *kwargs.values())
+        )
         if x is not None and torch.is_grad_enabled() and not x.is_inference():
             self.step.inside[block] = x, x._version, self.mark(x)
 
-    def leave(self, block: nn.Module, args: object, output: object) -> None:
-        """Mark the place behind a block, and measure what the block added."""
+    def leave(self, block, args, output):
         y = first_tensor(output)
         if block in self.step.inside and y is not None and y.requires_grad:
             x, version, place = self.step.inside.pop(block)
-            if x._version == version:
+            if x._version == version:  # otherwise the block has overwritten its input
                 place.sizes["added"] = size_between(y, x)
-            place.behind = self.mark(y, (block, place))
+            place.end = self.mark(y, (block, place))
 
-    def mark(self, x: Tensor, run: Run | None = None) -> Place:
-        """Measure the stream where ``run`` ends, or where none does but a block begins; wait there for the gradient."""
+    def mark(self, x, run=None):
         y, version, place = self.step.latest
         if run is not None or place is None or x is not y or x._version != version:
             place = Place({"activation": size(x)})
             self.step.latest = x, x._version, place
             if x.requires_grad:
-                self.step.hooks.append(x.register_hook(partial(self.gradient_arrives, place, run)))
+                self.step.hooks.append(
+                    x.register_hook(partial(self.measure_gradient, place, run))
+                )
         return place
 
-    def gradient_arrives(self, place: Place, run: Run | None, gradient: Tensor) -> None:
-        """Measure the gradient, and what the branch that begins here added to it; note that it came to ``run``."""
-        place.sizes["delta"], place.gradient = size(gradient), gradient
-        if place.behind is not None:
-            place.sizes["branch_share"] = size_between(gradient, place.behind.take_gradient(gradient))
+    def measure_gradient(self, place, run, gradient):
+        place.sizes["stream_gradient"], place.gradient = size(gradient), gradient
+        if place.end is not None:
+            place.sizes["branch_gradient"] = size_between(
+                gradient, place.end.take_gradient(gradient)
+            )
+        # weights receive their gradients later, in an order that autograd chooses
         if run is not None:
-            Variable._execution_engine.queue_callback(partial(self.weigh, run))
+            Variable._execution_engine.queue_callback(
+                partial(self.measure_weights, run)
+            )
 
-    def weigh(self, run: Run) -> None:
-        """Measure the gradients of a block's weights, whole now that the backward pass is over."""
+    def measure_weights(self, run):
         block, place = run
         place.sizes["weight_gradient"] = size_of_gradients(self.weights[block])
         self.step.runs.append(run)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self.blocks)} blocks, {len(self.steps)} steps)"
 
 
 # %% [markdown]
@@ -456,8 +468,8 @@ class GradientFlowRecorder:
 model = stack(plain)
 with GradientFlowRecorder(model, model[:-1]) as flow:
     cross_entropy(model(images), labels).backward()
-print(flow, list(flow.activation.shape), list(flow.delta.shape), list(flow.weight_gradient.shape))
-assert torch.allclose(flow.delta[0, 1:].flip(0), torch.tensor(sizes, dtype=torch.float64))
+print(list(flow.activation.shape), list(flow.stream_gradient.shape), list(flow.weight_gradient.shape))
+assert torch.allclose(flow.stream_gradient[0, 1:].flip(0), torch.tensor(sizes, dtype=torch.float64))
 assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 # %% [markdown]
@@ -485,19 +497,20 @@ def record(wiring, **options):
 
 def three_curves(wiring, **options):
     """Return activation, delta and weight gradient by name, (seeds, places) each."""
-    flows, names = record(wiring, **options), ("activation", "delta", "weight gradient")
+    flows, names = record(wiring, **options), ("activation", "stream gradient", "weight gradient")
     return {name: torch.cat([getattr(flow, name.replace(" ", "_")) for flow in flows]) for name in names}
 
 
 bare, biased = three_curves(plain), three_curves(plain, bias=True)
 guess = predict("Each layer multiplies the delta by about", ["0.5", "0.29", "0.08"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 fig = Figure(figsize=(7, 4))
 left, right = fig.subplots(1, 2, sharey=True)
 plots.plot_three_curves(bare, left).set_title("without biases", weight="normal")
 plots.plot_three_curves(biased, right).set_title("with biases", weight="normal")
-plots.label_curves(left, {"activation": (7, 1e-2), "delta": (9, 1e-16), "weight gradient": (13, 1e-20)})
+plots.label_curves(left, {"activation": (7, 1e-2), "stream gradient": (9, 1e-16), "weight gradient": (13, 1e-20)})
 right.set_ylabel("")
 fig.suptitle("The delta vanishes in both; the weight gradient shows it in one", x=0.01, ha="left", weight="bold")
 show(
@@ -507,7 +520,7 @@ show(
     "and the weight gradient rises with the delta.",
 )
 for curves in (bare, biased):
-    factor = (curves["delta"][:, 0] / curves["delta"][:, -1]) ** (1 / 32)
+    factor = (curves["stream gradient"][:, 0] / curves["stream gradient"][:, -1]) ** (1 / 32)
     assert ((factor > 0.28) & (factor < 0.30)).all()
 flat, steep = (rows["weight gradient"].amax(1) / rows["weight gradient"].amin(1) for rows in (bare, biased))
 assert (flat < 3).all() and (steep > 1e15).all()
@@ -561,13 +574,14 @@ def pre_norm(x, f):
 products, gradients = chain([0.5, 0.5, 0.5], skip=1.0)
 guess = predict("32 times x + f(x): the first delta is", ["smaller", "equal", "10 × larger", "over 100 × larger"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 alone, normed = three_curves(skip_alone), three_curves(pre_norm)
 fig = Figure(figsize=(7, 4))
 left, right = fig.subplots(1, 2, sharey=True)
 plots.plot_three_curves(alone, left).set_title("x + f(x)", weight="normal")
 plots.plot_three_curves(normed, right).set_title("x + f(norm(x))", weight="normal")
-plots.label_curves(left, {"activation": (11, 60), "delta": (3, 0.02), "weight gradient": (1, 24)})
+plots.label_curves(left, {"activation": (11, 60), "stream gradient": (3, 0.02), "weight gradient": (1, 24)})
 right.set_ylabel("")
 fig.suptitle("A skip alone explodes, forward and backward; a norm holds both", x=0.01, ha="left", weight="bold")
 show(
@@ -576,7 +590,7 @@ show(
     "0.4. With a norm before each branch the activation ends near 4 and the delta a little above where it began.",
 )
 grown = [rows["activation"][:, -1] / rows["activation"][:, 0] for rows in (alone, normed)]
-back = [rows["delta"][:, 0] / rows["delta"][:, -1] for rows in (alone, normed)]
+back = [rows["stream gradient"][:, 0] / rows["stream gradient"][:, -1] for rows in (alone, normed)]
 assert (grown[0] > 250).all() and (back[0] > 100).all()
 assert all((ratio < 6).all() for ratio in (grown[1], back[1]))
 flat = [rows["weight gradient"].amax(1) / rows["weight gradient"].amin(1) for rows in (alone, normed)]
@@ -608,7 +622,8 @@ guess.reveal("over 100 × larger")
 # %% tags=["predict"]
 guess = predict("The last branch's share, beside the skip's, is about", ["as large", "a fifth", "a thousandth"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for seed in range(3):
     model = stack(pre_norm, seed=seed)
     stream, deltas = walk(model)
@@ -618,8 +633,8 @@ for seed in range(3):
         assert torch.allclose(g_in - g_out, through_branch, rtol=1e-9, atol=1e-15)
 
 flows = record(pre_norm)
-parts = "skip_share", "branch_share"
-skip, branch = (torch.cat([getattr(flow, part) / flow.delta[:, -1:] for flow in flows]) for part in parts)
+parts = "skip_gradient", "branch_gradient"
+skip, branch = (torch.cat([getattr(flow, part) / flow.stream_gradient[:, -1:] for flow in flows]) for part in parts)
 fig = Figure()
 ax = plots.plot_shares(skip, branch, fig.add_subplot())
 ax.set_title("Most of what comes back takes the skip")
@@ -634,7 +649,7 @@ guess.reveal("a fifth")
 
 # %% [markdown]
 # **Law.** Branch share = g_in − g_out, equal to autograd through the branch alone, to a billionth, at all 32 blocks. The
-# recorder's `skip_share` and `branch_share` are the sizes of the two.
+# recorder's `skip_gradient` and `branch_gradient` are the sizes of the two.
 #
 # At the last block the skip's share is more than five times the branch's, at the first about three times. No branch has
 # to be alive for a delta to arrive, which is what lesson 00 found with its gate.
@@ -651,7 +666,7 @@ guess.reveal("a fifth")
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "branch-share", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def branch_share(block, x, g_out):
+def branch_gradient(block, x, g_out):
     """Return the part of the delta in front of the block that came through its branch."""
     ### BEGIN SOLUTION
     leaf = x.detach().requires_grad_()
@@ -661,7 +676,7 @@ def branch_share(block, x, g_out):
 
 
 # %% nbgrader={"grade": true, "grade_id": "branch-share-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(branch_share, "branch_share")
+check(branch_gradient, "branch_gradient")
 
 # %% [markdown]
 # ## The stream
@@ -698,7 +713,8 @@ def gated(x, f):
 
 guess = predict("The signal keeps its width in", ["plain", "skip alone", "post-norm", "gated"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 wirings = {
     "Plain: the river dries out, both ways": (plain, ""),
     "Skip alone: it floods, both ways": (skip_alone, ""),
@@ -715,10 +731,12 @@ show(
     "Post-norm: the stream keeps one width, a norm behind every block. Gate 0.1: wide beds, hairline tributaries.",
 )
 for dry, flood, canal, bed in zip(*flows.values(), strict=True):
-    assert dry.activation[0, -1] < 0.05 and dry.delta[0, 0] / dry.delta[0, -1] < 1e-12
-    assert flood.activation[0, -1] > 50 and flood.delta[0, 0] / flood.delta[0, -1] > 10
+    assert dry.activation[0, -1] < 0.05 and dry.stream_gradient[0, 0] / dry.stream_gradient[0, -1] < 1e-12
+    assert flood.activation[0, -1] > 50 and flood.stream_gradient[0, 0] / flood.stream_gradient[0, -1] > 10
     assert (canal.activation - 1).abs().max() < 1e-4
-    assert (bed.activation - 1).abs().max() < 0.1 and abs(bed.delta[0, 0] / bed.delta[0, -1] - 1) < 0.1
+    assert (bed.activation - 1).abs().max() < 0.1 and abs(
+        bed.stream_gradient[0, 0] / bed.stream_gradient[0, -1] - 1
+    ) < 0.1
 guess.reveal("post-norm")
 
 # %% [markdown]
@@ -748,23 +766,30 @@ def train_recorded(wiring, seed, steps=60):
 
 guess = predict("After 60 steps, the plain stack's first delta over its last", ["1", "1e-4", "below 1e-10"])
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 runs = {wiring: [train_recorded(wiring, seed) for seed in range(3)] for wiring in (plain, pre_norm)}
 fig = Figure(figsize=(7, 3.8))
 left, right = fig.subplots(1, 2, sharey=True)
 for ax, name, run in zip((left, right), ("plain", "pre-norm"), runs.values(), strict=True):
-    plots.plot_heat_map(run[0][0].delta, ax, 1e-16, 1e-2).set_title(name, weight="normal")
+    plots.plot_heat_map(run[0][0].stream_gradient, ax, 1e-16, 1e-2).set_title(name, weight="normal")
 right.set_ylabel("")
-fig.colorbar(right.images[0], ax=[left, right], label="delta")
+fig.colorbar(right.images[0], ax=[left, right], label="stream gradient")
 fig.suptitle("Sixty steps do not wake the plain stack's lower layers", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two heat maps of the delta, training step against layers passed. Plain: yellow at the top, dark blue at the "
     "bottom, from the first step to the last. Pre-norm: yellow everywhere.",
 )
-first = {wiring: torch.stack([flow.delta[:, 0] / flow.delta[:, -1] for flow, _ in run]) for wiring, run in runs.items()}
-assert (first[plain] < 1e-10).all() and (first[pre_norm] > 1).all() and (first[pre_norm] < 100).all()
-assert all(score < 0.25 for _, score in runs[plain]) and all(score > 0.9 for _, score in runs[pre_norm])
+first = {wiring: torch.stack([flow.stream_gradient[:, 0] / flow.stream_gradient[:, -1] for flow, _ in run]) for wiring, run in runs.items()}
+scores = {wiring: [score for _, score in run] for wiring, run in runs.items()}
+for name, wiring in (("plain", plain), ("pre-norm", pre_norm)):
+    print(f"{name}: first delta over last {first[wiring].min():.1g} to {first[wiring].max():.1g},", end=" ")
+    print(f"test accuracy {min(scores[wiring]):.2f} to {max(scores[wiring]):.2f}")
+holds(first[plain].max() < 1e-10, "At each step the plain stack's first delta is below 1e-10 of its last.")
+holds(first[pre_norm].min() > 1 and first[pre_norm].max() < 100, "Pre-norm's first delta is 1 to 100 times its last.")
+holds(max(scores[plain]) < 0.25, "The plain stack stays near chance.")
+holds(min(scores[pre_norm]) > 0.9, "Pre-norm classifies more than nine new digits in ten.")
 guess.reveal("below 1e-10")
 
 # %% [markdown]
@@ -781,7 +806,8 @@ guess.reveal("below 1e-10")
 # %% tags=["predict"]
 guess = predict("Adam, lr 0.001, plain: the first layer's update-to-data ratio", ["1e-2", "1e-3", "below 1e-7"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for seed in range(3):
     for wiring in (plain, pre_norm):
         model = stack(wiring, depth=24, bias=True, seed=seed)

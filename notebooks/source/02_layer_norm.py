@@ -30,17 +30,14 @@
 import math
 
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 
 from residual_edu import LayerNormalization
 from residual_edu.datasets import digits, wine
-from residual_edu.errors import check_floating, check_positive, check_size, check_width
 from residual_edu.exercises import check
 from residual_edu.explorers.layer_norm import explore_layer_norm
 from residual_edu.lesson import predict, setup, show
-from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.plotting import layer_norm as plots
 
 device = setup()
@@ -61,7 +58,8 @@ def draw(*shape, seed=0):
 # %% tags=["predict"]
 guess = predict("In LayerNorm of [1, 0, 0, 0] the 1 becomes", ["1.5", "1.732", "2"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 x = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
 centred = x - x.mean()  # 3/4, -1/4, -1/4, -1/4
 squares = centred.square().sum()  # 9/16 and three times 1/16: 3/4
@@ -110,7 +108,8 @@ show(
 # %% tags=["predict"]
 guess = predict("768 features: the tutorials' norm is smaller by", ["13 %", "1.3 %", "0.07 %"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for d in (2, 4, 64, 768):
     row = draw(3, d, seed=d)
     row[0, 0] += 100  # an outlier
@@ -136,7 +135,8 @@ guess.reveal("0.07 %")
 # %% tags=["predict"]
 guess = predict("eps = 0.00001 inside the root, spread 0.001: rms", ["0.99", "0.95", "0.30"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 spread = torch.logspace(-7, 1, 161, dtype=torch.float64)
 inside = spread / (spread.square() + 1e-5).sqrt()
 outside = spread / (spread + 1e-5)
@@ -194,17 +194,11 @@ check(center_and_scale, "center_and_scale")
 
 
 # %% tags=["promote:parts/layer_norm"]
-def layer_norm(
-    x: Float[Tensor, "*batch channels"],
-    weight: Float[Tensor, "channels"] | None = None,
-    bias: Float[Tensor, "channels"] | None = None,
-    eps: float = 1e-5,
-) -> Float[Tensor, "*batch channels"]:
-    r"""Return :math:`(x - \mathrm{mean}) / \sqrt{\mathrm{var} + \epsilon} \cdot \mathrm{weight} + \mathrm{bias}`.
+import torch
 
-    Mean and variance (divided by n) run over the last axis, in float32 or better; the result has x's dtype.
-    """
-    check_floating("x", x)
+
+def layer_norm(x, weight=None, bias=None, eps=1e-5):
+    # x: ..., channels; weight, bias: channels
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     centred = wide - wide.mean(dim=-1, keepdim=True)
     y = centred * (centred.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
@@ -223,7 +217,8 @@ def layer_norm(
 options = ["all different", "two of them alike", "all alike"]
 guess = predict("A digit, a faded and a washed-out copy come out", options)
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 seven = digits().test_images[8].to(device)
 versions = torch.stack([seven, 0.4 * seven, 0.3 * seven + 0.6])
 normed = layer_norm(versions.flatten(1)).view_as(versions)
@@ -264,7 +259,8 @@ assert torch.allclose(shifted, stretched) and (normed - normed[0]).abs().max() <
 # %% tags=["predict"]
 guess = predict("In eval(), one BatchNorm output listens to", ["row", "column", "itself alone"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 table = draw(5, 4).requires_grad_()
 norms = nn.LayerNorm(4), nn.BatchNorm1d(4), nn.BatchNorm1d(4).eval()
 titles = "LayerNorm", "BatchNorm, training", "BatchNorm, eval()"
@@ -308,7 +304,8 @@ assert torch.equal(layer(table), layer.eval()(table))
 # %% tags=["predict"]
 guess = predict("After LayerNorm across each wine, proline is about", ["0", "1", "3.4"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 wines, names = wine()
 across = layer_norm(wines)
 down = (wines - wines.mean(0)) / wines.std(0, correction=0)
@@ -351,7 +348,8 @@ assert moved > 3 and unmoved < 1e-3
 # %% tags=["predict"]
 guess = predict("x gets a gradient from the loss", ["sum of y", "sum of y²", "y[0]", "y[1]"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 leaf = x.clone().requires_grad_()
 y = layer_norm(leaf, eps=0.0)
 losses = {"sum of y": y.sum(), "sum of y²": y.square().sum(), "y[0]": y[0], "y[1]": y[1]}
@@ -442,7 +440,8 @@ print("gradcheck agrees, for three seeds")
 # %% tags=["predict"]
 guess = predict("Zero singular values of LayerNorm's Jacobian", ["0", "1", "2", "3"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 jacobian = torch.autograd.functional.jacobian(lambda v: layer_norm(v, eps=0.0), x)
 gains = torch.linalg.svdvals(jacobian)
 print(gains.numpy().round(3), "and 1/spread is", round(1 / x.std(correction=0).item(), 3))
@@ -531,53 +530,32 @@ check(MyRMSNorm, "rms_norm")
 
 
 # %% tags=["promote:parts/rms_norm"]
-def rms_norm(
-    x: Float[Tensor, "*batch channels"], weight: Float[Tensor, "channels"] | None = None, eps: float = 1e-6
-) -> Float[Tensor, "*batch channels"]:
-    r"""Return :math:`x / \sqrt{\mathrm{mean}(x^2) + \epsilon} \cdot \mathrm{weight}`.
+import torch
+from torch import nn
 
-    The mean runs over the last axis, in float32 or better; the result has x's dtype.
-    """
-    check_floating("x", x)
+
+def rms_norm(x, weight=None, eps=1e-6):
+    # x: ..., channels; weight: channels
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     y = wide * (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
     return (y if weight is None else y * weight).type_as(x)
 
 
 class RMSNorm(nn.Module):
-    """``rms_norm`` with a learned gain, by torch's kernel or, with ``fused=False``, by the formula.
-
-    Args:
-        dim: number of features on the last axis, at least 1.
-        eps: added to the mean square inside the root, above 0.
-        fused: whether to call torch's kernel; the numbers are the same.
-
-    Raises:
-        InvalidInput: for a ``dim`` or ``eps`` out of range, an integer input, or one of another width.
-    """
-
-    def __init__(self, dim: int, eps: float = 1e-6, *, fused: bool = True) -> None:
+    def __init__(self, dim, eps=1e-6, *, fused=True):
         super().__init__()
-        check_size("dim", dim)
-        check_positive("eps", eps)
         self.dim, self.eps, self.fused = dim, eps, fused
         self.weight = nn.Parameter(torch.ones(dim))
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Normalise the last axis of ``x``; shape and dtype stay."""
-        check_width("x", x, self.dim)
+    def forward(self, x):
+        # x: ..., channels
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
+        # the kernel sums in the dtype that it is given
         wide = torch.promote_types(x.dtype, torch.float32)
-        return nn.functional.rms_norm(x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps).type_as(x)
-
-    def extra_repr(self) -> str:
-        """Say width, eps and which of the two ways runs."""
-        return f"{self.dim}, eps={self.eps}, fused={self.fused}"
-
-    def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Count three operations for each number: its square, its division, its gain."""
-        return 3 * count_positions(shape) * self.dim
+        return nn.functional.rms_norm(
+            x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps
+        ).type_as(x)
 
 
 # %%
@@ -608,7 +586,8 @@ options = ["right to 4 digits", "right to 1", "sometimes negative"]
 guess = predict("E[x²] − E[x]² in float32 at a mean of 10,000 is", options)
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 def three_ways(offset, seed=0):
     """256 variances over the true ones: centred first, the shortcut, centred in bfloat16."""
     rows = draw(256, 512, seed=seed)
@@ -687,46 +666,27 @@ print(f"formula: {len(steps(ours.grad_fn))} steps, kernel: {len(steps(theirs.gra
 
 
 # %% tags=["promote:parts/layer_norm"]
+import torch
+from torch import nn
+
+from residual_edu.parts.layer_norm import fused_layer_norm
+
+
 class LayerNorm(nn.Module):
-    """``layer_norm`` with a learned gain and bias, by torch's kernel or, with ``fused=False``, by the formula.
-
-    Args:
-        dim: number of features on the last axis, at least 1.
-        eps: added to the variance inside the root, above 0.
-        elementwise_affine: whether to learn ``weight`` (ones) and ``bias`` (zeros), each of shape ``(dim,)``.
-        bias: whether to learn ``bias`` as well as ``weight``.
-        fused: whether to call torch's kernel; the numbers are the same.
-
-    Raises:
-        InvalidInput: for a ``dim`` or ``eps`` out of range, an integer input, or one of another width.
-    """
-
     def __init__(
-        self, dim: int, eps: float = 1e-5, *, elementwise_affine: bool = True, bias: bool = True, fused: bool = True
-    ) -> None:
+        self, dim, eps=1e-5, *, elementwise_affine=True, bias=True, fused=True
+    ):
         super().__init__()
-        check_size("dim", dim)
-        check_positive("eps", eps)
         self.dim, self.eps, self.fused = dim, eps, fused
         self.weight = nn.Parameter(torch.ones(dim)) if elementwise_affine else None
-        self.bias = nn.Parameter(torch.zeros(dim)) if elementwise_affine and bias else None
+        self.bias = (
+            nn.Parameter(torch.zeros(dim)) if elementwise_affine and bias else None
+        )
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Normalise the last axis of ``x``; shape and dtype stay."""
-        check_width("x", x, self.dim)
-        if not self.fused:
-            return layer_norm(x, self.weight, self.bias, self.eps)
-        weight: Tensor | None = self.weight
-        bias: Tensor | None = self.bias
-        if x.dtype in (torch.float32, torch.float64) and (weight is None or weight.dtype == x.dtype):
-            return nn.functional.layer_norm(x, (self.dim,), weight, bias, self.eps)
-        wide = torch.promote_types(x.dtype, torch.float32)  # in 16 bits the kernel's sums over rows would stall
-        weight, bias = (p if p is None else p.to(wide) for p in (weight, bias))
-        return nn.functional.layer_norm(x.to(wide), (self.dim,), weight, bias, self.eps).type_as(x)
-
-    def extra_repr(self) -> str:
-        """Say width, eps and which of the two ways runs."""
-        return f"{self.dim}, eps={self.eps}, fused={self.fused}"
+    def forward(self, x):
+        # x: ..., channels
+        norm = fused_layer_norm if self.fused else layer_norm
+        return norm(x, self.weight, self.bias, self.eps)
 
 
 # %%

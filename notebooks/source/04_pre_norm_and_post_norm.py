@@ -27,23 +27,18 @@
 # two in ten thousand (lesson 03). You will meet this number again.</details>
 
 # %%
-from collections.abc import Iterable
-
 import numpy as np
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from residual_edu import LayerNorm, SimpleFeedForward, layer_norm
 from residual_edu.datasets import digits
-from residual_edu.errors import check_branch
 from residual_edu.exercises import check
 from residual_edu.explorers.placement import explore_placement
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import predict, setup, show
-from residual_edu.parts.residual import Map
+from residual_edu.lesson import holds, predict, setup, show
 from residual_edu.plotting import placement as draw
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, linear_warmup, minibatches, train
@@ -72,33 +67,36 @@ show(
 # moved. It is also among the most asked questions about Transformers, because a well-known page describes the lower
 # one and its code runs the upper.
 #
-# Each is one line. Around f go the gates of the other lessons (`through`), and an f that is `nn.Identity` means that
+# Each is one line. Around f go the gates of the other lessons (`apply_gates`), and an f that is `nn.Identity` means that
 # there is no branch: then the very same x comes back. What f returns must have the shape of x (`check_branch`), since a
 # sum would quietly broadcast. Here is the finished piece.
 
 
 # %% tags=["promote:parts/residual"]
-def pre_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
-) -> Float[Tensor, "*batch channels"]:
-    r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else x + through(gates, check_branch(layer(norm(x)), x))
+from torch import nn
 
 
-def post_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
-) -> Float[Tensor, "*batch channels"]:
-    r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else norm(x + through(gates, check_branch(layer(x), x)))
+def pre_norm_residual(x, layer, norm, gates=(), *inputs):
+    # x: ..., channels
+    if is_bypassed(layer):
+        return x
+    branch = layer(norm(x), *inputs)
+    return x + apply_gates(gates, branch)
 
 
-def is_bypassed(layer: Map) -> bool:
-    """Whether ``layer`` is ``nn.Identity``, the mark of a branch that is left out."""
+def post_norm_residual(x, layer, norm, gates=(), *inputs):
+    # x: ..., channels
+    if is_bypassed(layer):
+        return x
+    branch = layer(x, *inputs)
+    return norm(x + apply_gates(gates, branch))
+
+
+def is_bypassed(layer):
     return isinstance(layer, nn.Identity)
 
 
-def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
-    """Pass a branch's output through its gates, in order; ``nn.Identity`` is none."""
+def apply_gates(gates, branch):
     for gate in gates:
         if not is_bypassed(gate):
             branch = gate(branch)
@@ -114,7 +112,8 @@ def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
 # %% tags=["predict"]
 guess = predict("norm(x + f(x)) for [5, 1], with f(x) = x", ["[10, 2]", "[6, 0]", "[1, -1]"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 pre = post = x = torch.tensor([5.0, 1.0])
 for _ in range(10):
     pre = pre_norm_residual(pre, lambda x: x, layer_norm)
@@ -219,7 +218,8 @@ def handed(model, x):
 
 guess = predict("The size of the stream after 24 pre-norm blocks", ["1", "5", "25", "4,096"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 courses = {name: [handed(build(name, seed=seed), images) for seed in range(3)] for name in RESIDUALS}
 fig = Figure()
 ax = draw.plot_courses({name: sizes[0] for name, sizes in courses.items()}, fig.add_subplot())
@@ -244,7 +244,8 @@ assert np.all(np.abs(np.array(courses["post-norm"]) / 2**0.5 - 1) < 0.25)
 # %% tags=["predict"]
 guess = predict("The digit's own part of post-norm's stream after 24 blocks", ["one 5th", "one 24th", "one 4,000th"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 kept = {"pre-norm": 1 / np.array(courses["pre-norm"])[:, -1], "post-norm": 1 / np.prod(courses["post-norm"], axis=1)}
 print(f"by the law: pre-norm 1/{25**0.5:.0f}, post-norm 1/{2**12:,}")
 assert np.all((kept["pre-norm"] > 1 / 7) & (kept["pre-norm"] < 1 / 4))
@@ -286,7 +287,8 @@ DEPTHS = [2, 4, 8, 16, 32]
 found = {name: sweep(name) for name in RESIDUALS}
 guess = predict("Pre-norm's last gradient, from 4 blocks to 16", ["a quarter", "half", "the same"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 fig = Figure()
 guide = 0.6 / np.sqrt(DEPTHS)
 gradients = {name: gradient for name, (_, gradient) in found.items()}
@@ -364,7 +366,8 @@ assert all(np.all(np.abs(product / middle - 1) < 0.2) for product in products.va
 # %% tags=["predict"]
 guess = predict("Scaled weights, 32 blocks: post-norm's last gradient over pre-norm's", ["4", "1.4", "0.25"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 gradients = {name: gradient for name, (_, gradient) in found.items()}
 fig = Figure()
 ax = draw.plot_last_gradients(DEPTHS, gradients, fig.add_subplot())
@@ -424,7 +427,8 @@ def first_step(placement, depth, seed=0, factor=1):
 
 guess = predict("Loss times 1,000: Adam's first step becomes", ["1,000 times as long", "32 times", "as it was"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 assert abs(first_step("post-norm", 24, factor=1000) / first_step("post-norm", 24) - 1) < 0.05
 for depth, low, high in ((2, 1, 1.4), (24, 3, 7)):
     moves = [[first_step(name, depth, seed) for seed in range(12)] for name in ("post-norm", "pre-norm")]
@@ -459,7 +463,8 @@ def race(model, rate, warmup=0, seed=0):
 
 guess = predict("Post-norm, rate 0.003, no warm-up: test accuracy after 120 steps", ["95 %", "70 %", "below 40 %"])
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 fast = {name: [race(build(name, seed=seed), 3e-3, seed=seed) for seed in range(3)] for name in RESIDUALS}
 fast["post-norm, warm-up"] = [race(build("post-norm", seed=seed), 3e-3, 60, seed) for seed in range(3)]
 slow = {name: [race(build(name, seed=seed), 1e-3, seed=seed) for seed in range(3)] for name in RESIDUALS}
@@ -475,14 +480,15 @@ show(
     alt="Training loss over 120 steps, three seeds. At a rate of 0.003 pre-norm falls below 0.1, post-norm stays above "
     "2, post-norm with 60 steps of warm-up falls below 1. At 0.001 both fall, pre-norm to 0.04, post-norm to 0.2.",
 )
-scores = {name: [accuracy(run[0], test_images, test_labels) for run in runs] for name, runs in fast.items()}
-scores["post-norm, slow"] = [accuracy(run[0], test_images, test_labels) for run in slow["post-norm"]]
-assert min(scores["pre-norm"]) > 0.85 and max(scores["post-norm"]) < 0.4
-lowest = {name: [min(losses) for _, losses, _ in runs] for name, runs in fast.items()}
-assert (
-    min(lowest["post-norm"]) > 1.2 and max(lowest["post-norm, warm-up"]) < 1 and min(scores["post-norm, slow"]) > 0.75
-)
-assert np.median(scores["post-norm, slow"]) > np.median(scores["post-norm, warm-up"])
+scores, lowest = {}, {}
+for name, runs in {**fast, "post-norm, slow": slow["post-norm"]}.items():
+    scores[name] = [accuracy(run[0], test_images, test_labels) for run in runs]
+    lowest[name] = [min(losses) for _, losses, _ in runs]
+    print(f"{name}: accuracy {np.round(scores[name], 2).tolist()}, lowest loss {np.round(lowest[name], 2).tolist()}")
+holds(min(scores["pre-norm"]) > 0.85 and max(scores["post-norm"]) < 0.4, "At 0.003 pre-norm alone trains.")
+holds(min(lowest["post-norm"]) > 1.2 > 1 > max(lowest["post-norm, warm-up"]), "With a warm-up post-norm trains too.")
+holds(min(scores["post-norm, slow"]) > 0.75, "At 0.001 post-norm trains without a warm-up.")
+holds(np.median(scores["post-norm, slow"]) > np.median(scores["post-norm, warm-up"]), "The slower run ends better.")
 guess.reveal("below 40 %")
 
 # %% [markdown]
@@ -501,7 +507,8 @@ guess.reveal("below 40 %")
 # %% tags=["predict"]
 guess = predict("First block's gradient over the last's, in the failing runs", ["very large", "about 1", "very small"])
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 fig = Figure()
 ax = draw.plot_runs({name: [heard for *_, heard in runs] for name, runs in fast.items()}, fig.add_subplot())
 ax.set(yscale="log", ylabel="first block's gradient / last block's")
@@ -514,18 +521,21 @@ show(
 )
 guess.reveal("very small")
 worst = {name: [min(heard) for *_, heard in runs] for name, runs in fast.items()}
-assert max(worst["post-norm"]) < 0.03 and min(worst["post-norm, warm-up"]) > 0.05 and min(worst["pre-norm"]) > 0.5
+for name, least in worst.items():
+    print(f"{name}, the least of each seed:", *(f"{each:.1g}" for each in least))
+holds(max(worst["post-norm"]) < 0.03, "In failing runs the first block's gradient falls below 0.03 of the last's.")
+holds(min(worst["post-norm, warm-up"]) > 0.05 and min(worst["pre-norm"]) > 0.5, "In the runs that train it does not.")
 
 # %% [markdown]
 # Here is the road again that was nearly closed at the start. A norm on the line divides all that is on it, and the
 # gradient on its way back by the same number. What do these norms divide by after training?
 
-# %%
+# %% tags=["trained"]
 divide = {name: [np.exp(np.log(handed(run[0], images)).mean()) for run in runs] for name, runs in fast.items()}
 loud, quiet = np.array(divide["post-norm"]), np.array(divide["post-norm, warm-up"])
-assert loud.min() > 2.1 and quiet.min() > 1.5 and quiet.max() < 2.05
-assert np.median((loud / quiet) ** 24) > 100
-print("post-norm's norms divide by more than 2.1, with a warm-up by less than 2.05")
+print("post-norm's norms divide by", loud.round(2), "and with a warm-up by", quiet.round(2))
+holds(loud.min() > 2.1 and quiet.min() > 1.5 and quiet.max() < 2.05, "With a warm-up the norms divide by less.")
+holds(np.median((loud / quiet) ** 24) > 100, "With a warm-up more than a hundred times as much gets through.")
 
 # %% [markdown]
 # Large first steps made the branches loud. So each norm divides by more than 2.1, where at the start it was √2 = 1.4,
@@ -535,10 +545,11 @@ print("post-norm's norms divide by more than 2.1, with a warm-up by less than 2.
 #
 # Smaller branches should then do as well as a warm-up. They do: the scaled weights of before, at 0.003.
 
-# %%
+# %% tags=["trained"]
 scaled = [race(build("post-norm", 24, 24**-0.5, seed), 3e-3, seed=seed)[0] for seed in range(3)]
-assert min(accuracy(model, test_images, test_labels) for model in scaled) > 0.85
-print("post-norm with scaled weights trains at 0.003 without a warm-up, on all three seeds")
+reached = [accuracy(model, test_images, test_labels) for model in scaled]
+print("post-norm with scaled weights, at 0.003 without a warm-up: accuracy", *(f"{each:.2f}" for each in reached))
+holds(min(reached) > 0.85, "Post-norm with scaled weights trains at 0.003 without a warm-up, on all three seeds.")
 
 # %% [markdown]
 # ## Which wiring is it?
@@ -581,7 +592,7 @@ print("post-norm with scaled weights trains at 0.003 without a warm-up, on all t
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "which-wiring", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def which_wiring():
+def which_placement():
     """Return four words, such as "pre post neither pre"."""
     ### BEGIN SOLUTION
     return "pre neither post pre"
@@ -589,7 +600,7 @@ def which_wiring():
 
 
 # %% nbgrader={"grade": true, "grade_id": "which-wiring-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(which_wiring, "which_wiring")
+check(which_placement, "which_placement")
 
 # %% [markdown]
 # ### Exercise 3 · 12 minutes · ●●●●○
@@ -629,7 +640,8 @@ check(placement_of, "placement_of")
 guess = predict("The first loss of 64 pre-norm blocks without a final norm", ["2.3", "3", "7"])
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 def without_final(depth, seed):
     """Return a pre-norm classifier that has lost its final norm."""
     model = build("pre-norm", depth, seed=seed)
@@ -658,10 +670,11 @@ guess.reveal("7")
 #
 # Does it matter? At this size less than you may have heard: all the same it trains.
 
-# %%
+# %% tags=["trained"]
 bare = [race(without_final(24, seed), 3e-3, seed=seed)[0] for seed in range(3)]
-assert min(accuracy(model, test_images, test_labels) for model in bare) > 0.85
-print("24 pre-norm blocks without a final norm train at 0.003, on all three seeds")
+reached = [accuracy(model, test_images, test_labels) for model in bare]
+print("24 pre-norm blocks without a final norm, at 0.003: accuracy", *(f"{each:.2f}" for each in reached))
+holds(min(reached) > 0.85, "24 pre-norm blocks without a final norm train at 0.003, on all three seeds.")
 
 # %% [markdown]
 # ### Exercise 4 · 4 minutes · ●●○○○

@@ -27,19 +27,16 @@
 
 # %%
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from residual_edu import LayerNorm, layer_norm
 from residual_edu.datasets import digits
-from residual_edu.errors import check_not_negative, check_size, check_width
 from residual_edu.exercises import check
 from residual_edu.explorers.layer_scale import explore_gates
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import predict, setup, show
-from residual_edu.parts.flop_count import Shape, count_positions
+from residual_edu.lesson import holds, predict, setup, show
 from residual_edu.parts.mlp import SimpleFeedForward
 from residual_edu.parts.residual import post_norm_residual, pre_norm_residual
 from residual_edu.parts.weight_decay import parameter_groups
@@ -66,7 +63,8 @@ def step(alpha, weight, x=2.0, target=3.0):
     return error * weight * x, error * alpha * x + 0.0
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for start in [(0.0, 0.5), (0.1, 0.5)]:
     print("α = {}, w = {}:".format(*start), "gradients {:.2f} and {:.2f}".format(*step(*start)))
 leaves = [torch.tensor(number, requires_grad=True) for number in (0.0, 0.5)]
@@ -162,7 +160,8 @@ def fit(net, optimizer, steps, seed=0):
     return train(lambda x, y: cross_entropy(net(x), y), minibatches(images, labels, seed=seed), optimizer, steps)
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 blocks = network(Gate, depth=100)[:-2]
 x = images[:32].clone().requires_grad_()
 pull = torch.randn(32, 64).to(device)
@@ -181,7 +180,8 @@ guess.reveal("as it went in")
 guess = predict("Gates 0 and last maps 0: test accuracy after 60 steps", ["10 %", "90 %", "97 %"])
 
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 def awake(start, silent, seed):
     """Return the share of the blocks' parameters that 60 steps have moved, and the test accuracy."""
     net = network(lambda: Gate(start), seed=seed)
@@ -197,9 +197,11 @@ def awake(start, silent, seed):
 for start, silent in [(1.0, False), (0.0, False), (1.0, True), (0.0, True)]:
     shares, scores = zip(*[awake(start, silent, seed) for seed in range(3)], strict=True)
     sleeping = start == 0 and silent
-    assert all(share == (0 if sleeping else 1) for share in shares)
-    assert all(0.84 < score < 0.935 if sleeping else score > 0.935 for score in scores)
-    print(f"gates {start:g}, last maps {'0' if silent else 'drawn':5}: {shares[0]:4.0%} of the tensors moved")
+    low, high = (0.84, 0.935) if sleeping else (0.935, 1)
+    print(f"gates {start:g}, last maps {'0' if silent else 'drawn':5}: {shares[0]:4.0%} of the tensors moved", end=", ")
+    print("test accuracy", *(f"{score:.3f}" for score in scores))
+    holds(set(shares) == {0 if sleeping else 1}, "One zero, of either kind, wakes everything; two zeros move nothing.")
+    holds(low < min(scores) and max(scores) < high, "With two zeros the accuracy is about 0.9, otherwise above 0.935.")
 guess.reveal("90 %")
 
 # %% [markdown]
@@ -247,7 +249,8 @@ check(which_never_wakes, "which_never_wakes")
 # %% tags=["predict"]
 guess = predict("Branch 3, −1, 0, 2 and gradient 1, 1, 1, −1: the single gate hears", ["0", "2", "6"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 branch, upstream = torch.tensor([3.0, -1, 0, 2]), torch.tensor([1.0, 1, 1, -1])
 alpha, gamma = torch.tensor(0.1, requires_grad=True), torch.full((4,), 0.1, requires_grad=True)
 heard = [torch.autograd.grad((gate * branch * upstream).sum(), gate)[0] for gate in (alpha, gamma)]
@@ -321,36 +324,19 @@ check(MyLayerScale, "layer_scale")
 
 
 # %% tags=["promote:parts/layer_scale"]
+import torch
+from torch import nn
+
+
 class LayerScale(nn.Module):
-    r"""Multiply each channel by its own learned number: :math:`x \cdot \gamma`.
-
-    Args:
-        dim: number of channels on the last axis, at least 1.
-        init_value: where every gamma starts, at least 0.
-
-    Raises:
-        InvalidInput: for a size or a start out of range, an integer input, or one of another width.
-    """
-
-    def __init__(self, dim: int, init_value: float = 1e-4) -> None:
+    def __init__(self, dim, init_value=1e-4):
         super().__init__()
-        check_size("dim", dim)
-        check_not_negative("init_value", init_value)
         self.dim = dim
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Scale the last axis of ``x``; shape and dtype stay."""
-        check_width("x", x, self.dim)
+    def forward(self, x):
+        # x: ..., channels
         return (x * self.gamma).type_as(x)
-
-    def extra_repr(self) -> str:
-        """Say the width."""
-        return f"{self.dim}"
-
-    def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Count one multiplication for each number."""
-        return count_positions(shape) * self.dim
 
 
 # %% [markdown]
@@ -363,7 +349,8 @@ class LayerScale(nn.Module):
 guess = predict("λ from 0.01 to 0.0001: which gradient falls a hundredfold?", ["the branch's", "the gates'", "both"])
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 def step_zero(start, seed):
     """Return the sizes of two gradients in the first block before training, of its layer and of its gates."""
     net = network(lambda: LayerScale(64, start), seed=seed).double()
@@ -439,7 +426,8 @@ optimizers = {
 runs = [(name, start) for name in optimizers for start in (1e-6, 1e-4, 1e-2, 1.0)]
 raced = {run: [race(optimizers[run[0]], run[1], seed) for seed in range(3)] for run in runs}
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 sizes = {run: torch.stack([gates.abs().mean((1, 2)) for gates, _ in raced[run]]) for run in runs}
 fig = Figure(figsize=(7, 4))
 for ax, name in zip(fig.subplots(1, 2, sharey=True), optimizers, strict=True):
@@ -463,26 +451,32 @@ guess.reveal("the same size")
 # The start is forgotten once the gates have moved much further than λ. From 0.01 that takes Adam some ten steps, and
 # SGD some fifty.
 
-# %%
+# %% tags=["trained"]
 for name, end in {"Adam": (0.08, 0.15), "SGD": (0.02, 0.04)}.items():
-    ends = torch.stack([sizes[name, start][:, -1] for start in (1e-6, 1e-4, 1e-2)])
-    assert ((ends > end[0]) & (ends < end[1])).all()
-    assert (ends.amax(0) / ends.amin(0) < 1.2).all() and (ends[0] / ends[1] - 1).abs().max() < 0.05
-    assert (sizes[name, 1e-6][:, 1] / sizes[name, 1e-4][:, 1] - 1).abs().max() < 0.1
-    assert (sizes[name, 1.0][:, -1] - 1).abs().max() < 0.1
+    ends, stayed = torch.stack([sizes[name, start][:, -1] for start in (1e-6, 1e-4, 1e-2)]), sizes[name, 1.0][:, -1]
+    most, apart = (ends.amax(0) / ends.amin(0)).max(), sizes[name, 1e-2] / sizes[name, 1e-6]
     finals = [[raced[name, start][seed][0][-1].flatten() for start in (1e-6, 1e-2)] for seed in range(3)]
     alike = torch.stack([torch.corrcoef(torch.stack(pair))[0, 1] for pair in finals])
-    assert (alike > 0.95).all() if name == "SGD" else (alike < 0.8).all()
-    apart = sizes[name, 1e-2] / sizes[name, 1e-6]
-    assert (apart[:, 3] > 1.2).all() and (apart[:, 15 if name == "Adam" else 100] < 1.2).all()
+    print(
+        f"{name}: {ends.min():.3f} to {ends.max():.3f}, at most {most:.2f} apart; from 1 {stayed.mean():.2f}", end="; "
+    )
+    print(f"correlation from 0.000001 and 0.01: {alike.min():.2f} to {alike.max():.2f}")
+    holds(end[0] < ends.min() and ends.max() < end[1], f"Small starts under {name} end from {end[0]} to {end[1]}.")
+    holds(most < 1.2 and (ends[0] / ends[1] - 1).abs().max() < 0.05, "Small starts end within 20 % of each other.")
+    holds((sizes[name, 1e-6] / sizes[name, 1e-4] - 1)[:, 1].abs().max() < 0.1, "After one step two of them are alike.")
+    holds((stayed - 1).abs().max() < 0.1, "A start of 1 stays near 1.")
+    holds(alike.min() > 0.95 if name == "SGD" else alike.max() < 0.8, "Channel by channel gates agree under SGD alone.")
+    late = apart[:, 15 if name == "Adam" else 100].max()
+    holds(apart[:, 3].min() > 1.2 > late, "From 0.01 the start is forgotten later, under SGD far later.")
 for seed in range(3):  # what the explorer below shows for the first seed
     below = [(raced["Adam", start][seed][0][-1] < 0).float().mean() for start in (1e-6, 1e-2)]
-    assert 0.35 < below[0] < 0.6 and 0.05 < below[1] < 0.2
     adam, sgd = (raced[name, 1e-6][seed][0][-1].abs().mean(-1) for name in optimizers)
-    assert adam[-2:].mean() / adam[:2].mean() > 1.2 and sgd.max() / sgd.min() < 1.8
     free, held = (raced["SGD", start][seed][1][-20:].mean() for start in (1.0, 1e-6))
-    assert free < held / 3
-print("sizes at the end: within 20 % of each other, from 0.000001 to 0.01; from 1 they stay at 1")
+    print(f"seed {seed}: {below[0]:.0%} and {below[1]:.0%} of Adam's gates end below 0; SGD's loss {free / held:.2f}")
+    holds(0.35 < below[0] < 0.6 and 0.05 < below[1] < 0.2, "From 0.000001 about half of Adam's gates end below 0.")
+    holds(adam[-2:].mean() / adam[:2].mean() > 1.2, "Under Adam the gates open wider towards the end of the stack.")
+    holds(sgd.max() / sgd.min() < 1.8, "Under SGD all blocks end alike.")
+    holds(free < held / 3, "Under SGD a start of 1 ends with less than a third of the loss.")
 
 # %% [markdown]
 # **Law.** After 120 steps the three small starts have gates of one size, within 20 %. "1e-6 is too small to learn" is
@@ -505,7 +499,8 @@ print("sizes at the end: within 20 % of each other, from 0.000001 to 0.01; from 
 guess = predict("First step of a branch weight over the learning rate", ["about 1", "about 0.16", "about 0.000001"])
 
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 def first_moves(start, seed):
     """Return how far two Adam steps move a typical weight of the first branch, over the learning rate."""
     net, moves = network(lambda: LayerScale(64, start), seed=seed), []
@@ -519,9 +514,10 @@ def first_moves(start, seed):
 
 for seed in range(3):
     moves = {start: first_moves(start, seed) for start in (1e-2, 1e-4, 1e-6, 0.0)}
-    assert moves[1e-2][0] > 0.98 and moves[1e-4][0] > 0.9 and 0.1 < moves[1e-6][0] < 0.25 and moves[0.0][0] == 0
-    assert all(move[1] > 0.5 for start, move in moves.items() if start <= 1e-4)
-print("first step: 1 from 0.01, a sixth from 0.000001, 0 from 0; second step: the small starts alike")
+    print(f"seed {seed}", *(f"from {start:g}: {a:.2f}, then {b:.2f}" for start, (a, b) in moves.items()), sep="; ")
+    holds(moves[1e-2][0] > 0.98 and moves[1e-4][0] > 0.9, "From 0.01 and 0.0001 the first step is nearly full.")
+    holds(0.1 < moves[1e-6][0] < 0.25 and moves[0.0][0] == 0, "From 0.000001 it is about a sixth, from 0 nothing.")
+    holds(min(moves[start][1] for start in (1e-4, 1e-6, 0.0)) > 0.5, "The second step is alike for all small starts.")
 guess.reveal("about 0.16")
 
 # %% [markdown]
@@ -533,7 +529,7 @@ guess.reveal("about 0.16")
 #
 # The stream of eight blocks from λ = 0.0001, recorded through 60 steps of Adam: at the first, and at the last.
 
-# %%
+# %% tags=["trained"]
 net = network(lambda: LayerScale(64, 1e-4))
 with GradientFlowRecorder(net, net[:-2]) as flow:
     adam = torch.optim.Adam(net.parameters(), lr=3e-3)
@@ -548,8 +544,9 @@ show(
     "tributary to be seen. At step 59 every block adds a visible tributary and the bed widens.",
 )
 share = flow.added / flow.activation[:, :-1]
-assert share[0].max() < 1e-3 and share[-1].min() > 0.01
-assert abs(flow.delta[0, 0] / flow.delta[0, -1] - 1) < 0.01
+print(f"a branch adds at most {share[0].max():.5f} of the stream at step 0, at least {share[-1].min():.3f} at step 59")
+holds(share[0].max() < 1e-3 and share[-1].min() > 0.01, "Branches add less than 0.001 at step 0, more than 0.01 at 59.")
+holds(abs(flow.stream_gradient[0, 0] / flow.stream_gradient[0, -1] - 1) < 0.01, "At step 0 the gradient passes as if no block were there.")
 
 # %% [markdown]
 # At step 0 each branch adds less than a thousandth of the stream, and the gradient passes as if no block were there.
@@ -585,7 +582,8 @@ explore_gates(
 guess = predict("0.01 · 0.1, a thousand times: what is left of the gate?", ["99.9 %", "37 %", "0"])
 gamma = nn.Parameter(torch.ones(4))
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 optimizer = torch.optim.AdamW([gamma], lr=0.01, weight_decay=0.1)
 gamma.grad = torch.zeros(4)
 for _ in range(1000):
@@ -631,7 +629,7 @@ def compare(decay):
 
 strong, usual = compare(10.0), compare(0.1)
 
-# %%
+# %% tags=["trained"]
 fig = Figure()
 ax = plots.plot_race(strong, fig.add_subplot())
 ax.set_title("Decay holds the gates at a third of what they ask for")
@@ -641,9 +639,12 @@ show(
     alt="Mean size of the gates over 120 steps of AdamW with a decay of 10, three seeds. Spared gates climb to 0.19, "
     "decayed ones stop near 0.06.",
 )
-assert (strong["decayed"][:, -1] < 0.4 * strong["spared"][:, -1]).all()
-assert (strong["spared"][:, -1] > 1.5 * usual["spared"][:, -1]).all()
-assert (usual["decayed"][:, -1] / usual["spared"][:, -1] > 0.9).all()
+last = {(decay, kind): runs[kind][:, -1] for decay, runs in ((10, strong), (0.1, usual)) for kind in runs}
+for (decay, kind), sizes in last.items():
+    print(f"decay {decay}, {kind}: {sizes.min():.3f} to {sizes.max():.3f}")
+holds((last[10, "decayed"] < 0.4 * last[10, "spared"]).all(), "A decay of 10 holds gates below 0.4 of the spared ones.")
+holds((last[10, "spared"] > 1.5 * last[0.1, "spared"]).all(), "Spared, they open over 1.5 times as wide as at 0.1.")
+holds((last[0.1, "decayed"] > 0.9 * last[0.1, "spared"]).all(), "A decay of 0.1 costs them less than a tenth.")
 
 # %% [markdown]
 # Decayed gates stop at about a third of the spared ones. With the customary 0.1 the two differ by less than a tenth:
@@ -710,7 +711,8 @@ curves = {
 }
 small = [deep(nn.Identity, *wirings[name], seed=0, xavier=False) for name in ("skip alone", "pre-norm")]
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 fig = Figure(figsize=(7, 3.6))
 for ax, (name, found) in zip(fig.subplots(1, 3, sharey=True), curves.items(), strict=True):
     plots.plot_race(found, ax, named=name != "pre-norm").set_title(name, weight="normal")
@@ -724,11 +726,14 @@ show(
 ends = {(name, kind): curves[name][kind][:, -10:].mean(1) for name in wirings for kind in kinds}
 for (name, kind), loss in ends.items():
     stuck = kind == "gates of 1" and name != "pre-norm"
-    assert (loss > 2).all() if stuck else (loss < 0.5).all()
-assert (ends["pre-norm", "LayerScale"] < ends["pre-norm", "gates of 1"]).all()
+    print(f"{name}, {kind}: loss {loss.min():.2f} to {loss.max():.2f}")
+    holds(loss.min() > 2 if stuck else loss.max() < 0.5, "Pre-norm trains with gates of 1, and all do with LayerScale.")
+helped = ends["pre-norm", "LayerScale"] < ends["pre-norm", "gates of 1"]
+holds(helped.all(), "In pre-norm LayerScale helps a little at this depth.")
 guess.reveal("pre-norm alone")
-print("with PyTorch's own weights, skip alone and pre-norm with gates of 1: they train")
-assert all(sum(losses[-10:]) / 10 < 1 for losses in small)
+alone, normed = (sum(losses[-10:]) / 10 for losses in small)
+print(f"with PyTorch's own weights and gates of 1: skip alone {alone:.2f}, pre-norm {normed:.2f}")
+holds(max(alone, normed) < 1, "With PyTorch's own weights skip alone and pre-norm train with gates of 1.")
 
 # %% [markdown]
 # The plain skip floods, post-norm without warm-up is stuck at guessing (lesson 04), pre-norm trains by itself. Behind

@@ -28,28 +28,21 @@
 
 # %%
 import itertools
-from collections.abc import Callable, Sequence
 from functools import partial
 from math import log
 
 import torch
-from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 
-from residual_edu import LayerNorm, RMSNorm, pre_norm_residual
-from residual_edu.config import Spec, build
+from residual_edu import LayerNorm, pre_norm_residual
+from residual_edu import mixers as finished
 from residual_edu.datasets import digits
-from residual_edu.errors import check_axes, check_batch, check_data_dim, check_divisible
-from residual_edu.errors import check_exact_shape, check_floating, check_follows, check_last_queries, check_mask
-from residual_edu.errors import check_mixer, check_positions, check_positive, check_rate, check_same_axes
-from residual_edu.errors import check_same_shape, check_size, check_space, check_width
+from residual_edu.parts.attention import check_mask
 from residual_edu.exercises import check
 from residual_edu.explorers.attention import explore_attention
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import predict, setup, show
-from residual_edu.parts.flop_count import Shape, count_positions, flop_count
-from residual_edu.parts.mlp import InitMethod, start
+from residual_edu.lesson import holds, predict, setup, show
 from residual_edu.plotting import attention as plots
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, minibatches, train
@@ -69,7 +62,8 @@ device = setup()
 # %% tags=["predict"]
 guess = predict("Scores 0, 0, log 2, log 4; values 8, 0, 4, 2: the token hears", ["2", "3", "3.5"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 query = torch.tensor([[1.0, 0.0]])
 key = torch.tensor([[0.0, 3.0], [0.0, -5.0], [log(2), 1.0], [log(4), 0.0]])
 value = torch.tensor([[8.0], [0.0], [4.0], [2.0]])
@@ -111,7 +105,8 @@ def sharpness(scale, seed):
     return torch.stack([(q @ k.mT * scale(q.shape[-1])).softmax(-1).amax(-1).mean() for q, k in pairs])
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 dims = [1, 4, 16, 64, 256, 1024]
 scales = {"as they are": lambda d: 1.0, "divided by √d": lambda d: d**-0.5, "divided by d": lambda d: 1 / d}
 curves = {name: torch.stack([sharpness(scale, seed) for seed in range(3)]) for name, scale in scales.items()}
@@ -204,10 +199,11 @@ assert masks["the maximum"].all() and masks["both hold"].sum(-1).tolist() == [1,
 # %% tags=["predict"]
 guess = predict("The softmax of a row of −∞", ["zeros", "equal weights", "nan"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 print(torch.full((4,), -torch.inf).softmax(dim=-1).tolist())
 try:
-    check_mask("mask", torch.tensor([[True, True], [False, False]]))
+    check_mask(torch.tensor([[True, True], [False, False]]))
 except ValueError as refusal:
     print(refusal)
 guess.reveal("nan")
@@ -245,93 +241,83 @@ check(causal_window, "causal_window")
 # its newest token has to ask. Cutting into heads and putting them together again stands at the end.
 
 
-# %% tags=["promote:parts/attention"]
-def attention(
-    query: Float[Tensor, "*batch queries head_dim"],
-    key: Float[Tensor, "*#batch keys head_dim"],
-    value: Float[Tensor, "*#batch keys value_dim"],
-    mask: Bool[Tensor, "*#batch queries keys"] | None = None,
-    bias: Float[Tensor, "*#batch queries keys"] | None = None,
-    scale: float | None = None,
-) -> Float[Tensor, "*batch queries value_dim"]:
-    r"""Return :math:`\mathrm{softmax}(s \, q k^\top + \mathrm{bias}) \, v`, by the formula.
+# %% tags=["promote:parts/attention"] jupyter={"source_hidden": true}
+import torch
+from torch import nn
 
-    ``mask`` is True where a query may look at a key; a row that may look nowhere is refused. ``bias`` is added to the
-    scores. ``scale`` is s, 1 / sqrt(head_dim) if none is given.
-    """
+
+def attention(query, key, value, mask=None, bias=None, scale=None):
+    # query: ..., queries, head_dim; key: ..., keys, head_dim
+    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
+    # result: ..., queries, value_dim
+    # (*batch, queries, keys)
     scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT
     if bias is not None:
         scores = scores + bias
     if mask is not None:
-        check_mask("mask", mask)
         scores = scores.masked_fill(~mask, -torch.inf)
     return scores.softmax(dim=-1) @ value
 
 
 def fused_attention(
-    query: Float[Tensor, "*batch queries head_dim"],
-    key: Float[Tensor, "*#batch keys head_dim"],
-    value: Float[Tensor, "*#batch keys value_dim"],
-    mask: Bool[Tensor, "*#batch queries keys"] | None = None,
-    bias: Float[Tensor, "*#batch queries keys"] | None = None,
-    scale: float | None = None,
-    *,
-    dropout: float = 0.0,
-    is_causal: bool = False,
-) -> Float[Tensor, "*batch queries value_dim"]:
-    """Return what ``attention`` returns, by torch's kernel, which keeps no table of scores.
-
-    ``dropout`` is the rate at which weights are dropped, whether in training or not; with ``is_causal`` the queries,
-    the last of the keys' positions, look at no later key, besides what ``mask`` forbids.
-    """
-    if mask is not None:
-        check_mask("mask", mask)
-    by_kernel = is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
+    query, key, value, mask=None, bias=None, scale=None, *, dropout=0.0, is_causal=False
+):
+    # query: ..., queries, head_dim; key: ..., keys, head_dim
+    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
+    # result: ..., queries, value_dim
+    # The kernel's own causal mask allows no other mask, and puts the queries at the
+    # first positions of the keys.
+    by_kernel = (
+        is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
+    )
     if is_causal and not by_kernel:
-        mask = both(mask, attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device))
+        mask = both(
+            mask,
+            attention_mask(
+                query.shape[-2], key.shape[-2], causal=True, device=query.device
+            ),
+        )
     if bias is not None and mask is not None:
         bias = bias.masked_fill(~mask, -torch.inf)
     return nn.functional.scaled_dot_product_attention(
-        query, key, value, mask if bias is None else bias, dropout, by_kernel, scale=scale
+        query,
+        key,
+        value,
+        mask if bias is None else bias,
+        dropout,
+        by_kernel,
+        scale=scale,
     )
 
 
-def attention_mask(
-    queries: int, keys: int, *, causal: bool = False, window: int | None = None, device: torch.device | None = None
-) -> Bool[Tensor, "queries keys"] | None:
-    """Return where queries, the last of the keys' positions, may look, or None for everywhere.
-
-    With ``causal``, at no later position; with ``window``, less than that many positions away; with both, where both
-    hold. So every query sees itself.
-
-    Raises:
-        InvalidInput: for a size below 1, or more queries than keys.
-    """
-    check_size("queries", queries)
-    check_size("keys", keys)
+def attention_mask(queries, keys, *, causal=False, window=None, device=None):
+    # result: queries, keys
     if not causal and window is None:
         return None
-    check_last_queries(queries, keys)
-    ahead = torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
-    mask = ahead <= 0 if causal else None
+    offset = (
+        torch.arange(keys, device=device)
+        - torch.arange(keys - queries, keys, device=device)[:, None]
+    )
+    mask = offset <= 0 if causal else None
     if window is not None:
-        check_size("window", window)
-        mask = both(mask, ahead.abs() < window)
+        mask = both(mask, offset.abs() < window)
     return mask
 
 
-def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Return where both masks let look; None lets look everywhere."""
-    return other if mask is None else mask if other is None else mask & other
+def both(mask, other):
+    """Return where both masks are True; None is True everywhere."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return mask & other
 
 
-def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
-    """Cut the channels into heads, and lay the positions in one line, in raster order."""
+def split_heads(x, heads):
+    # x: batch, ..., channels; result: batch, heads, positions, width
     return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 
-def merge_heads(x: Float[Tensor, "batch heads positions width"]) -> Float[Tensor, "batch positions channels"]:
-    """Put the channels of all heads beside each other: what ``split_heads`` took apart, its positions in one line."""
+def merge_heads(x):
+    # x: batch, heads, positions, width; result: batch, positions, channels
     return x.transpose(1, 2).flatten(2)
 
 
@@ -351,7 +337,8 @@ def patches(images):
     return images.unfold(1, 2, 2).unfold(2, 2, 2).flatten(3)
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 tokens = patches(data.train_images[:64]).flatten(1, 2).double().to(device)
 order = torch.randperm(16)
 heard, heard_shuffled = (attention(x, x, x) for x in (tokens, tokens[:, order]))
@@ -383,7 +370,8 @@ guess.reveal("the same as before")
 # %% tags=["predict"]
 guess = predict("(1, 0) turned by 5 quarters, times (1, 0) turned by 7", ["1", "0", "−1"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 quarters = torch.arange(8) * torch.pi / 2
 hands = torch.stack([quarters.cos(), quarters.sin()], dim=-1)
 table = (hands @ hands.mT).round().long()
@@ -439,64 +427,44 @@ check(rotate_pairs, "rotate_pairs")
 # The finished pieces. With two axes, half of the pairs turn with the row and half with the column; with three, a third
 # each. A head needs a pair for each axis, so its width is a multiple of 2, 4 or 6. Rolled by half a head, each feature
 # meets its partner: a cos − b sin and b cos + a sin are the two halves of one line. A network asks for its cosines and
-# sines once, by `rotary_waves`, and turns by them in every step.
+# sines once, by `rotary_cos_sin`, and turns by them in every step.
 
 
 # %% tags=["promote:parts/position"]
-def rotary_angles(
-    lengths: Sequence[int], head_dim: int, base: float = 10000.0, start: int = 0
-) -> Float[Tensor, "positions pairs"]:
-    r"""Return :math:`\theta = p \cdot \mathrm{base}^{-2i/d}` of each position and pair, in float64, on the CPU.
+import torch
 
-    ``lengths`` are those of 1 to 3 axes, whose positions are counted as in a flattened array, the last axis fastest.
-    ``start`` is where the first axis begins: the number of positions that a cache holds already.
 
-    Raises:
-        InvalidInput: for no or more than 3 axes, a length below 1, a base not above 0, or a ``head_dim`` without an
-            equal number of pairs for each axis.
-    """
-    check_data_dim("lengths", len(lengths))
-    for length in lengths:
-        check_size("lengths", length)
-    check_positive("base", base)
-    check_divisible("head_dim", head_dim, 2 * len(lengths), f"a pair of features for each of the axes, {len(lengths)}")
-    pairs = head_dim // (2 * len(lengths))
+def rotary_angles(lengths, head_dim, base=10000.0, start=0):
+    # result: positions, pairs
+    pairs = head_dim // (2 * len(lengths))  # of each axis
     frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
-    places = [torch.arange(length) + (start if axis == 0 else 0) for axis, length in enumerate(lengths)]
+    places = [
+        torch.arange(length) + (start if axis == 0 else 0)
+        for axis, length in enumerate(lengths)
+    ]
+    # (positions, axes)
     grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)
     return (grid[:, :, None] * frequencies).flatten(1)
 
 
-def rotate(
-    x: Float[Tensor, "*batch positions head_dim"], angles: Float[Tensor, "positions pairs"]
-) -> Float[Tensor, "*batch positions head_dim"]:
-    """Turn the features i and i + head_dim / 2 of each position by its angle; shape, dtype and length stay.
-
-    Raises:
-        InvalidInput: for an odd ``head_dim``, or angles of other positions or pairs.
-    """
-    check_floating("x", x)
-    check_axes("x", x, "positions", "head_dim")
-    check_divisible("head_dim", x.shape[-1], 2, "features come in pairs")
-    check_exact_shape("angles", angles, (x.shape[-2], x.shape[-1] // 2))
-    return rotate_by(x, *rotary_waves(angles))
+def rotate(x, angles):
+    # x: ..., positions, head_dim; angles: positions, pairs
+    return rotate_by(x, *rotary_cos_sin(angles))
 
 
-def rotary_waves(angles: Float[Tensor, "positions pairs"]) -> tuple[Tensor, Tensor]:
-    """Return the factor of each feature, and that of its partner, both (positions, head_dim): cosines and sines."""
+def rotary_cos_sin(angles):
+    # angles: positions, pairs
     cos, sin = angles.cos(), angles.sin()
     return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
 
-def rotate_by(
-    x: Float[Tensor, "*batch positions head_dim"],
-    own: Float[Tensor, "positions head_dim"],
-    partner: Float[Tensor, "positions head_dim"],
-) -> Float[Tensor, "*batch positions head_dim"]:
-    """Return what ``rotate`` returns, with the ``rotary_waves`` of the angles at hand: a model needs them only once."""
+def rotate_by(x, cos, sin):
+    # x: ..., positions, head_dim; cos, sin: positions, head_dim
+    # a single rounding to 16 bits, at the end
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+    # feature i + head_dim / 2 at i, and the reverse
     partners = wide.roll(x.shape[-1] // 2, dims=-1)
-    return (wide * own.type_as(wide) + partners * partner.type_as(wide)).type_as(x)
+    return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)
 
 
 # %% [markdown]
@@ -547,7 +515,8 @@ def mixture(x, angles):
     return x * cos + torch.cat([-second, first], dim=-1) * sin
 
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 quarter = torch.tensor([[torch.pi / 2, 0.0]])
 print("rotated:", rotate(torch.eye(4)[:1], quarter).round().abs().tolist()[0], "length 1")
 print("mixture:", mixture(torch.eye(4)[:1], quarter).round().abs().tolist()[0], "length 0")
@@ -609,7 +578,8 @@ explore_attention()
 # %% tags=["predict"]
 guess = predict("Weights from scores +1 and −1: their ratio", ["2", "about 7.4", "no limit"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for seed in range(3):
     query, key = torch.randn(17, 64, generator=torch.Generator().manual_seed(seed)).split([1, 16])
     raw, kept = [], []
@@ -630,60 +600,35 @@ guess.reveal("about 7.4")
 
 
 # %% tags=["promote:parts/qk_norm"]
+import torch
+from torch import nn
+
+from residual_edu.parts.rms_norm import RMSNorm
+
+
 class L2Norm(nn.Module):
-    """Divide by the length along one axis, so that it becomes 1; zeros stay zeros.
-
-    Args:
-        dim: the axis along which the length is measured.
-        eps: the least length that is divided by, above 0.
-
-    Raises:
-        InvalidInput: for an ``eps`` out of range, or an integer input.
-    """
-
-    def __init__(self, dim: int = -1, eps: float = 1e-12) -> None:
+    def __init__(self, dim=-1, eps=1e-12):
         super().__init__()
-        check_positive("eps", eps)
         self.dim, self.eps = dim, eps
 
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Return ``x`` with length 1 along the axis; shape and dtype stay."""
-        check_floating("x", x)
+    def forward(self, x):
+        # x: any shape
+        # eps is 0 in float16
         wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
         return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
 
-    def extra_repr(self) -> str:
-        """Say axis and eps."""
-        return f"dim={self.dim}, eps={self.eps}"
-
 
 class PerHeadRMSNorm(nn.Module):
-    """``RMSNorm`` of each head by itself; all heads share one gain.
+    """``RMSNorm`` of each head by itself; all heads share one gain."""
 
-    Args:
-        num_heads: number of heads that lie side by side on the last axis, at least 1.
-        head_dim: number of features of each, at least 1.
-        eps: added to the mean square inside the root, above 0.
-
-    Raises:
-        InvalidInput: for sizes or an ``eps`` out of range, an integer input, or one of another width.
-    """
-
-    def __init__(self, num_heads: int, head_dim: int, eps: float = 1e-6) -> None:
+    def __init__(self, num_heads, head_dim, eps=1e-6):
         super().__init__()
-        check_size("num_heads", num_heads)
-        check_size("head_dim", head_dim)
         self.num_heads, self.head_dim = num_heads, head_dim
         self.norm = RMSNorm(head_dim, eps)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Normalise each ``head_dim`` features of the last axis; shape and dtype stay."""
-        check_width("x", x, self.num_heads * self.head_dim)
+    def forward(self, x):
+        # x: ..., channels
         return self.norm(x.unflatten(-1, (self.num_heads, self.head_dim))).flatten(-2)
-
-    def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Return the cost for one sample: square and sum, divide, and gain, 3 for each number."""
-        return 3 * count_positions(shape) * self.num_heads * self.head_dim
 
 
 # %% [markdown]
@@ -692,92 +637,58 @@ class PerHeadRMSNorm(nn.Module):
 # has no arrow of time.
 
 
-# %% tags=["promote:mixers/attention"]
+# %% tags=["promote:mixers/attention"] jupyter={"source_hidden": true}
+from torch import nn
+
+
 class Attention(nn.Module):
-    """Softmax attention in heads, over all positions of a signal at once. It has no parameters.
-
-    Args:
-        hidden_dim: number of channels, a multiple of ``num_heads``.
-        num_heads: how many parts of the channels attend by themselves.
-        apply_qk_norm: whether query and key of each head get length 1; their product is then not scaled.
-        use_rope: whether query and key are rotated by their positions, along each axis of the signal.
-        is_causal: whether a position hears none that comes later; on 2 and 3 axes later means later in raster order,
-            row by row, the last axis fastest.
-        attn_dropout: rate in [0, 1) at which weights are dropped in training.
-        rope_base: the larger, the slower the slowest rotation; above 0.
-        rope_spatial_dims: the axes that the positions lie on, where the signal comes flattened; its own if none.
-
-    Raises:
-        InvalidInput: for sizes that do not divide, numbers out of range, or signals whose shapes do not fit.
-    """
-
     def __init__(
         self,
-        hidden_dim: int,
-        num_heads: int,
-        apply_qk_norm: bool,
-        use_rope: bool,
-        is_causal: bool = False,
-        attn_dropout: float = 0.0,
-        rope_base: float = 10000.0,
-        rope_spatial_dims: Sequence[int] | None = None,
-    ) -> None:
+        hidden_dim,
+        num_heads,
+        apply_qk_norm,
+        use_rope,
+        is_causal=False,
+        attn_dropout=0.0,
+        rope_base=10000.0,
+        rope_spatial_dims=None,
+    ):
         super().__init__()
-        check_size("num_heads", num_heads)
-        check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
-        check_rate("attn_dropout", attn_dropout)
-        check_positive("rope_base", rope_base)
-        self.hidden_dim, self.num_heads, self.head_dim = hidden_dim, num_heads, hidden_dim // num_heads
-        self.apply_qk_norm, self.use_rope, self.is_causal = apply_qk_norm, use_rope, is_causal
+        self.hidden_dim, self.num_heads, self.head_dim = (
+            hidden_dim,
+            num_heads,
+            hidden_dim // num_heads,
+        )
+        self.apply_qk_norm, self.use_rope, self.is_causal = (
+            apply_qk_norm,
+            use_rope,
+            is_causal,
+        )
         self.attn_dropout, self.rope_base = attn_dropout, rope_base
-        self.rope_spatial_dims = None if rope_spatial_dims is None else tuple(rope_spatial_dims)
-        if use_rope and self.rope_spatial_dims is not None:
-            rotary_angles(self.rope_spatial_dims, self.head_dim)  # refuses now what forward would refuse later
+        self.rope_spatial_dims = (
+            None if rope_spatial_dims is None else tuple(rope_spatial_dims)
+        )
         self.qk_norm = L2Norm() if apply_qk_norm else nn.Identity()
         self.scale = 1.0 if apply_qk_norm else self.head_dim**-0.5
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch *space channels"],
-        key: Float[Tensor, "#batch *elsewhere channels"],
-        value: Float[Tensor, "#batch *elsewhere channels"],
-        *,
-        conditioning: Tensor | None = None,
-    ) -> Float[Tensor, "batch *space channels"]:
-        """Return what each position of ``query`` hears; ``conditioning`` is of no use here and not looked at."""
-        self._check(query, key, value)
-        q, k, v = [split_heads(x, self.num_heads) for x in (query, key, value)]
+    def forward(self, query, key, value, *, conditioning=None):
+        # query: batch, ..., channels; key, value: batch or 1, ..., channels
+        # batch, head, position, head_dim
+        q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
         if self.use_rope:
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
         if self.apply_qk_norm:
             q, k = self.qk_norm(q), self.qk_norm(k)
         dropout = self.attn_dropout if self.training else 0.0
-        heard = fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
-        return heard.transpose(1, 2).reshape_as(query)
+        y = fused_attention(
+            q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
+        )
+        return y.transpose(1, 2).reshape_as(query)
 
-    def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        check_space("query", query, self.hidden_dim)
-        check_floating("key", key)
-        if key.shape != query.shape:  # as in cross-attention
-            check_space("key", key, self.hidden_dim)
-            check_batch("key", key, query.shape[0])
-        check_same_shape("value", value, "key", key)
-        if self.use_rope:
-            check_same_axes("key", key, "query", query)
-
-    def _angles(self, x: Tensor) -> Float[Tensor, "positions pairs"]:
+    def _angles(self, x):
+        # result: positions, pairs
         lengths = self.rope_spatial_dims or tuple(x.shape[1:-1])
-        check_positions("rope_spatial_dims", lengths, count_positions(x.shape[1:-1]))
         return rotary_angles(lengths, self.head_dim, self.rope_base)
-
-    def flop_count(self, shape: Shape, inference: bool = False, key_shape: Shape | None = None) -> int:
-        """Return the cost for one sample: two products of all pairs of positions, 3 a number for a norm or a rotation.
-
-        The softmax is not counted, nor that a causal one could leave out half; ``key_shape`` is the query's if none.
-        """
-        queries, keys = count_positions(shape), count_positions(shape if key_shape is None else key_shape)
-        pointwise = 3 * (self.apply_qk_norm + self.use_rope) * (queries + keys) * self.hidden_dim
-        return 4 * queries * keys * self.hidden_dim + pointwise
 
 
 # %% [markdown]
@@ -789,36 +700,23 @@ class Attention(nn.Module):
 
 
 # %% tags=["promote:gradient_flow/mixing_matrix"]
-def mixing_matrix(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    r"""Return :math:`M_{ij}`, (positions of y, positions of x): the Jacobian's norm between positions.
+import torch
 
-    It is in float64, on the CPU, positions in raster order; over several samples, which must not hear each other, it
-    is the root of the mean square. It takes a backward pass for each number in a sample of y, and holds no more of the
-    Jacobian at a time than that pass gives, one gradient of the size of ``x``. No parameter gets a gradient.
 
-    Args:
-        module: what maps (batch, *space, channels) to (batch, *space, channels), in the mode that it is in.
-        x: where the Jacobian is taken.
-
-    Raises:
-        InvalidInput: for an integer input, one without an axis of space, or an output that does not follow from it.
-    """
-    check_floating("x", x)
-    check_axes("x", x, "batch", "positions", "channels")
+def mixing_matrix(module, x):
     with torch.enable_grad():
         x = x.detach().requires_grad_()
         y = module(x)
-        check_axes("module(x)", y, "batch", "positions", "channels")
-        check_follows("module(x)", y)
         rows = [mean_squares(position, x) for position in y.flatten(1, -2).unbind(1)]
     return torch.stack(rows).sqrt()
 
 
-def mean_squares(y: Tensor, x: Tensor) -> Tensor:
-    """Return the mean over samples of the squared Jacobian of ``y``, (batch, channels), at each position of ``x``."""
-    total = torch.zeros(x[0, ..., 0].numel(), dtype=torch.float64)
+def mean_squares(y, x):
+    total = torch.zeros(x[0, ..., 0].numel(), dtype=torch.float64)  # (positions of x,)
     for channel in y.unbind(-1):
-        (gradient,) = torch.autograd.grad(channel.sum(), x, retain_graph=True, materialize_grads=True)
+        (gradient,) = torch.autograd.grad(
+            channel.sum(), x, retain_graph=True, materialize_grads=True
+        )
         total += gradient.cpu().double().flatten(1, -2).square().sum(dim=-1).mean(dim=0)
     return total
 
@@ -834,7 +732,8 @@ heard = {name: mixing_matrix(lambda x, mixer=mixer: mixer(x, x, x), x) for name,
 # %% [markdown]
 # We ask twice: the matrix, and a change of patch 9, put in by hand.
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 fig = Figure(figsize=(7, 3.5))
 for ax, (name, matrix) in zip(fig.subplots(1, 2), heard.items(), strict=True):
     plots.plot_mixing_matrix(matrix, ax, top=1.5).set_title(name, weight="normal", loc="center")
@@ -850,7 +749,8 @@ for name, mixer in mixers.items():
     moved = (mixer(changed, changed, changed) != mixer(x, x, x)).any(-1).flatten().nonzero().flatten().tolist()
     assert moved == list(range(9 if name == "causal" else 0, 16))
     assert (heard[name] > 0).equal(torch.ones(16, 16).tril() > 0 if name == "causal" else torch.ones(16, 16) > 0)
-assert len({Attention(24, heads, False, False).flop_count((4, 4)) for heads in (1, 2, 4, 8)}) == 1  # heads are free
+costs = {finished.Attention(24, heads, False, False).flop_count((4, 4)) for heads in (1, 2, 4, 8)}
+assert len(costs) == 1  # heads are free
 guess.reveal("9 to 15")
 
 # %% [markdown]
@@ -869,57 +769,39 @@ guess.reveal("9 to 15")
 # single signal, which you will meet in 08b and 08c; they get a map from C to C.
 
 
-# %% tags=["promote:mixers/projections"]
+# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
+from torch import nn
+
+from residual_edu.config import build
+from residual_edu.mixers.projections import count_signals
+from residual_edu.parts.mlp import start
+
+
 class QKVSequenceMixer(nn.Module):
-    """Project a signal to what the mixer takes, mix its positions, project back.
-
-    A mixer of query, key and value (attention, Hyena) gets three signals from one fused map; a mixer of one signal
-    (a long convolution, a scan) gets one.
-
-    Args:
-        hidden_dim: number of channels, at least 1.
-        mixer_cfg: what to build (``config.build``): ``forward(query, key, value, *, conditioning)`` or
-            ``forward(x, *, conditioning)``.
-        qkv_bias: whether the map in has a bias.
-        out_proj_bias: whether the map out has one.
-        init_method_in: called with ``hidden_dim``, returns what fills the weight of the map in; its bias becomes zero.
-        init_method_out: the same for the map out.
-
-    Raises:
-        InvalidInput: for a size out of range, a mixer that takes something else, or a signal of another shape.
-    """
-
     def __init__(
         self,
-        hidden_dim: int,
-        mixer_cfg: Spec,
-        qkv_bias: bool = False,
-        out_proj_bias: bool = False,
-        init_method_in: InitMethod | None = None,
-        init_method_out: InitMethod | None = None,
-    ) -> None:
+        hidden_dim,
+        mixer_cfg,
+        qkv_bias=False,
+        out_proj_bias=False,
+        init_method_in=None,
+        init_method_out=None,
+    ):
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
         self.hidden_dim = hidden_dim
         mixer = build(mixer_cfg)
-        self.signals = check_mixer("mixer", mixer, 3, 1)
+        self.signals = count_signals(mixer)
         maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
         self.qkv_proj = start(maps, init_method_in, hidden_dim)
-        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out)
+        self.out_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out
+        )
         self.mixer = mixer
 
-    def forward(
-        self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
-    ) -> Float[Tensor, "batch *space channels"]:
-        """Let each position of ``x`` hear the others; ``conditioning`` goes on to the mixer."""
-        check_space("x", x, self.hidden_dim)
+    def forward(self, x, *, conditioning=None):
+        # x: batch, ..., channels
         signals = self.qkv_proj(x).chunk(self.signals, dim=-1)
         return self.out_proj(self.mixer(*signals, conditioning=conditioning))
-
-    def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Return the cost for one sample: the maps in and out, and the mixer."""
-        maps = 2 * (self.signals + 1) * count_positions(shape) * self.hidden_dim**2
-        return maps + flop_count(self.mixer, shape, inference)
 
 
 # %% [markdown]
@@ -927,60 +809,45 @@ class QKVSequenceMixer(nn.Module):
 # image. Then rows and columns of the matrix are different things.
 
 
-# %% tags=["promote:mixers/projections"]
+# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
+from torch import Tensor, nn
+
+from residual_edu.config import build
+from residual_edu.parts.mlp import start
+
+
 class QKVConditionMixer(nn.Module):
-    """Cross-attention: each position of the signal asks, the positions of a condition answer.
-
-    Args:
-        hidden_dim: number of channels of the signal and of the condition, at least 1.
-        mixer_cfg: what to build (``config.build``), a mixer whose keys may stand at other positions than its queries,
-            as those of attention without rotary embedding: ``forward(query, key, value, *, conditioning)``.
-        init_method_in: called with ``hidden_dim``, returns what fills the weights of the maps in.
-        init_method_out: the same for the map out.
-
-    Raises:
-        InvalidInput: for a size out of range, a mixer that takes something else, a signal or a condition of another
-            width, with too few or too many axes, or a condition for another number of samples.
-    """
-
     def __init__(
-        self,
-        hidden_dim: int,
-        mixer_cfg: Spec,
-        init_method_in: InitMethod | None = None,
-        init_method_out: InitMethod | None = None,
-    ) -> None:
+        self, hidden_dim, mixer_cfg, init_method_in=None, init_method_out=None
+    ):
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
         self.hidden_dim = hidden_dim
         self.mixer = build(mixer_cfg)
-        check_mixer("mixer", self.mixer, 3)
-        self.kv_proj = start(nn.Linear(hidden_dim, 2 * hidden_dim, bias=False), init_method_in, hidden_dim)
-        self.q_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in)
-        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out)
+        self.kv_proj = start(
+            nn.Linear(hidden_dim, 2 * hidden_dim, bias=False),
+            init_method_in,
+            hidden_dim,
+        )
+        self.q_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in
+        )
+        self.out_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out
+        )
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch *space channels"],
-        condition: Float[Tensor, "#batch *elsewhere channels"],
-    ) -> Float[Tensor, "batch *space channels"]:
-        """Return what each position of ``x`` hears from ``condition``, (batch, channels) or with 1 to 3 axes between.
-
-        A condition of one sample serves them all.
-        """
-        check_space("x", x, self.hidden_dim)
-        condition = condition[:, None] if isinstance(condition, Tensor) and condition.ndim == 2 else condition
-        check_space("condition", condition, self.hidden_dim)
-        check_batch("condition", condition, len(x))
-        key, value = self.kv_proj(condition).expand(len(x), *[-1] * (condition.ndim - 1)).chunk(2, dim=-1)
+    def forward(self, x, condition):
+        # x: batch, ..., channels; condition: batch or 1, ..., channels
+        condition = (
+            condition[:, None]
+            if isinstance(condition, Tensor) and condition.ndim == 2
+            else condition
+        )
+        key, value = (
+            self.kv_proj(condition)
+            .expand(len(x), *[-1] * (condition.ndim - 1))
+            .chunk(2, dim=-1)
+        )
         return self.out_proj(self.mixer(self.q_proj(x), key, value))
-
-    def flop_count(self, shape: Shape, inference: bool = False, condition_shape: Shape = 1) -> int:
-        """Return the cost for one sample with ``condition_shape`` positions in its condition."""
-        queries, keys = count_positions(shape), count_positions(condition_shape)
-        maps = 4 * (queries + keys) * self.hidden_dim**2
-        count = getattr(self.mixer, "flop_count", None)
-        return maps + (0 if count is None else count(shape, inference, key_shape=condition_shape))
 
 
 # %%
@@ -1023,7 +890,8 @@ def reader(use_rope, seed):
     return nn.Sequential(nn.Linear(4, 32), Block(use_rope), Block(use_rope), mean, nn.Linear(32, 10)).to(device)
 
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 images, test_images = (patches(x).to(device) for x in (data.train_images, data.test_images))
 labels, test_labels = data.train_labels.to(device), data.test_labels.to(device)
 
@@ -1038,8 +906,10 @@ def trained(use_rope, seed):
 
 bags = [trained(False, seed)[1] for seed in range(3)]
 nets, grids = zip(*[trained(True, seed) for seed in range(3)], strict=True)
-assert max(bags) < 0.7 and min(bags) > 0.4 and min(grids) > 0.75
-print("150 steps, three seeds: a bag of patches between 40 and 70 %, with positions above 75 %")
+print("150 steps, three seeds: a bag of patches", *(f"{share:.0%}" for share in bags), end=", ")
+print("with positions", *(f"{share:.0%}" for share in grids))
+holds(min(bags) > 0.4 and max(bags) < 0.7, "A bag of patches tells 40 to 70 % of the digits.")
+holds(min(grids) > 0.75, "With positions more than 75 % are told.")
 guess.reveal("about 55 %")
 
 # %% [markdown]
@@ -1049,7 +919,7 @@ guess.reveal("about 55 %")
 #
 # The stream of the first network with positions, before and after these 150 steps:
 
-# %%
+# %% tags=["trained"]
 fig = Figure(figsize=(7, 6.6))
 shares, grown = {"new": [], "trained": []}, []
 for seed, name in itertools.product(range(3), shares):
@@ -1057,7 +927,7 @@ for seed, name in itertools.product(range(3), shares):
     with GradientFlowRecorder(net, net[1:3]) as flow:
         nn.functional.cross_entropy(net(images[:64]), labels[:64]).backward()
     shares[name] += (flow.added / flow.activation[:, :-1]).flatten().tolist()
-    grown += [flow.delta[0, 0] / flow.delta[0, -1]]
+    grown += [flow.stream_gradient[0, 0] / flow.stream_gradient[0, -1]]
     if seed == 0:
         ax = fig.add_subplot(2, 1, 1 if name == "new" else 2)
         plot_stream(flow, ax, norms="pre").set_title(name, weight="normal")
@@ -1067,7 +937,10 @@ show(
     alt="Two river pictures of two blocks. New: both tributaries are thinner than the bed. Trained: the second is wider "
     "than the bed it joins, and the gradient floods on its way back.",
 )
-assert max(shares["new"]) < 1 < 1.05 * min(shares["trained"]) and min(grown[1::2]) > 10 > 2 > max(grown[::2])
+print(*(f"{name}: added over handed {min(s):.2f} to {max(s):.2f}" for name, s in shares.items()), sep="; ", end="; ")
+print(f"the gradient grows at most {max(grown[::2]):.1f} times, trained at least {min(grown[1::2]):.0f} times")
+holds(max(shares["new"]) < 1 < 1.05 * min(shares["trained"]), "Trained, each block adds as much as it was handed.")
+holds(max(grown[::2]) < 2 and min(grown[1::2]) > 10, "Trained, the gradient comes back over ten times as large.")
 
 # %% [markdown]
 # The stream that leaves the first linear map is small, and behind a norm that does not matter: attention answers at the

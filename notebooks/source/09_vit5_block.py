@@ -26,29 +26,19 @@
 
 # %%
 from functools import partial
-from math import isqrt
 
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
-from residual_edu import CKConv, DropPath, Hyena, KernelFiLMGenerator, LayerScale, MLP, Patchify, QKVSequenceMixer
-from residual_edu import RMSNorm, SIRENKernel, build, drop_path_schedule, fused_attention, is_bypassed, no_weight_decay
-from residual_edu import merge_heads, parameter_groups, pre_norm_residual, rotary_angles, rotary_waves, rotate_by
-from residual_edu.config import Spec
+from residual_edu import CKConv, Hyena, KernelFiLMGenerator, MLP, QKVSequenceMixer
+from residual_edu import RMSNorm, SIRENKernel, parameter_groups, pre_norm_residual
 from residual_edu.datasets import digits, photos
-from residual_edu.errors import InvalidInput, check_axes, check_choice, check_conditionable, check_divisible
-from residual_edu.errors import check_floating, check_images, check_not_negative, check_own_parameters, check_positive
-from residual_edu.errors import check_rate, check_registers_inside, check_rows, check_size, check_tokens, check_whole
-from residual_edu.errors import check_width
+from residual_edu.errors import InvalidInput
 from residual_edu.exercises import check
-from residual_edu.lesson import predict, setup, show
-from residual_edu.networks.vit5 import build_block
-from residual_edu.parts.flop_count import Shape, count_positions, flop_count
-from residual_edu.parts.mlp import InitMethod, start
-from residual_edu.parts.residual import Map
+from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.parts.mlp import start
 from residual_edu.plotting import vit5 as plots
 from residual_edu.training import accuracy, minibatches, train
 
@@ -119,7 +109,8 @@ check(token_places, "token_places")
 # %% tags=["predict"]
 guess = predict("Sizes 5 and 1, γ = 1. The small channel becomes", ["a third of itself", "itself and a third", "0"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 x = torch.tensor([[3.0, 1.0], [4.0, 0.0]])
 sizes = x.norm(dim=0)
 shares = sizes / sizes.mean()
@@ -153,7 +144,8 @@ def describe(photo):
 seen = torch.stack([describe(photo) for photo in pictures.values()])
 seen = seen / seen.norm(dim=1).mean(0)
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 sizes = seen.norm(dim=1)
 shares = dict(zip(("pagoda", "flower"), sizes / sizes.mean(-1, keepdim=True), strict=True))
 names = ["brightness", "warmth", "green", "edges, down", "edges, across"]
@@ -204,56 +196,29 @@ check(compete, "compete")
 
 
 # %% tags=["promote:parts/global_response_norm"]
-def global_response_norm(
-    x: Float[Tensor, "batch *space channels"],
-    gamma: Float[Tensor, "channels"],
-    beta: Float[Tensor, "channels"],
-    eps: float = 1e-6,
-) -> Float[Tensor, "batch *space channels"]:
-    r"""Return :math:`\gamma \cdot (x \cdot n) + \beta + x`, with n the channels' sizes over their mean.
+import torch
+from torch import nn
 
-    Sizes are taken sample by sample, in float32 or better; the result has x's dtype.
-    """
-    check_floating("x", x)
-    check_axes("x", x, "batch", "positions", "channels")
+
+def global_response_norm(x, gamma, beta, eps=1e-6):
+    # x: batch, ..., channels; gamma, beta: channels
+    # a sum of squares overflows float16
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     size = torch.linalg.vector_norm(wide, dim=tuple(range(1, x.ndim - 1)), keepdim=True)
-    share = size / (size.mean(dim=-1, keepdim=True) + eps)
-    return (gamma * (wide * share) + beta + wide).type_as(x)
+    n = size / (size.mean(dim=-1, keepdim=True) + eps)  # (batch, 1, ..., 1, channels)
+    return (gamma * (wide * n) + beta + wide).type_as(x)
 
 
 class GlobalResponseNorm(nn.Module):
-    """``global_response_norm`` with a learned gain and bias, both zero at the start: the identity.
-
-    Args:
-        dim: number of channels on the last axis, at least 1.
-        eps: added to the mean size, above 0.
-
-    Raises:
-        InvalidInput: for a ``dim`` or ``eps`` out of range, an integer input, one of another width, or one without an
-            axis of positions, whose samples would be mixed.
-    """
-
-    def __init__(self, dim: int, eps: float = 1e-6) -> None:
+    def __init__(self, dim, eps=1e-6):
         super().__init__()
-        check_size("dim", dim)
-        check_positive("eps", eps)
         self.eps = eps
         self.gamma = nn.Parameter(torch.zeros(dim))
         self.beta = nn.Parameter(torch.zeros(dim))
 
-    def forward(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch *space channels"]:
-        """Let the channels of each sample compete; shape and dtype stay."""
-        check_width("x", x, len(self.gamma))
+    def forward(self, x):
+        # x: batch, ..., channels
         return global_response_norm(x, self.gamma, self.beta, self.eps)
-
-    def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Return six operations for each number: its square and the sum, times n, times gamma, plus beta, plus x."""
-        return 6 * count_positions(shape) * len(self.gamma)
-
-    def extra_repr(self) -> str:
-        """Say width and eps."""
-        return f"{len(self.gamma)}, eps={self.eps}"
 
 
 # %%
@@ -282,100 +247,88 @@ except InvalidInput as refusal:
 # a small grid of their own. The CLS token, which stands nowhere, is not turned.
 
 
-# %% tags=["promote:mixers/vit5_attention"]
+# %% tags=["promote:mixers/vit5_attention"] jupyter={"source_hidden": true}
+from math import isqrt
+
+import torch
+from torch import nn
+
+from residual_edu.config import build
+from residual_edu.parts.attention import fused_attention, merge_heads
+from residual_edu.parts.mlp import start
+from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
+
+
 class ViT5Attention(nn.Module):
-    """Multi-head attention over [patches, CLS, registers], with its own projections.
-
-    Args:
-        hidden_dim: number of channels, a multiple of ``num_heads``; that of a head is a multiple of 4.
-        num_heads: how many parts of the channels attend by themselves.
-        num_patches_h: number of patches down the image.
-        num_patches_w: number of patches across it.
-        num_registers: number of registers, at least 0; they fill a small square grid of their own, row by row.
-        has_cls: whether a CLS token stands between patches and registers.
-        qk_norm: what to build, once for queries and once for keys, to normalise the features of a head.
-        rope_base: what the periods of the patches' rotations grow towards.
-        reg_rope_base: the same for the registers.
-        attn_dropout: rate in [0, 1) at which weights are dropped in training.
-        proj_dropout: rate in [0, 1) at which elements of the result are.
-        qkv_bias: whether the map in has a bias.
-        out_proj_bias: whether the map out has one.
-        scale: what scores are multiplied by, 1 / sqrt(head_dim) if none is given.
-        init_fn_qkv_proj: called with ``hidden_dim``, returns what fills the weight of the map in; its bias becomes 0.
-        init_fn_out_proj: the same for the map out.
-
-    Raises:
-        InvalidInput: for sizes that do not divide, numbers out of range, or another number of tokens.
-    """
+    """Multi-head attention over [patches, CLS, registers], with its own projections."""
 
     def __init__(
         self,
-        hidden_dim: int,
-        num_heads: int,
-        num_patches_h: int,
-        num_patches_w: int,
-        num_registers: int = 4,
-        has_cls: bool = True,
-        qk_norm: Spec | None = None,
-        rope_base: float = 10000.0,
-        reg_rope_base: float = 100.0,
-        attn_dropout: float = 0.0,
-        proj_dropout: float = 0.0,
-        qkv_bias: bool = False,
-        out_proj_bias: bool = False,
-        scale: float | None = None,
-        init_fn_qkv_proj: InitMethod | None = None,
-        init_fn_out_proj: InitMethod | None = None,
-    ) -> None:
+        hidden_dim,
+        num_heads,
+        num_patches_h,
+        num_patches_w,
+        num_registers=4,
+        has_cls=True,
+        qk_norm=None,
+        rope_base=10000.0,
+        reg_rope_base=100.0,
+        attn_dropout=0.0,
+        proj_dropout=0.0,
+        qkv_bias=False,
+        out_proj_bias=False,
+        scale=None,
+        init_fn_qkv_proj=None,
+        init_fn_out_proj=None,
+    ):
         super().__init__()
-        check_size("num_heads", num_heads)
-        check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
-        check_whole("num_registers", num_registers)
-        check_rate("attn_dropout", attn_dropout)
-        check_rate("proj_dropout", proj_dropout)
         head_dim = hidden_dim // num_heads
         self.num_heads, self.attn_dropout = num_heads, attn_dropout
         self.scale = head_dim**-0.5 if scale is None else scale
-        check_positive("scale", self.scale)
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         registers = register_angles(num_registers, head_dim, reg_rope_base)
-        angles = torch.cat([patches, torch.zeros(int(has_cls), head_dim // 2), registers])
-        self.num_tokens, self.waves = len(angles), rotary_waves(angles)
-        self.qkv = start(nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj, hidden_dim)
-        self.q_norm, self.k_norm = (nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2))
-        self.proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj)
+        angles = torch.cat(
+            [patches, torch.zeros(int(has_cls), head_dim // 2), registers]
+        )
+        # No buffer: it would enter the state dict, and be rounded with the weights
+        # where they go to 16 bits.
+        self.num_tokens, self.cos_sin = len(angles), rotary_cos_sin(angles)
+        self.qkv = start(
+            nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias),
+            init_fn_qkv_proj,
+            hidden_dim,
+        )
+        self.q_norm, self.k_norm = (
+            nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2)
+        )
+        self.proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj
+        )
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
 
-    def forward(
-        self, x: Float[Tensor, "batch tokens channels"], *, conditioning: Tensor | None = None
-    ) -> Float[Tensor, "batch tokens channels"]:
-        """Return what each token hears; ``conditioning`` is of no use here and not looked at."""
+    def forward(self, x, *, conditioning=None):
+        # x: batch, tokens, channels
         dropout = self.attn_dropout if self.training else 0.0
-        heard = fused_attention(*self.heads(x), scale=self.scale, dropout=dropout)
-        return self.proj_drop(self.proj(merge_heads(heard)))
+        # batch, head, token, head_dim
+        y = fused_attention(*self.heads(x), scale=self.scale, dropout=dropout)
+        return self.proj_drop(self.proj(merge_heads(y)))
 
-    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
-        check_tokens("x", x, self.num_tokens, self.qkv.in_features)
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        return rotate_by(self.q_norm(q), *self.waves), rotate_by(self.k_norm(k), *self.waves), v
-
-    def flop_count(self, num_tokens: int, inference: bool = False) -> int:
-        """Return the cost for one sample: the maps, the norms, 3 a number for a rotation, two products of all pairs.
-
-        The softmax is not counted.
-        """
-        width = self.qkv.in_features
-        norms = sum(flop_count(norm, num_tokens * self.num_heads) for norm in (self.q_norm, self.k_norm))
-        return 8 * num_tokens * width**2 + norms + 6 * num_tokens * width + 4 * num_tokens**2 * width
-
-    def extra_repr(self) -> str:
-        """Say tokens and heads."""
-        return f"{self.num_tokens} tokens, num_heads={self.num_heads}"
+    def heads(self, x):
+        q, k, v = (
+            self.qkv(x)
+            .unflatten(-1, (3, self.num_heads, -1))
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
+        )
+        return (
+            rotate_by(self.q_norm(q), *self.cos_sin),
+            rotate_by(self.k_norm(k), *self.cos_sin),
+            v,
+        )
 
 
-def register_angles(count: int, head_dim: int, base: float) -> Float[Tensor, "registers pairs"]:
-    """Return the rotary angles of ``count`` registers on the smallest square grid that holds them, row by row."""
+def register_angles(count, head_dim, base):
+    # result: registers, pairs
     side = isqrt(max(count - 1, 0)) + 1
     return rotary_angles((side, side), head_dim, base)[:count]
 
@@ -389,7 +342,8 @@ guess = predict(
     ["nothing", "how they stand to each other", "where they stand"],
 )
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 mixer = ViT5Attention(16, num_heads=2, num_patches_h=3, num_patches_w=4).double()
 alike = torch.randn(1, 1, 16, dtype=torch.float64).expand(1, 17, 16)
 q, k, _ = mixer.heads(alike)
@@ -397,7 +351,7 @@ scores = (q @ k.mT)[0, 0, :12, :12].view(3, 4, 3, 4)
 assert torch.allclose(scores[1:, :, 1:], scores[:-1, :, :-1])
 assert torch.allclose(scores[:, 1:, :, 1:], scores[:, :-1, :, :-1])
 assert not torch.isclose(scores[0, 0, 0, 1], scores[0, 0, 1, 0])
-cosines, _ = mixer.waves
+cosines, _ = mixer.cos_sin
 assert cosines[12].eq(1).all() and len(cosines[13:].unique(dim=0)) == 4
 guess.reveal("how they stand to each other")
 
@@ -418,65 +372,34 @@ guess.reveal("how they stand to each other")
 
 
 # %% tags=["promote:mixers/registers"]
+import torch
+from torch import nn
+
+
 class RegisterPooling(nn.Module):
-    r"""A learned weighted mean of the registers, :math:`\sum_r \mathrm{softmax}(a)_r\, t_r`; at the start, the mean.
-
-    Args:
-        num_registers: number of registers R, at least 1.
-
-    Raises:
-        InvalidInput: for a number out of range, or registers of another number.
-    """
-
-    def __init__(self, num_registers: int) -> None:
+    def __init__(self, num_registers):
         super().__init__()
-        check_size("num_registers", num_registers)
         self.logits = nn.Parameter(torch.zeros(num_registers))
 
-    def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch channels"]:
-        """Return one vector for each sample; dtype stays."""
-        check_tokens("registers", registers, len(self.logits))
+    def forward(self, registers):
+        # registers: batch, registers, channels; result: batch, channels
         weights = self.logits.softmax(dim=0).to(registers.dtype)
         return (weights[:, None] * registers).sum(dim=1)
 
-    def flop_count(self, hidden_dim: int, inference: bool = False) -> int:
-        """Return the cost at ``hidden_dim`` channels: three for each weight, two for each number it is laid on."""
-        return 3 * len(self.logits) + 2 * len(self.logits) * hidden_dim
-
 
 class RegisterCompressConcat(nn.Module):
-    r"""All registers side by side, each through the same narrow map: :math:`[W t_1, \dots, W t_R]`.
-
-    Args:
-        num_registers: number of registers R, at least 1.
-        hidden_dim: number of channels of each, at least 1.
-        compressed_dim: number of channels that each is narrowed to, at least 1.
-
-    Raises:
-        InvalidInput: for a number out of range, or registers of another number or width.
-    """
-
-    def __init__(self, num_registers: int, hidden_dim: int, compressed_dim: int) -> None:
+    def __init__(self, num_registers, hidden_dim, compressed_dim):
         super().__init__()
-        check_size("num_registers", num_registers)
-        check_size("hidden_dim", hidden_dim)
-        check_size("compressed_dim", compressed_dim)
         self.num_registers = num_registers
         self.compress = nn.Linear(hidden_dim, compressed_dim, bias=False)
 
     @property
-    def out_dim(self) -> int:
-        """Return the width of the result, R times ``compressed_dim``."""
+    def out_dim(self):
         return self.num_registers * self.compress.out_features
 
-    def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch out_dim"]:
-        """Return one vector of ``out_dim`` numbers for each sample."""
-        check_tokens("registers", registers, self.num_registers, self.compress.in_features)
+    def forward(self, registers):
+        # registers: batch, registers, channels; result: batch, out_dim
         return self.compress(registers).flatten(1)
-
-    def flop_count(self, hidden_dim: int, inference: bool = False) -> int:
-        """Return the cost of the map at ``hidden_dim`` channels, once for each register."""
-        return 2 * self.out_dim * hidden_dim
 
 
 # %% [markdown]
@@ -485,37 +408,24 @@ class RegisterCompressConcat(nn.Module):
 
 
 # %% tags=["promote:mixers/vit5_hyena"]
+from torch import nn
+
+from residual_edu.config import build
+
+
 class ViT5HyenaAdapter(nn.Module):
-    """Lay tokens out as a grid for a mixer of two space axes, and back.
+    """Apply a mixer of two space axes to a sequence of tokens."""
 
-    Args:
-        inner_mixer_cfg: what to build (``config.build``) to mix the grid, ``forward(x, *, conditioning)`` on
-            (batch, rows, grid_w, channels): ``QKVSequenceMixer`` around ``Hyena``, or any other.
-        grid_w: how many tokens make a row, at least 1: the number of patches across the image.
-
-    Raises:
-        InvalidInput: for a width below 1, a mixer that takes no conditioning, or tokens that do not fill their rows.
-    """
-
-    def __init__(self, inner_mixer_cfg: Spec, grid_w: int) -> None:
+    def __init__(self, inner_mixer_cfg, grid_w):
         super().__init__()
-        check_size("grid_w", grid_w)
         self.grid_w = grid_w
         self.inner_mixer = build(inner_mixer_cfg)
-        check_conditionable("inner_mixer", self.inner_mixer)
 
-    def forward(
-        self, x: Float[Tensor, "batch tokens channels"], *, conditioning: Tensor | None = None
-    ) -> Float[Tensor, "batch tokens channels"]:
-        """Return what each token hears; ``conditioning``, (batch, channels), goes on to the mixer."""
-        check_tokens("x", x)
-        check_rows(x.shape[1], self.grid_w)
-        return self.inner_mixer(x.unflatten(1, (-1, self.grid_w)), conditioning=conditioning).flatten(1, 2)
-
-    def flop_count(self, num_tokens: int, inference: bool = False) -> int:
-        """Return the cost of the mixer on the grid, for one sample of ``num_tokens``, padding included."""
-        check_rows(num_tokens, self.grid_w)
-        return flop_count(self.inner_mixer, (num_tokens // self.grid_w, self.grid_w), inference)
+    def forward(self, x, *, conditioning=None):
+        # x: batch, tokens, channels
+        return self.inner_mixer(
+            x.unflatten(1, (-1, self.grid_w)), conditioning=conditioning
+        ).flatten(1, 2)
 
 
 # %% [markdown]
@@ -525,96 +435,83 @@ class ViT5HyenaAdapter(nn.Module):
 # around them are longer than the mathematics.
 
 
-# %% tags=["promote:blocks/vit5_block"]
+# %% tags=["promote:blocks/vit5_block"] jupyter={"source_hidden": true}
+from functools import partial
+
+from torch import nn
+
+from residual_edu.config import build
+from residual_edu.parts.drop_path import DropPath
+from residual_edu.parts.layer_scale import LayerScale
+from residual_edu.parts.residual import is_bypassed, pre_norm_residual
+from residual_edu.parts.weight_decay import no_weight_decay
+
+
 class ViT5ResidualBlock(nn.Module):
-    """A sequence mixer and an MLP, each behind a norm, a gate for each channel, and a coin for each sample.
-
-    The tokens stand as [patches, CLS, registers, padding]. Where registers are pooled, the mixer hears the pooled
-    vector as ``conditioning=``; attention has no use for it and ignores it.
-
-    Args:
-        sequence_mixer_cfg: what to build (``config.build``) to mix the tokens, with its own projections;
-            ``nn.Identity`` leaves the branch out, and the same for ``mlp_cfg``.
-        sequence_mixer_norm_cfg: the norm before it.
-        mlp_cfg: what to build to map each token by itself.
-        mlp_norm_cfg: the norm before it.
-        hidden_dim: number of channels, at least 1.
-        layer_scale_init: where both gates start; 0 leaves LayerScale out.
-        drop_path_rate: rate in [0, 1) at which samples lose a branch in training; one module flips both coins.
-        register_pooling_cfg: what to build to turn (batch, registers, channels) into (batch, channels), or ``None``.
-        num_registers: number of registers, at least 0; 0 switches the pooling off.
-        register_start_idx: how many tokens stand before the registers: all patches, and the CLS token if there is one.
-        grn_cfg: what lets the mixer's channels compete before its gate, ``GlobalResponseNorm``, or ``None``.
-
-    Raises:
-        InvalidInput: for a number out of range, a mixer that takes no conditioning where registers are pooled, an
-            input of another shape, or one that ends before its registers do.
-    """
-
     def __init__(
         self,
-        sequence_mixer_cfg: Spec,
-        sequence_mixer_norm_cfg: Spec,
-        mlp_cfg: Spec,
-        mlp_norm_cfg: Spec,
-        hidden_dim: int,
-        layer_scale_init: float = 1e-4,
-        drop_path_rate: float = 0.0,
-        register_pooling_cfg: Spec | None = None,
-        num_registers: int = 0,
-        register_start_idx: int = 1,
-        grn_cfg: Spec | None = None,
-    ) -> None:
+        sequence_mixer_cfg,
+        sequence_mixer_norm_cfg,
+        mlp_cfg,
+        mlp_norm_cfg,
+        hidden_dim,
+        layer_scale_init=1e-4,
+        drop_path_rate=0.0,
+        register_pooling_cfg=None,
+        num_registers=0,
+        register_start_idx=1,
+        grn_cfg=None,
+    ):
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
-        check_not_negative("layer_scale_init", layer_scale_init)
-        check_rate("drop_path_rate", drop_path_rate)
-        check_whole("num_registers", num_registers)
-        check_whole("register_start_idx", register_start_idx)
-        self.hidden_dim, self.num_registers, self.register_start_idx = hidden_dim, num_registers, register_start_idx
+        self.hidden_dim, self.num_registers, self.register_start_idx = (
+            hidden_dim,
+            num_registers,
+            register_start_idx,
+        )
         self.input_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
         self.sequence_mixer = build(sequence_mixer_cfg)
         self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
         self.mlp = build(mlp_cfg)
-        self.ls_attn = LayerScale(hidden_dim, layer_scale_init) if layer_scale_init else nn.Identity()
-        self.ls_mlp = LayerScale(hidden_dim, layer_scale_init) if layer_scale_init else nn.Identity()
+        self.ls_attn = (
+            LayerScale(hidden_dim, layer_scale_init)
+            if layer_scale_init
+            else nn.Identity()
+        )
+        self.ls_mlp = (
+            LayerScale(hidden_dim, layer_scale_init)
+            if layer_scale_init
+            else nn.Identity()
+        )
         self.drop_path = DropPath(drop_path_rate) if drop_path_rate else nn.Identity()
         self.grn = None if grn_cfg is None else build(grn_cfg)
         self.register_pooling = None
-        if register_pooling_cfg is not None and num_registers and not is_bypassed(self.sequence_mixer):
-            check_conditionable("sequence_mixer", self.sequence_mixer)
+        if (
+            register_pooling_cfg is not None
+            and num_registers
+            and not is_bypassed(self.sequence_mixer)
+        ):
             self.register_pooling = build(register_pooling_cfg)
 
-    def forward(
-        self, x: Float[Tensor, "batch tokens channels"], condition: Tensor | None = None
-    ) -> Float[Tensor, "batch tokens channels"]:
-        """Add what both branches make of ``x``; ``condition`` is there for other blocks' sake and never looked at."""
-        check_tokens("x", x, channels=self.hidden_dim)
-        drop, competing = self.drop_path, [] if self.grn is None else [self.grn]
-        pooling = self.register_pooling
-        mixer = self.sequence_mixer if pooling is None else self._listening(pooling)
-        x = pre_norm_residual(x, mixer, self.input_norm, [*competing, self.ls_attn, drop])
+    def forward(self, x, condition=None):
+        # x: batch, tokens, channels
+        mixer = self.sequence_mixer
+        pooling, drop = self.register_pooling, self.drop_path
+        if pooling is not None:
+            mixer = partial(self._mix_with_registers, pooling)
+        competing = [] if self.grn is None else [self.grn]
+        x = pre_norm_residual(
+            x, mixer, self.input_norm, [*competing, self.ls_attn, drop]
+        )
         return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, drop])
 
-    def _listening(self, pooling: Map) -> Map:
-        """Return the sequence mixer with what the pooled registers say."""
-        return lambda tokens: self.sequence_mixer(tokens, conditioning=pooling(self._registers(tokens)))
-
-    def _registers(self, tokens: Tensor) -> Float[Tensor, "batch registers channels"]:
-        start, count = self.register_start_idx, self.num_registers
-        check_registers_inside(start, count, tokens.shape[1])
-        return tokens[:, start : start + count]
-
-    def flop_count(self, num_tokens: int, inference: bool = False) -> int:
-        """Return the cost for one sample of ``num_tokens``, registers and padding included; the two sums are not.
-
-        What does not know its cost counts 0, and a branch that is left out has none.
-        """
-        mixing = [self.input_norm, self.sequence_mixer, self.grn, self.ls_attn]
-        mapping = [self.mlp_norm, self.mlp, self.ls_mlp]
-        parts = ([] if is_bypassed(self.sequence_mixer) else mixing) + ([] if is_bypassed(self.mlp) else mapping)
-        pooling = 0 if self.register_pooling is None else flop_count(self.register_pooling, self.hidden_dim)
-        return pooling + sum(flop_count(part, num_tokens, inference) for part in parts if part is not None)
+    def _mix_with_registers(self, pooling, tokens):
+        # tokens: batch, tokens, channels
+        start, end = (
+            self.register_start_idx,
+            self.register_start_idx + self.num_registers,
+        )
+        registers = tokens[:, start:end]  # (batch, registers, channels)
+        return self.sequence_mixer(tokens, conditioning=pooling(registers))
 
 
 # %% [markdown]
@@ -666,7 +563,8 @@ for seed in range(3):
 # %% tags=["predict"]
 guess = predict("Gates at 1/8192 instead of 1: the mixer's gradient is", ["the same", "about 1/8192", "exactly 1/8192"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for seed in range(3):
     x, pull = (torch.randn(4, 12, 16, generator=torch.Generator().manual_seed(n)).to(device) for n in (seed, 9))
     assert 0 < (block(seed=seed)(x) - x).abs().max() < 1e-3
@@ -685,7 +583,8 @@ guess.reveal("exactly 1/8192")
 # %% tags=["predict"]
 guess = predict("One module, two branches, rate 0.5: different results", ["1", "2", "4"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for seed in range(3):
     made, x = block(seed=seed, start=1.0, rate=0.5), torch.randn(1, 12, 16).to(device).expand(400, 12, 16)
     lengths, counts = (made(x) - x).flatten(1).norm(dim=1).round(decimals=2).unique(return_counts=True)
@@ -724,13 +623,14 @@ check(block_flops, "block_flops")
 
 # %% [markdown]
 # 16 T C² for all maps; 4 T² C for the two products with the table of who looks at whom, the *tables* for short. More
-# heads are narrower heads: h tables of C / h channels cost what one of C does. PyTorch counts while it computes; our block says what it costs, small
-# things included. **From how many tokens on do the tables cost more than all maps, at 48 channels?**
+# heads are narrower heads: h tables of C / h channels cost what one of C does. PyTorch counts while it
+# computes. **From how many tokens on do the tables cost more than all maps, at 48 channels?**
 
 # %% tags=["predict"]
 guess = predict("C = 48: the tables cost more than the maps from", ["48 tokens", "192 tokens", "768 tokens"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -738,10 +638,8 @@ made, tokens, channels = block(), 12, 16
 with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
     made(torch.randn(1, tokens, channels).to(device))
 counted, by_hand = counter.get_total_flops(), 16 * tokens * channels**2 + 4 * tokens**2 * channels
-small = (3 + 3 + 1 + 1 + 6 + 2) * tokens * channels  # two norms, two gates, rotations, GELU on twice the channels
-small += 3 * 2 + 2 * 2 * channels  # pooling of two registers
-print(f"by hand {by_hand:,}, counted {counted:,}; with norms, gates, rotations and pooling {made.flop_count(tokens):,}")
-assert by_hand == counted and made.flop_count(tokens) == counted + small
+print(f"by hand {by_hand:,}, counted {counted:,}")
+assert by_hand == counted
 
 lengths = torch.logspace(0.7, 3.6, 40, dtype=torch.float64)
 maps, tables = 16 * lengths * 48**2, 4 * lengths**2 * 48
@@ -768,99 +666,98 @@ guess.reveal("192 tokens")
 # token, then the registers. The drop rate grows from block to block, from 0.
 
 
-# %% tags=["promote:networks/vit5"]
+# %% tags=["promote:networks/vit5"] jupyter={"source_hidden": true}
+from functools import partial
+
+from torch import nn
+from torch.nn import functional as F
+
+from residual_edu.config import build
+from residual_edu.networks.stack import build_blocks
+from residual_edu.parts.drop_path import drop_path_schedule
+from residual_edu.parts.patches import Patchify
+from residual_edu.parts.weight_decay import no_weight_decay
+
+
 class ViT5ClassificationNet(nn.Module):
-    """Says which class a square image belongs to. Its tokens stand as [patches, CLS, registers, padding].
-
-    Args:
-        in_channels: number of channels of the images, at least 1.
-        num_classes: number of classes, at least 1.
-        hidden_dim: number of channels of the stream, at least 1.
-        num_blocks: number of blocks, at least 1.
-        patch_size: pixels along each side of a patch, at least 1.
-        image_size: pixels along each side of an image, a multiple of ``patch_size``.
-        num_registers: number of registers, at least 0.
-        block_cfg: what to build each block from, ``ViT5ResidualBlock`` say; the network fills in ``drop_path_rate``,
-            ``num_registers`` and ``register_start_idx``.
-        norm_cfg: the norm before the readout; weight decay spares it.
-        readout: who answers: ``"cls"``, a token of its own; ``"gap"``, the mean of the patches; or
-            ``"register_concat"``, the registers side by side, each narrowed to a share of its channels.
-        drop_path_rate: rate in [0, 1) of the last block; the first has 0, and between them it grows linearly.
-        neck_compression_ratio: for ``"register_concat"``, how many times narrower each register gets.
-        pad_to_multiple_of: zeros are added behind the registers up to such a number of tokens: the width of the grid,
-            where a mixer lays the tokens out in rows.
-
-    Raises:
-        InvalidInput: for a number out of range, an unknown readout, a built block, or images of another shape.
-    """
-
     def __init__(
         self,
-        in_channels: int,
-        num_classes: int,
-        hidden_dim: int,
-        num_blocks: int,
-        patch_size: int,
-        image_size: int,
-        num_registers: int,
-        block_cfg: Spec,
-        norm_cfg: Spec,
-        readout: str = "cls",
-        drop_path_rate: float = 0.0,
-        neck_compression_ratio: int = 1,
-        pad_to_multiple_of: int = 1,
-    ) -> None:
+        in_channels,
+        num_classes,
+        hidden_dim,
+        num_blocks,
+        patch_size,
+        image_size,
+        num_registers,
+        block_cfg,
+        norm_cfg,
+        readout="cls",
+        drop_path_rate=0.0,
+        neck_compression_ratio=1,
+        pad_to_multiple_of=1,
+    ):
         super().__init__()
-        check_size("num_classes", num_classes)
-        check_size("patch_size", patch_size)
-        check_divisible("image_size", image_size, patch_size, "patch_size")
-        check_whole("num_registers", num_registers)
-        check_choice("readout", readout, ["cls", "gap", "register_concat"])
-        check_size("neck_compression_ratio", neck_compression_ratio)
-        check_size("pad_to_multiple_of", pad_to_multiple_of)
-        self.image_size, self.num_registers, self.readout = image_size, num_registers, readout
+        self.image_size, self.num_registers, self.readout = (
+            image_size,
+            num_registers,
+            readout,
+        )
         self.num_patches = (image_size // patch_size) ** 2
-        self.register_start_idx = start = self.num_patches + (readout == "cls")
-        self.num_tokens = start + num_registers
+        self.register_start_idx = self.num_patches + (readout == "cls")
+        self.num_tokens = self.register_start_idx + num_registers
         self.padding = -self.num_tokens % pad_to_multiple_of
         self.patch_embed = Patchify(in_channels, hidden_dim, 2, patch_size)
         self.tokens = no_weight_decay(nn.Embedding(self.num_tokens, hidden_dim))
+        registers = {
+            "num_registers": num_registers,
+            "register_start_idx": self.register_start_idx,
+        }
         rates = drop_path_schedule(num_blocks, drop_path_rate)
-        self.blocks = nn.ModuleList(build_block(block_cfg, rate, num_registers, start) for rate in rates)
-        check_own_parameters("block_cfg", self.blocks)
+        self.blocks = build_blocks(
+            "block_cfg",
+            block_cfg,
+            [registers | {"drop_path_rate": rate} for rate in rates],
+        )
         self.out_norm = no_weight_decay(build(norm_cfg))
-        concat = partial(RegisterCompressConcat, num_registers, hidden_dim, hidden_dim // neck_compression_ratio)
+        concat = partial(
+            RegisterCompressConcat,
+            num_registers,
+            hidden_dim,
+            hidden_dim // neck_compression_ratio,
+        )
         self.neck = concat() if readout == "register_concat" else nn.Identity()
-        self.out_proj = nn.Linear(getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False)
+        self.out_proj = nn.Linear(
+            getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False
+        )
         nn.init.trunc_normal_(self.tokens.weight, std=0.02)
         nn.init.trunc_normal_(self.out_proj.weight, std=0.02)
 
-    def forward(self, images: Float[Tensor, "batch side side in_channels"]) -> Float[Tensor, "batch classes"]:
-        """Return the logits of each class, from the stream after the last block."""
+    def forward(self, images):
+        # images: batch, side, side, in_channels; result: batch, classes
         x = self.embed(images)
         for block in self.blocks:
             x = block(x)
-        return self.out_proj(self.neck(self.out_norm(self.answering(x))))
+        return self.out_proj(self.neck(self.out_norm(self.pool(x))))
 
-    def embed(self, images: Float[Tensor, "batch side side in_channels"]) -> Float[Tensor, "batch tokens channels"]:
-        """Return the stream before the first block: [patches, CLS, registers, padding]."""
-        check_images("images", images, self.image_size, self.patch_embed.conv.in_channels)
-        patches, others = self.patch_embed(images).flatten(1, 2), self.num_tokens - self.num_patches
-        tokens = F.pad(patches, (0, 0, 0, others)) + self.tokens.weight
+    def embed(self, images):
+        # images: batch, side, side, in_channels; result: batch, tokens, channels
+        # (batch, num_patches, channels)
+        patches = self.patch_embed(images).flatten(1, 2)
+        tokens = (
+            F.pad(patches, (0, 0, 0, self.num_tokens - self.num_patches))
+            + self.tokens.weight
+        )
         return F.pad(tokens, (0, 0, 0, self.padding))
 
-    def answering(self, x: Float[Tensor, "batch tokens channels"]) -> Float[Tensor, "batch *registers channels"]:
-        """Return what the readout reads: the CLS token, the mean of the patches, or the registers."""
+    def pool(self, x):
+        # x: batch, tokens, channels; result: batch, ..., channels
         if self.readout == "register_concat":
             return x[:, self.register_start_idx : self.num_tokens]
-        return x[:, self.num_patches] if self.readout == "cls" else x[:, : self.num_patches].mean(dim=1)
-
-    def flop_count(self, inference: bool = False) -> int:
-        """Return the cost for one image: patches, blocks, readout. Additions of tables and means are not counted."""
-        maps = self.num_patches * self.patch_embed.conv.weight.numel() + self.out_proj.weight.numel()
-        answers = self.num_registers if self.readout == "register_concat" else 1
-        readout = flop_count(self.out_norm, answers) + flop_count(self.neck, self.tokens.embedding_dim)
-        return sum((flop_count(b, self.num_tokens + self.padding, inference) for b in self.blocks), 2 * maps + readout)
+        return (
+            x[:, self.num_patches]
+            if self.readout == "cls"
+            else x[:, : self.num_patches].mean(dim=1)
+        )
 
 
 # %% [markdown]
@@ -893,12 +790,13 @@ def fit(net, epochs, seed=0, size=64):
     return net
 
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 import time
 
 began = time.process_time()
 trained = {count: [fit(network(count, seed), 7, seed) for seed in range(3)] for count in (0, 4)}
-assert time.process_time() - began < 6 * 15
+holds(time.process_time() - began < 6 * 15, "Each takes less than 15 seconds.")
 scores = {
     count: torch.tensor([accuracy(net, test_images, test_labels) for net in nets]) for count, nets in trained.items()
 }
@@ -911,9 +809,10 @@ show(
     alt="Test accuracy of three networks without registers and three with four, all dots between 0.96 and 0.99, the two "
     "groups overlapping.",
 )
-assert scores[4].mean() > 0.975
-assert abs(scores[4].mean() - scores[0].mean()) < 0.02 and min(score.min() for score in scores.values()) > 0.955
-print("with registers: 97.5 % or more, the mean of three seeds; the difference: less than 2 %")
+apart, least = scores[4].mean() - scores[0].mean(), min(score.min() for score in scores.values())
+print(f"mean of three seeds with registers {scores[4].mean():.3f}, the difference {apart:+.3f}; the worst {least:.3f}")
+holds(scores[4].mean() > 0.975 and least > 0.955, "With registers 97.5 % are right, the mean of three seeds.")
+holds(abs(apart) < 0.02, "Registers change the accuracy by less than 2 %.")
 guess.reveal("less than 2 % either way")
 
 # %% [markdown]
@@ -932,7 +831,8 @@ guess = predict(
 )
 
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 @torch.no_grad()
 def attention_maps(net, x):
     """Return who looks at whom, averaged over heads, (blocks, samples, tokens, tokens), and the last stream."""
@@ -947,13 +847,14 @@ def attention_maps(net, x):
 for seed, net in enumerate(trained[4]):
     before, after = (attention_maps(each.eval(), test_images)[0] for each in (network(4, seed), net))
     cls, patches = ([maps[:, :, rows, 5:].sum(-1).mean() for maps in (before, after)] for rows in ([4], [0, 1, 2, 3]))
-    assert net.register_start_idx == 5 and 0.38 < cls[0] < 0.6 and cls[1] < 0.27 and patches[1] > 0.28
-for net in (*trained[0], *trained[4]):
-    norms = attention_maps(net.eval(), test_images)[1][:, :4].norm(dim=-1)
-    assert norms.max() / norms.median() < 2.2
-print(
-    "CLS gives registers: before, near their even part of 4/9; after, about half of that or less; patches keep theirs"
-)
+    print(f"seed {seed}: CLS gives registers {cls[0]:.2f}, after training {cls[1]:.2f}; patches then {patches[1]:.2f}")
+    holds(0.38 < cls[0] < 0.6 and cls[1] < 0.27, "CLS gives registers 4/9 before training, about half of that after.")
+    holds(net.register_start_idx == 5, "Registers stand behind four patches and the CLS token.")
+    holds(patches[1] > 0.28, "The patches keep looking at the registers.")
+norms = [attention_maps(net.eval(), test_images)[1][:, :4].norm(dim=-1) for net in (*trained[0], *trained[4])]
+largest = max(norm.max() / norm.median() for norm in norms)
+print(f"the largest patch of all six networks: {largest:.2f} times the median")
+holds(largest < 2.2, "No patch is an outlier.")
 guess.reveal("it falls with training")
 
 # %% [markdown]
@@ -971,16 +872,19 @@ guess.reveal("it falls with training")
 # To see where tokens look, four patches are few. Two networks with patches of 2, sixteen of them, one seed each: the mean
 # over 120 test digits of what the CLS token sees in the first block, the darker, the more.
 
-# %%
+# %% tags=["trained"]
 pair = {"without registers": 0, "with four registers": 4}
 make = {name: partial(network, count, 0, patch=2, depth=2, heads=4) for name, count in pair.items()}
 looks = {}
 for name, build_net in make.items():
     new, old = build_net().eval(), fit(build_net(), 5, size=32).eval()
     looks[name] = torch.stack([attention_maps(net, test_images[:120])[0] for net in (new, old)])
-    assert accuracy(old, test_images[:120], test_labels[:120]) > 0.85
+    holds(accuracy(old, test_images[:120], test_labels[:120]) > 0.85, "Both networks read more than 85 %.")
 to_registers = looks["with four registers"][:, 0, :, :, 17:].sum(-1).mean(1)  # before and after, by who looks
-assert to_registers[0, 16] > 0.2 and to_registers[1, 16] < 0.12 and to_registers[1, 0] > to_registers[0, 0] > 0.12
+for name, token in (("CLS", 16), ("patch 0", 0)):
+    print(f"{name} gives registers {to_registers[0, token]:.2f}, after training {to_registers[1, token]:.2f}")
+holds(to_registers[0, 16] > 0.2 and to_registers[1, 16] < 0.12, "Training turns the CLS token away from registers.")
+holds(to_registers[1, 0] > to_registers[0, 0] > 0.12, "Patch 0, a corner without ink, looks at them no less.")
 fig = Figure(figsize=(7, 2.7))
 for ax, (name, moment) in zip(fig.subplots(1, 4), [(name, moment) for name in looks for moment in (0, 1)], strict=True):
     others = ["CLS", "R", "R", "R", "R"][: looks[name].shape[-1] - 16]
@@ -1017,7 +921,7 @@ explore_attention(data.test_images[:6], few, ["CLS", "R", "R", "R", "R"])
 #
 # Now the gates. Nine blocks of 24 channels, with LayerScale from 0.0001, through 40 steps: the first and the last.
 
-# %%
+# %% tags=["trained"]
 from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.plotting.stream import plot_stream
 
@@ -1046,8 +950,10 @@ show(
     "the bed swells from block to block, fed by visible tributaries.",
 )
 added = flow.added / flow.activation[:, :-1]
-assert added[0].max() < 0.01 and added[-1].mean() > 0.05
-assert all(0.6 < raced[start, 0.0, 1][2] < 0.82 for start in (0.0, 1e-4, 0.1))
+print(
+    f"a block adds at most {added[0].max():.4f} of the stream at step 0, on average {added[-1].mean():.2f} at step 39"
+)
+holds(added[0].max() < 0.01 and added[-1].mean() > 0.05, "Nine blocks begin as none, and open as they train.")
 
 # %% [markdown]
 # **The same nine blocks without LayerScale, every gate 1: how many test digits are right after 40 steps, against those
@@ -1056,13 +962,19 @@ assert all(0.6 < raced[start, 0.0, 1][2] < 0.82 for start in (0.0, 1e-4, 0.1))
 # %% tags=["predict"]
 guess = predict("Nine blocks, 40 steps, gates of 1 against gates from 0.0001", ["more", "about as many", "far fewer"])
 
-# %%
-for (*_, without), (*_, with_gates) in zip(deep[0.0], deep[1e-4], strict=True):
-    assert without < 0.6 < 0.7 < with_gates
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+without, with_gates = ([run[2] for run in deep[start]] for start in (0.0, 1e-4))
+print("right with gates of 1:", *(f"{share:.2f}" for share in without))
+print("right with gates from 0.0001:", *(f"{share:.2f}" for share in with_gates))
+holds(max(without) < 0.6 and min(with_gates) > 0.7, "Nine blocks need gates for 40 steps at 0.01.")
 # What the explorer below shows:
-assert all(abs(raced[start, 0.5, 1][2] - raced[start, 0.0, 1][2]) < 0.02 for start in (0.0, 1e-4, 0.1))
-assert raced[1e-4, 0.5, 9][2] + 0.05 < raced[1e-4, 0.0, 9][2] > raced[1e-4, 0.0, 1][2] + 0.05
-print("with gates from 0.0001 more than 70 % right, with gates of 1 fewer than 60 %, in each of three seeds")
+one, shaken = ([raced[start, rate, 1][2] for start in (0.0, 1e-4, 0.1)] for rate in (0.0, 0.5))
+nine, dropped = (raced[1e-4, rate, 9][2] for rate in (0.0, 0.5))
+print("one block:", *(f"{share:.2f}" for share in one), f"; nine from 0.0001: {nine:.2f}, with dropping {dropped:.2f}")
+holds(min(one) > 0.6 and max(one) < 0.82, "One block reads about 70 %, whatever its gates.")
+holds(max(abs(a - b) for a, b in zip(one, shaken, strict=True)) < 0.02, "At one block a drop rate does nothing.")
+holds(dropped + 0.05 < nine > one[1] + 0.05, "Gates from 0.0001 gain from depth, and dropping branches costs.")
 guess.reveal("far fewer")
 
 # %% [markdown]

@@ -34,26 +34,22 @@
 # invents a fourth attention. **How many classes do you have to write?**
 
 # %% tags=["predict"]
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
-from residual_edu import Dropout, InvalidInput, PositionBase, RMSNorm, attention_mask, cache_length, extend
-from residual_edu import attention_registry, ffn_registry, fused_attention, is_bypassed, norm_registry
-from residual_edu import position_registry, post_norm_residual, pre_norm_residual, rotate
+from residual_edu import InvalidInput, attention_mask, extend, attention_registry
+from residual_edu import fused_attention, norm_registry, rotate
 from residual_edu.datasets import python_documentation
 from residual_edu.exercises import check
 from residual_edu.explorers.configurable import Run, explore_runs
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import predict, setup, show
+from residual_edu.lesson import holds, predict, setup, show
 from residual_edu.plotting import configurable as plots
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import minibatches, train
@@ -61,7 +57,8 @@ from residual_edu.training import minibatches, train
 device = setup()
 guess = predict("A fourth attention, a class for each combination: new classes", ["1", "4", "12"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 MENU = {
     "attention": ("mha", "gqa", "mla"),
     "ffn": ("standard", "gated"),
@@ -103,62 +100,65 @@ register("layer_norm")(nn.LayerNorm)
 register("layer_norm")(nn.Dropout)
 print(shelf["layer_norm"])
 
-from residual_edu.configurable.cache import Cache  # these for the finished pieces below
-from residual_edu.configurable.registry import LATER, Component
-from residual_edu.configurable.validation import agreement_checks, value_checks
-from residual_edu.errors import check_config, check_key_free, check_known, check_mask_fits, check_needed, check_room
-from residual_edu.errors import check_together, check_tokens
+from residual_edu.configurable.registry import MISSING
 from residual_edu.parts.attention import both, merge_heads, split_heads
-from residual_edu.parts.residual import Map
 
 # %% [markdown]
 # Two things will hurt. A name that was taken is taken again, without a word, perhaps by a file that somebody else
 # imported. And a typo, `shelf["layernorm"]`, says `KeyError: 'layernorm'` and leaves you to search. The finished piece
 # says what is wrong, both times. `register` works as a decorator above a class, or with the class behind the name;
-# `LATER` stands for a class still to come, and then `register` returns the decorator.
+# `MISSING` stands for a class still to come, and then `register` returns the decorator.
 
 
-# %% tags=["promote:configurable/registry"]
-class Registry:
-    """Classes by name. Each is built from a ``BlockConfig`` alone.
+# %% tags=["promote:configurable/registry"] jupyter={"source_hidden": true}
+from typing import Generic, overload
 
-    Args:
-        name: what is registered here, for messages.
-        aliases: other spellings of a name; a class that is registered under one takes its place.
+from residual_edu.configurable.registry import MISSING, T, UnknownName
+from residual_edu.errors import InvalidInput
 
-    Raises:
-        InvalidInput: for a name that is taken, or one that is not known.
-    """
 
-    def __init__(self, name: str, aliases: Mapping[str, str] | None = None) -> None:
+class Registry(Generic[T]):
+    """Classes by name. Each builds a ``T`` from a ``BlockConfig`` alone."""
+
+    def __init__(self, name, aliases=None):
         self.name, self.aliases = name, dict(aliases or {})
-        self.entries: dict[str, Component] = {}
+        self.entries = {}
 
-    def register(self, key: str, value: Any = LATER) -> Any:
-        """Keep ``value`` under ``key`` and return it; without a ``value``, return the decorator that does so."""
-        if value is LATER:
-            return partial(self.register, key)
-        check_key_free(self.name, key, self.entries, value)
+    @overload
+    def register(self, key): ...
+
+    @overload
+    def register(self, key, value): ...
+
+    def register(self, key, value=MISSING):
+        if value is MISSING:
+            return lambda value: self.register(key, value)
         self.entries[key] = value
         return value
 
-    def get(self, key: str) -> Component:
-        """Return what stands under ``key``."""
-        check_known(self.name, key, self.keys())
+    def get(self, key):
+        self._check_known(key)
         return self.entries[key if key in self.entries else self.aliases[key]]
 
-    def keys(self) -> list[str]:
-        """Return all names, sorted."""
-        return sorted({*self.entries, *(alias for alias, key in self.aliases.items() if key in self.entries)})
+    def keys(self):
+        return sorted(
+            {
+                *self.entries,
+                *(alias for alias, key in self.aliases.items() if key in self.entries),
+            }
+        )
 
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, key):
         return key in self.keys()
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self):
         return iter(self.keys())
 
-    def __repr__(self) -> str:
-        return f"Registry({self.name}: {', '.join(self.keys())})"
+    def _check_known(self, key):
+        try:
+            pass
+        except InvalidInput as fault:
+            raise UnknownName(str(fault)) from None
 
 
 # %% [markdown]
@@ -169,73 +169,51 @@ class Registry:
 # it.
 
 
-# %% tags=["promote:configurable/config"]
+# %% tags=["promote:configurable/config"] jupyter={"source_hidden": true}
+from dataclasses import dataclass
+from typing import Annotated
+
+from residual_edu.checked import Choice, Count, Flag, Positive, Rate, Size
+from residual_edu.configurable.registry import (
+    attention_registry,
+    ffn_registry,
+    norm_registry,
+    position_registry,
+)
+
+
 @dataclass(frozen=True)
 class BlockConfig:
-    """One block: four names, and the numbers that their classes read. ``dataclasses.replace`` swaps one of them.
-
-    Args:
-        attention: ``mha``, ``gqa``, ``sliding_window_gqa`` (or ``sliding_window``), ``mla``, ``none``.
-        ffn: ``standard``, ``gated``, ``relu2``, ``gated_relu2``, ``none``.
-        norm: ``layer_norm``, ``rms_norm``.
-        position: ``sinusoidal``, ``rope``, ``alibi``, ``none``.
-        d_model: features of the stream.
-        n_heads: heads of the attention; divides ``d_model``.
-        n_kv_heads: heads of the keys and values, ``n_heads`` if not given; divides ``n_heads``. Not read by ``mha``.
-        d_ff: hidden features of the feed-forward network.
-        bias: whether its linear maps, and the attention's, have one.
-        dropout: rate in [0, 1) at which each branch's features are dropped in training.
-        norm_eps: added inside the root of each norm, above 0.
-        rope_theta: base of the rotary angles, above 0.
-        max_seq_len: the longest sequence, what a cache holds included.
-        pre_norm: whether a norm stands before its branch, on it, or behind the sum, on the stream.
-        window_size: how many positions, its own the last of them, a query of ``sliding_window_gqa`` looks at.
-        kv_lora_rank: numbers of the latent from which ``mla`` makes all its keys and values.
-        q_lora_rank: the same for its queries; straight from the stream if not given.
-        rope_dim: features of each key of ``mla`` that its heads share and ``rope`` turns, at most a head's; if not
-            given, half of a head with ``rope``, none without.
-        qk_norm: whether ``mha``, ``gqa`` and ``sliding_window_gqa`` normalise each head's queries and keys.
-
-    Raises:
-        InvalidInput: with every fault at once.
-    """
-
-    attention: str = "mha"
-    ffn: str = "standard"
-    norm: str = "layer_norm"
-    position: str = "sinusoidal"
-    d_model: int = 512
-    n_heads: int = 8
-    n_kv_heads: int | None = None
-    d_ff: int = 2048
-    bias: bool = True
-    dropout: float = 0.0
-    norm_eps: float = 1e-5
-    rope_theta: float = 10000.0
-    max_seq_len: int = 2048
-    pre_norm: bool = True
-    window_size: int | None = None
-    kv_lora_rank: int | None = None
-    q_lora_rank: int | None = None
-    rope_dim: int | None = None
-    qk_norm: bool = False
-
-    def __post_init__(self) -> None:
-        check_together(type(self).__name__, [*value_checks(self), *agreement_checks(self)])
+    attention: Annotated[str, Choice(attention_registry)] = "mha"
+    ffn: Annotated[str, Choice(ffn_registry)] = "standard"
+    norm: Annotated[str, Choice(norm_registry)] = "layer_norm"
+    position: Annotated[str, Choice(position_registry)] = "sinusoidal"
+    d_model: Size = 512
+    n_heads: Size = 8
+    n_kv_heads: Size | None = None
+    d_ff: Size = 2048
+    bias: Flag = True
+    dropout: Rate = 0.0
+    norm_eps: Positive = 1e-5
+    rope_theta: Positive = 10000.0
+    max_seq_len: Size = 2048
+    pre_norm: Flag = True
+    window_size: Size | None = None
+    kv_lora_rank: Size | None = None
+    q_lora_rank: Size | None = None
+    rope_dim: Count | None = None
+    qk_norm: Flag = False
 
     @property
-    def head_dim(self) -> int:
-        """Features of a head."""
+    def head_dim(self):
         return self.d_model // self.n_heads
 
     @property
-    def effective_n_kv_heads(self) -> int:
-        """Heads of the keys and values."""
+    def effective_n_kv_heads(self):
         return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
 
     @property
-    def effective_rope_dim(self) -> int:
-        """Features of each key of ``mla`` that its heads share."""
+    def effective_rope_dim(self):
         half = max(2, self.head_dim // 4 * 2) if self.position == "rope" else 0
         return half if self.rope_dim is None else self.rope_dim
 
@@ -276,70 +254,68 @@ check(assemble, "assemble")
 # n_heads = 6, attention = "mla", norm = "rmsnorm", dropout = 1.
 
 
-# %% tags=["promote:configurable/block"]
+# %% tags=["promote:configurable/block"] jupyter={"source_hidden": true}
+from torch import nn
+
+from residual_edu.configurable.cache import extend
+from residual_edu.configurable.registry import (
+    attention_registry,
+    ffn_registry,
+    norm_registry,
+    position_registry,
+)
+from residual_edu.parts.dropout import Dropout
+from residual_edu.parts.residual import (
+    is_bypassed,
+    post_norm_residual,
+    pre_norm_residual,
+)
+
+
 class ConfigurableBlock(nn.Module):
-    """Attention and a feed-forward network, each looked up by its name and built from the config.
-
-    ``none`` leaves a branch out, and its norm with it.
-
-    Args:
-        config: what to look up, and the numbers that it reads.
-
-    Raises:
-        InvalidInput: for an input, a mask or a cache that does not fit, or more than ``max_seq_len`` positions.
-    """
-
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config):
         super().__init__()
-        check_config("config", config, BlockConfig)
         self.config = config
         self.attention = attention_registry.get(config.attention)(config)
         self.ffn = ffn_registry.get(config.ffn)(config)
-        self.attn_norm = self._norm_beside(self.attention)
-        self.ffn_norm = self._norm_beside(self.ffn)
+        self.attn_norm = self._norm_of(self.attention)
+        self.ffn_norm = self._norm_of(self.ffn)
         self.resid_dropout = Dropout(config.dropout)
-        shared = getattr(self.attention, "position", None)  # an attention of one's own may have none
-        self.position: PositionBase = shared or position_registry.get(config.position)(config)
+        # an attention that a learner writes may have none
+        shared = getattr(self.attention, "position", None)
+        self.position = shared or position_registry.get(config.position)(config)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch positions channels"],
-        mask: Bool[Tensor, "*#batch positions keys"] | None = None,
-        cache: Cache | None = None,
-    ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
-        """Add what both branches make of ``x``, which follows what ``cache`` holds; ``mask`` is True where to look."""
-        self._check(x, mask, cache_length(cache))
+    def forward(self, x, mask=None, cache=None):
+        # x: batch, positions, channels; mask: ..., positions, keys
         residual = pre_norm_residual if self.config.pre_norm else post_norm_residual
         gates = [self.resid_dropout] if self.training else []
-        attention, kept = self._attention(x, mask, cache)
-        x = residual(x, attention, self.attn_norm, gates)
+
+        def attention(h):
+            # a residual takes a map from tensor to tensor, and an attention returns its
+            # cache as well
+            nonlocal cache
+            h, cache = self.attention(h, mask=mask, cache=cache)
+            return h
+
+        if is_bypassed(self.attention):
+            # no features: it only counts positions
+            cache = extend(cache, x[..., :0], x[..., :0])
+        else:
+            x = residual(x, attention, self.attn_norm, gates)
         x = residual(x, self.ffn, self.ffn_norm, gates)
-        return x, kept[0]
+        return x, cache  # both branches set it
 
-    def _attention(self, x: Tensor, mask: Tensor | None, cache: Cache | None) -> tuple[Map, list[Cache]]:
-        """Return the attention as a map of one tensor, and the list that its cache comes into."""
-        if is_bypassed(self.attention):  # no features to keep, but how many positions there were
-            return self.attention, [extend(cache, x[..., :0], x[..., :0])]
-        kept: list[Cache] = []
-        return partial(self._attend, mask, cache, kept), kept
-
-    def _attend(self, mask: Tensor | None, cache: Cache | None, kept: list[Cache], h: Tensor) -> Tensor:
-        h, updated = self.attention(h, mask=mask, cache=cache)
-        kept.append(updated)
-        return h
-
-    def _norm_beside(self, branch: nn.Module) -> nn.Module:
-        return branch if is_bypassed(branch) else norm_registry.get(self.config.norm)(self.config)
-
-    def _check(self, x: Tensor, mask: Tensor | None, kept: int) -> None:
-        check_tokens("x", x, channels=self.config.d_model)
-        check_room(kept, x.shape[1], self.config.max_seq_len)
-        if mask is not None:
-            check_mask_fits("mask", mask, x.shape[1], kept + x.shape[1])
+    def _norm_of(self, branch):
+        return (
+            nn.Identity()
+            if is_bypassed(branch)
+            else norm_registry.get(self.config.norm)(self.config)
+        )
 
 
 # %%
-from residual_edu import BlockConfig, LanguageModel, ModelConfig  # the same page, as models use it
+# the same page, as models use it
+from residual_edu import BlockConfig, LanguageModel, ModelConfig
 
 base = BlockConfig(position="rope", d_model=64, n_heads=4, d_ff=128, max_seq_len=512, bias=False)
 x = torch.randn(1, 5, 64).to(device)
@@ -378,7 +354,8 @@ rows = torch.tensor([number[character] for character in text[: len(text) // 65 *
 known, new = rows[torch.arange(len(rows)) % 10 < 9].to(device), rows[9::10][:256].to(device)
 guess = predict("The loss of a table of pairs", ["about 1.5", "about 2.5", "about 3.5"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 counts = torch.full((len(alphabet),) * 2, 0.1)  # a tenth of a time each, so that nothing is impossible
 counts.index_put_((known[:, :-1].cpu(), known[:, 1:].cpu()), torch.ones(1), accumulate=True)
 table = (counts / counts.sum(dim=1, keepdim=True)).to(device)
@@ -441,7 +418,8 @@ trained = {name: learn(config) for name, config in configs.items()}
 # That took a while. Now the base with two more seeds, and once with 400 steps; and post-norm once more at a smaller
 # rate.
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 writer, _, reached = learn(base, steps=400)
 _, _, gentle = learn(configs["placement: post-norm"], rate=0.004)
 chance = [trained["base"][2], *[learn(base, seed)[2] for seed in (1, 2)]]
@@ -456,13 +434,16 @@ show(
     alt="Ten swaps, one dot each. Norm, attentions, feed-forward networks and alibi lie within 0.11 of the base; "
     "sinusoidal and none lie just beyond the table of pairs, post-norm far beyond it.",
 )
-assert max(chance) < bigram - 0.1 and max(chance) - min(chance) < 0.15
+print(f"table of pairs {bigram:.2f}; base", *(f"{loss:.2f}" for loss in chance), f"and with 400 steps {reached:.2f}")
+print(*(f"{name} {loss:.2f}" for part in parts for name, loss in groups[part].items()), sep=", ", end="; ")
+print(f"post-norm at 0.004 {gentle:.2f}")
+holds(max(chance) < bigram - 0.1 and max(chance) - min(chance) < 0.15, "Three seeds of the base beat the table.")
 small = [loss for part in ("norm", "attention", "ffn") for loss in groups[part].values()]
-assert max(abs(loss - chance[0]) for loss in small) < 0.2
-assert min(groups["position"]["sinusoidal"], groups["position"]["none"]) > max(chance) + 0.15
-assert bigram < groups["placement"]["post-norm"] and reached < bigram - 0.35
-assert max(chance) + 0.1 < gentle < groups["placement"]["post-norm"]
-print(f"base, 400 steps: {reached:.2f}; post-norm, rate 0.004: {gentle:.2f}")
+holds(max(abs(loss - chance[0]) for loss in small) < 0.2, "Norms, attentions and networks hardly move the loss.")
+unplaced, post = (groups["position"][name] for name in ("sinusoidal", "none")), groups["placement"]["post-norm"]
+holds(min(unplaced) > max(chance) + 0.15, "Without positions, or with waves, the loss is clearly higher.")
+holds(max(chance) + 0.1 < gentle < post and post > bigram, "Post-norm needs smaller steps, and is still behind.")
+holds(reached < bigram - 0.35, "The base with 400 steps beats the table by more than 0.35.")
 guess.reveal("position, placement")
 
 # %% [markdown]
@@ -488,7 +469,8 @@ def count(module):
 
 guess = predict("Weights: mha 16,384; gqa with 2 keys for 4 heads 12,288; with 1", ["4,096", "8,192", "10,240"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 blocks = {name: ConfigurableBlock(config) for name, config in configs.items()}
 for name, block in blocks.items():
     print(f"{name:24} {count(block):7,} {count(block) - count(blocks['base']):+8,}")
@@ -513,7 +495,8 @@ guess.reveal("10,240")
 # %% tags=["predict"]
 guess = predict("Bytes a token in two blocks: mha 1,024; mla with 16 + 8 numbers", ["96", "192", "512"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 family = {name.removeprefix("attention: "): model for name, (model, *_) in trained.items() if "attention" in name}
 kept = {name: int(model(new[:3])[1].bytes_per_token()) for name, model in ({"mha": writer} | family).items()}
 by_hand = [2 * 4 * numbers for numbers in (2 * 4 * 16, 2 * 2 * 16, 2 * 1 * 16, 16 + 8)]
@@ -567,45 +550,46 @@ check(share_heads, "share_heads")
 # mask comes below.
 
 
-# %% tags=["promote:configurable/attention"]
-def repeat_heads(x: Float[Tensor, "batch kv_heads positions head_dim"], heads: int) -> Tensor:
-    """Return ``heads`` heads, each of ``x`` as often as needed and in a row: head h is head h // group of ``x``."""
+# %% tags=["promote:configurable/attention"] jupyter={"source_hidden": true}
+from dataclasses import replace
+
+from torch import nn
+
+from residual_edu.configurable.cache import cache_length, extend
+from residual_edu.configurable.registry import position_registry
+from residual_edu.parts.attention import (
+    attention_mask,
+    both,
+    fused_attention,
+    merge_heads,
+    split_heads,
+)
+from residual_edu.parts.rms_norm import RMSNorm
+
+
+def repeat_heads(x, heads):
+    # x: batch, kv_heads, positions, head_dim
     group = heads // x.shape[1]
     return x if group == 1 else x.repeat_interleave(group, dim=1)
 
 
 class AttentionBase(nn.Module):
-    """What every attention knows: sizes, and the position encoding. It has no parameters.
+    needs = ()
 
-    A subclass adds ``forward(x, mask, cache) -> (output, updated_cache)``. A class attribute ``needs`` names the fields
-    of the config that must be given.
-    """
-
-    needs: tuple[str, ...] = ()
-
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config):
         super().__init__()
         self.d_model, self.head_dim = config.d_model, config.head_dim
         self.n_heads, self.n_kv_heads = config.n_heads, config.effective_n_kv_heads
-        self.position: PositionBase = position_registry.get(config.position)(config)
-        for name in self.needs:
-            check_needed(name, getattr(config, name), type(self).__name__)
+        self.position = position_registry.get(config.position)(config)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what each head's queries, the last of the keys' positions, hear: (batch, positions, features)."""
+    def attend(self, query, key, value, mask):
         key, value = repeat_heads(key, self.n_heads), repeat_heads(value, self.n_heads)
         bias = self.position.bias(query, key.shape[-2])
         return merge_heads(fused_attention(query, key, value, mask, bias))
 
 
 class GQA(AttentionBase):
-    """Grouped-query attention: ``n_heads`` heads ask, groups of them share one of ``n_kv_heads`` keys and values.
-
-    Args:
-        config: reads ``d_model``, ``n_heads``, ``n_kv_heads``, ``bias``, ``qk_norm`` and ``position``.
-    """
-
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config):
         super().__init__(config)
         kv_dim = self.n_kv_heads * self.head_dim
         self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
@@ -614,47 +598,43 @@ class GQA(AttentionBase):
         self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
         self.qk_norm = config.qk_norm
         if self.qk_norm:
-            self.q_norm, self.k_norm = (RMSNorm(self.head_dim, config.norm_eps) for _ in range(2))
+            self.q_norm, self.k_norm = (
+                RMSNorm(self.head_dim, config.norm_eps) for _ in range(2)
+            )
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch positions channels"],
-        mask: Bool[Tensor, "*#batch positions keys"] | None = None,
-        cache: Cache | None = None,
-    ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
-        """Mix positions; a key is kept as the queries meet it, turned by its own position."""
+    def forward(self, x, mask=None, cache=None):
+        # x: batch, positions, channels; mask: ..., positions, keys
         start, position = cache_length(cache), self.position
-        query, key = split_heads(self.q_proj(x), self.n_heads), split_heads(self.k_proj(x), self.n_kv_heads)
+        # (batch, n_heads, positions, head_dim)
+        query = split_heads(self.q_proj(x), self.n_heads)
+        # (batch, n_kv_heads, positions, head_dim)
+        key = split_heads(self.k_proj(x), self.n_kv_heads)
+        value = split_heads(self.v_proj(x), self.n_kv_heads)
         if self.qk_norm:
             query, key = self.q_norm(query), self.k_norm(key)
         query, key = position.rotate(query, start), position.rotate(key, start)
-        key, value = cache = extend(cache, key, split_heads(self.v_proj(x), self.n_kv_heads))
+        # (batch, n_kv_heads, keys, head_dim): the cached ones first
+        key, value = cache = extend(cache, key, value)
         return self.o_proj(self.attend(query, key, value, mask)), cache
 
 
 class MHA(GQA):
-    """Multi-head attention: a key and a value for each head that asks, whatever ``n_kv_heads`` says."""
-
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config):
         super().__init__(replace(config, n_kv_heads=None))
 
 
 class SlidingWindowGQA(GQA):
-    """Grouped-query attention to a query's own position and the ``window_size`` - 1 before it, where ``mask`` agrees.
-
-    It is causal with or without a mask. The cache keeps all positions.
-    """
-
     needs = ("window_size",)
 
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config):
         super().__init__(config)
         self.window_size = config.window_size
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what each head's queries hear within the window."""
+    def attend(self, query, key, value, mask):
         queries, keys = query.shape[-2], key.shape[-2]
-        window = attention_mask(queries, keys, causal=True, window=self.window_size, device=query.device)
+        window = attention_mask(
+            queries, keys, causal=True, window=self.window_size, device=query.device
+        )
         return super().attend(query, key, value, both(window, mask))
 
 
@@ -664,27 +644,27 @@ class SlidingWindowGQA(GQA):
 # few features, common to all heads, are turned and kept beside it.
 
 
-# %% tags=["promote:configurable/attention"]
+# %% tags=["promote:configurable/attention"] jupyter={"source_hidden": true}
+import torch
+from torch import nn
+
+from residual_edu.configurable.cache import cache_length, extend
+from residual_edu.parts.attention import split_heads
+from residual_edu.parts.rms_norm import RMSNorm
+
+
 class MLA(AttentionBase):
-    """Multi-head latent attention: all heads' keys and values are made from one small latent, which alone is kept.
-
-    The first ``rope_dim`` features of every key are one vector that all heads share. They alone tell positions by
-    rotation, since a turned key could not be made from a latent that does not know its position.
-
-    Args:
-        config: reads ``d_model``, ``n_heads``, ``kv_lora_rank``, ``q_lora_rank``, ``rope_dim``, ``bias``,
-            ``norm_eps`` and ``position``.
-    """
-
     needs = ("kv_lora_rank",)
 
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config):
         super().__init__(config)
-        rank: int = config.kv_lora_rank  # type: ignore[assignment]  # needed, so given
+        rank = config.kv_lora_rank  # not None, since needs names it
         self.rope_dim = config.effective_rope_dim
         self.kv_down = nn.Linear(self.d_model, rank + self.rope_dim, bias=False)
         self.kv_norm = RMSNorm(rank, config.norm_eps)
-        self.kv_up = nn.Linear(rank, self.n_heads * (2 * self.head_dim - self.rope_dim), bias=False)
+        self.kv_up = nn.Linear(
+            rank, self.n_heads * (2 * self.head_dim - self.rope_dim), bias=False
+        )
         if config.q_lora_rank is None:
             self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
         else:
@@ -693,30 +673,37 @@ class MLA(AttentionBase):
             self.q_up = nn.Linear(config.q_lora_rank, self.d_model, bias=False)
         self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch positions channels"],
-        mask: Bool[Tensor, "*#batch positions keys"] | None = None,
-        cache: Cache | None = None,
-    ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
-        """Mix positions; the cache is the latents and the keys' shared features, turned by their own positions."""
+    def forward(self, x, mask=None, cache=None):
+        # x: batch, positions, channels; mask: ..., positions, keys
         start = cache_length(cache)
         latent, shared = self.kv_down(x).tensor_split([self.kv_norm.dim], dim=-1)
-        latent, shared = cache = extend(cache, self.kv_norm(latent), self.turn(shared, start))
+        latent, shared = cache = extend(
+            cache, self.kv_norm(latent), self.turn(shared, start)
+        )  # (batch, keys, features)
+        # (batch, n_heads, keys, head_dim - rope_dim + head_dim)
         own = split_heads(self.kv_up(latent), self.n_heads)
         own, value = own.tensor_split([self.head_dim - self.rope_dim], dim=-1)
-        key = torch.cat([shared[:, None].expand(-1, self.n_heads, -1, -1), own], dim=-1)
+        # (batch, n_heads, keys, rope_dim)
+        shared = shared[:, None].expand(-1, self.n_heads, -1, -1)
+        key = torch.cat([shared, own], dim=-1)  # (batch, n_heads, keys, head_dim)
+        # (batch, n_heads, positions, head_dim)
         query = self.turn(split_heads(self.queries(x), self.n_heads), start)
         return self.o_proj(self.attend(query, key, value, mask)), cache
 
-    def queries(self, x: Tensor) -> Tensor:
-        """Return the queries of all heads, by way of a latent of their own if there is one."""
-        return self.q_proj(x) if hasattr(self, "q_proj") else self.q_up(self.q_norm(self.q_down(x)))
+    def queries(self, x):
+        return (
+            self.q_proj(x)
+            if hasattr(self, "q_proj")
+            else self.q_up(self.q_norm(self.q_down(x)))
+        )
 
-    def turn(self, x: Tensor, start: int) -> Tensor:
-        """Rotate the first ``rope_dim`` features."""
+    def turn(self, x, start):
         turned, rest = x.tensor_split([self.rope_dim], dim=-1)
-        return torch.cat([self.position.rotate(turned, start), rest], dim=-1) if self.rope_dim else x
+        return (
+            torch.cat([self.position.rotate(turned, start), rest], dim=-1)
+            if self.rope_dim
+            else x
+        )
 
 
 # %%
@@ -762,10 +749,13 @@ def who_notices(model):
 
 guess = predict("The loss of this model after 100 steps", ["as the base", "above the table of pairs", "below 0.5"])
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 leaky, _, wonderful = learn(replace(base, attention="window_by_maximum"), steps=100)
-print("the last letter is noticed at", who_notices(leaky), "and, by the base, at", who_notices(writer))
-assert wonderful < 0.5 and len(who_notices(leaky)) > 6 and who_notices(writer) == [11]
+print(f"loss {wonderful:.2f}; the last letter is noticed at {len(who_notices(leaky))} of 12 positions", end=", ")
+print("and, by the base, at", who_notices(writer))
+holds(wonderful < 0.5 and len(who_notices(leaky)) > 6, "The leak makes the loss tiny, and most positions notice.")
+holds(who_notices(writer) == [11], "In the base no position notices a later letter.")
 guess.reveal("below 0.5")
 
 # %% [markdown]
@@ -851,7 +841,8 @@ def without_cache(model, written, count):
 
 guess = predict("With a cache the 100 characters are", ["the same", "nearly the same", "different"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 for model in (writer, *family.values()):
     assert model.generate(new[:2, :20], 100, temperature=0).equal(without_cache(model, new[:2, :20], 100))
     behind, _ = model(new[:2, 20:50], cache=model(new[:2, :20])[1])
@@ -903,19 +894,19 @@ assert costs["with cache"][-1] < 2 * costs["with cache"][0]
 # the unlikely; `repetition_penalty` makes what stands there already less likely; a row ends at a stop token; and one seed
 # is one text.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output", "trained"]
 prompt = torch.tensor([[number[c] for c in "The statement "]]).to(device)
 for settings in ({"temperature": 0}, {"temperature": 0.7, "top_p": 0.9}, {"temperature": 2.0}):
     written = writer.generate(prompt, 70, **settings, seed=1)
     print(settings, repr("".join(alphabet[i] for i in written[0])), sep="\n", end="\n\n")
 
 bold = partial(writer.generate, prompt, 40, temperature=1.5)
-assert bold(seed=1).equal(bold(seed=1)) and not bold(seed=1).equal(bold(seed=2))
-assert bold(top_k=1).equal(writer.generate(prompt, 40, temperature=0))
+holds(bold(seed=1).equal(bold(seed=1)) and not bold(seed=1).equal(bold(seed=2)), "One seed is one text.")
+holds(bold(top_k=1).equal(writer.generate(prompt, 40, temperature=0)), "The best one alone is temperature 0.")
 ended = bold(stop_tokens=[number[" "]], seed=1)[0, prompt.shape[1] :].tolist()
-assert ended[-1] == number[" "] and number[" "] not in ended[:-1]
+holds(ended[-1] == number[" "] and number[" "] not in ended[:-1], "A row ends at a stop token.")
 frugal, plain = (bold(repetition_penalty=p, seed=1)[0, prompt.shape[1] :] for p in (50.0, 1.0))
-assert len(frugal.unique()) > len(plain.unique())
+holds(len(frugal.unique()) > len(plain.unique()), "A penalty leaves fewer repetitions.")
 
 # %% [markdown]
 # The likeliest is always the same word; drawn with care, it has the look of the documentation and nothing of its sense;
@@ -949,12 +940,14 @@ class MyWindow(nn.Module):
 mine = replace(base, attention="my_window", position="none", window_size=8)
 guess = predict("A window of eight, against position: none with the whole text", ["worse", "as good", "better"])
 
-# %%
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
 my_model, my_losses, my_loss = learn(mine)
-assert my_loss < tested["position: none"] - 0.1 and my_loss < bigram
-assert who_notices(my_model) == [11]
-start = new[:2, :20]
-assert my_model.generate(start, 60, temperature=0).equal(without_cache(my_model, start, 60))
+print(f"loss {my_loss:.2f}, against {tested['position: none']:.2f} with position: none")
+holds(my_loss < tested["position: none"] - 0.1 and my_loss < bigram, "A window of eight beats position: none.")
+holds(who_notices(my_model) == [11], "It does not leak.")
+written = my_model.generate(new[:2, :20], 60, temperature=0)
+holds(written.equal(without_cache(my_model, new[:2, :20], 60)), "It writes the same with a cache as without.")
 guess.reveal("better")
 
 # %% [markdown]
@@ -978,7 +971,8 @@ def flow_of(config, seed=0):
 
 guess = predict("Behind block 1 the gradient is more even with", ["pre-norm", "post-norm"])
 
-# %%
+# %% tags=["reveal"]
+# Answer first, then run this cell.
 fig = Figure(figsize=(7, 6))
 flows = {"pre": flow_of(base), "post": flow_of(configs["placement: post-norm"])}
 for ax, (norms, flow) in zip(fig.subplots(2), flows.items(), strict=True):
@@ -991,7 +985,7 @@ show(
     "hatched where it is cut off.",
 )
 for seed in range(3):
-    pre, post = (flow_of(configs[name], seed).delta[0] for name in ("base", "placement: post-norm"))
+    pre, post = (flow_of(configs[name], seed).stream_gradient[0] for name in ("base", "placement: post-norm"))
     assert 2 < pre[1] / pre[-1] < 5 and post[1] / post[-1] < 1.3 and min(pre[0] / pre[1], post[0] / post[1]) > 2.5
 guess.reveal("post-norm")
 
@@ -1011,7 +1005,7 @@ runs = {}
 for name, config in (configs | {"attention: my window": mine}).items():
     model, losses, loss = trained.get(name, (my_model, my_losses, my_loss))
     bytes_kept = model(new[:1])[1].bytes_per_token()
-    runs[name] = Run(losses, loss, count(model.blocks[0]), bytes_kept, flow_of(config).delta[0])
+    runs[name] = Run(losses, loss, count(model.blocks[0]), bytes_kept, flow_of(config).stream_gradient[0])
 explore_runs(runs, bigram)
 
 # %% [markdown]

@@ -1,6 +1,6 @@
-"""A block that is assembled from names. This page is the list of the names that are built in.
+"""A block that is assembled from names. This file lists the names that are built in.
 
-One more is registered the same way, from anywhere, and stands in a config at once.
+Another class is registered in the same way, in any file or cell, and can be named in a config at once.
 """
 
 from torch import nn

@@ -1,7 +1,7 @@
 """What decoding keeps from one call to the next, so that no position is computed twice.
 
-A block's cache is a pair of tensors, positions on the last axis but one: keys and values, or what they are made from.
-It grows by concatenation: below a thousand positions a preallocated one is no faster, and it needs a length beside it.
+A block's cache is a pair of tensors, (..., positions, features) each: keys and values, or what they are made from.
+It grows by concatenation: below a thousand positions a preallocated one is no faster, and would need its length stored.
 """
 
 from collections.abc import Iterator
@@ -10,13 +10,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from residual_edu.errors import check_cache, check_continues
+from residual_edu.errors import InvalidInput, shown
 
 Cache = tuple[Tensor, Tensor]
 
 
 def cache_length(cache: Cache | None) -> int:
-    """Return how many positions ``cache`` holds; None holds none."""
+    """Return the number of positions in ``cache``, 0 for None.
+
+    Raises:
+        InvalidInput: for what is no cache.
+    """
     if cache is None:
         return 0
     check_cache(cache)
@@ -24,7 +28,7 @@ def cache_length(cache: Cache | None) -> int:
 
 
 def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
-    """Return ``cache`` with the new positions of ``first`` and ``second`` behind its own.
+    """Return ``cache`` with the new positions of ``first`` and ``second`` after its own.
 
     Raises:
         InvalidInput: for what is no cache, or one of another model or batch.
@@ -32,7 +36,8 @@ def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
     if cache is None:
         return first, second
     check_cache(cache)
-    check_continues(cache, (first, second))
+    for old, new in zip(cache, (first, second), strict=True):
+        check_continues(old.shape, new.shape)
     return torch.cat([cache[0], first], dim=-2), torch.cat([cache[1], second], dim=-2)
 
 
@@ -43,11 +48,28 @@ class ModelCache(NamedTuple):
     blocks: tuple[Cache | None, ...]
 
     def tensors(self) -> Iterator[Tensor]:
-        """Yield all that is kept."""
+        """Yield every tensor of every block's cache."""
         for cache in self.blocks:
             yield from cache or ()
 
     def bytes_per_token(self) -> float:
-        """Return the memory that one position of the batch takes, over all blocks."""
+        """Return the memory for one position of one sample, in bytes, summed over all blocks."""
         batch = next((len(kept) for kept in self.tensors()), 1)
         return sum(kept.nbytes for kept in self.tensors()) / (batch * max(self.length, 1))
+
+
+def check_cache(cache: object) -> None:
+    """Raise ``InvalidInput`` unless ``cache`` is a pair of tensors with the same number of positions."""
+    first, second = cache if isinstance(cache, tuple) and len(cache) == 2 else (None, None)
+    if not (isinstance(first, Tensor) and isinstance(second, Tensor)):
+        raise InvalidInput(f"cache must be a pair of tensors, as an earlier call returned it, got {shown(cache)}")
+    if first.ndim < 2 or second.ndim < 2 or first.shape[-2] != second.shape[-2]:
+        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
+        raise InvalidInput(f"cache must hold two tensors with the same number of positions, got {shapes}")
+
+
+def check_continues(old: torch.Size, new: torch.Size) -> None:
+    """Raise ``InvalidInput`` unless the shapes ``old`` and ``new`` differ in their numbers of positions alone."""
+    if old[:-2] != new[:-2] or old[-1] != new[-1]:
+        wanted = ", ".join(map(str, (*new[:-2], "positions", new[-1])))
+        raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old)}; it is another model's or batch's")

@@ -1,4 +1,4 @@
-r"""What each position does by itself: two maps with a nonlinearity between, or three, one of them a gate.
+r"""What maps each position by itself: two linear maps with a nonlinearity between, or three, one of them a gate.
 
 .. math::
     \text{standard:} \quad W_\mathrm{down}\, \phi(W_\mathrm{up} x) \qquad
@@ -8,6 +8,8 @@ Gates: Shazeer, 2020, https://arxiv.org/abs/2002.05202; the squared ReLU: So et 
 https://arxiv.org/abs/2109.08668
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,8 +18,13 @@ from torch.nn import functional as F
 from residual_edu.configurable.config import BlockConfig
 
 
+def squared_relu(x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    r"""Return :math:`\max(0, x)^2`, element by element."""
+    return torch.relu(x).square()
+
+
 class FFNBase(nn.Module):
-    """What every feed-forward network knows: the stream's width and its own. A subclass adds ``forward(x)``."""
+    """What all feed-forward networks share: the width of the stream and their own. A subclass adds ``forward(x)``."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -25,7 +32,9 @@ class FFNBase(nn.Module):
 
 
 class StandardFFN(FFNBase):
-    r""":math:`W_\mathrm{down}\, \mathrm{gelu}(W_\mathrm{up} x)`, by the exact GELU."""
+    r""":math:`W_\mathrm{down}\, \phi(W_\mathrm{up} x)`; :math:`\phi` is ``activation``, here the exact GELU."""
+
+    activation: Callable[[Tensor], Tensor] = staticmethod(F.gelu)
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
@@ -36,13 +45,11 @@ class StandardFFN(FFNBase):
         """Map each position by itself; shape stays."""
         return self.down(self.activation(self.up(x)))
 
-    def activation(self, x: Tensor) -> Tensor:
-        """Return the nonlinearity of ``x``."""
-        return F.gelu(x)
-
 
 class GatedFFN(FFNBase):
-    r""":math:`W_\mathrm{down}\, (\mathrm{silu}(W_\mathrm{gate} x) \cdot W_\mathrm{up} x)`, also called SwiGLU."""
+    r""":math:`W_\mathrm{down}\, (\phi(W_\mathrm{gate} x) \cdot W_\mathrm{up} x)`, by SiLU: SwiGLU."""
+
+    activation: Callable[[Tensor], Tensor] = staticmethod(F.silu)
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
@@ -54,22 +61,14 @@ class GatedFFN(FFNBase):
         """Map each position by itself; shape stays."""
         return self.down(self.activation(self.gate(x)) * self.up(x))
 
-    def activation(self, x: Tensor) -> Tensor:
-        """Return the gate's nonlinearity of ``x``."""
-        return F.silu(x)
-
 
 class ReLU2FFN(StandardFFN):
     r""":math:`W_\mathrm{down}\, \max(0, W_\mathrm{up} x)^2`."""
 
-    def activation(self, x: Tensor) -> Tensor:
-        """Return the squared ReLU of ``x``."""
-        return torch.relu(x).square()
+    activation = staticmethod(squared_relu)
 
 
 class GatedReLU2FFN(GatedFFN):
     r""":math:`W_\mathrm{down}\, (\max(0, W_\mathrm{gate} x)^2 \cdot W_\mathrm{up} x)`."""
 
-    def activation(self, x: Tensor) -> Tensor:
-        """Return the squared ReLU of ``x``."""
-        return torch.relu(x).square()
+    activation = staticmethod(squared_relu)

@@ -1,4 +1,4 @@
-"""The norms of a block, built from its config: torch's own, whose numbers are those of ``parts``."""
+"""The norms of a block, built from its config: torch's own, which return what those of ``parts`` return."""
 
 from torch import nn
 
@@ -6,14 +6,14 @@ from residual_edu.configurable.config import BlockConfig
 
 
 class BlockLayerNorm(nn.LayerNorm):
-    """LayerNorm as wide as the stream, with gain and bias whether the linear maps have a bias or not."""
+    """LayerNorm of ``d_model`` features; it has gain and bias even where ``config.bias`` is False."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config.d_model, config.norm_eps)
 
 
 class BlockRMSNorm(nn.RMSNorm):
-    """RMSNorm as wide as the stream."""
+    """RMSNorm of ``d_model`` features, with a gain."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config.d_model, config.norm_eps)

@@ -1,12 +1,12 @@
-"""Position encodings. There are three places where one can act, and each encoding takes one of them.
+"""Position encodings. One can act in three places, and each of these acts in one of them.
 
 =============  ==============================  ==========
-``embed``      the stream, where it begins     sinusoidal
+``embed``      the stream, before all blocks   sinusoidal
 ``rotate``     the queries and the keys        rope
 ``bias``       the scores of the attention     alibi
 =============  ==============================  ==========
 
-Each is told where its positions begin: behind those that a cache holds.
+While decoding, ``start`` is the position of the first new token: the number of positions in the cache.
 """
 
 from functools import cached_property
@@ -16,22 +16,22 @@ from torch import Tensor, nn
 
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.errors import check_room
-from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_waves, rotate_by, sinusoidal
+from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_cos_sin, rotate_by, sinusoidal
 
 
 class PositionBase(nn.Module):
-    """No encoding: all three places leave positions alike. Each of the others overrides one of them."""
+    """No encoding: none of the three methods changes anything. A subclass overrides one of them."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.config = config
 
     def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
-        """Return the stream ``x``, whose first position is ``start``, as the first block is to meet it."""
+        """Return the stream ``x``, whose first position is ``start``, as the first block receives it."""
         return x
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
-        """Return queries or keys ``x``, whose first position is ``start``, as they are to meet."""
+        """Return queries or keys ``x``, whose first position is ``start``, as their products are taken."""
         return x
 
     def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor | None:
@@ -40,9 +40,9 @@ class PositionBase(nn.Module):
 
 
 class Sinusoidal(PositionBase):
-    """Sines and cosines of the position, scaled to length 1: as long as a token's embedding is at the start."""
+    """Sines and cosines of the position, scaled to length 1, the expected length of an embedded token at the start."""
 
-    @cached_property
+    @cached_property  # not a buffer, so that no table is stored with the weights, or rounded with them by .half()
     def waves(self) -> Float[Tensor, "positions channels"]:
         """What is added to each position."""
         return sinusoidal(self.config.max_seq_len, self.config.d_model) * (2 / self.config.d_model) ** 0.5
@@ -53,19 +53,20 @@ class Sinusoidal(PositionBase):
 
 
 class RoPE(PositionBase):
-    """Rotary embedding: a query's product with a key depends on the distance alone."""
+    """Rotary embedding: the product of a query and a key depends on their distance alone, not on where they are."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
-        widths = {config.head_dim, config.effective_rope_dim} - {0}  # of a head, and of the part of it that mla turns
+        widths = {config.head_dim, config.effective_rope_dim} - {0}  # a whole head's, and what mla rotates of it
         angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in widths}
-        self.waves = {width: rotary_waves(theta) for width, theta in angles.items()}
+        # A dict, not buffers: no table is stored with the weights, or rounded with them by .half().
+        self.waves = {width: rotary_cos_sin(theta) for width, theta in angles.items()}
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
-        """Turn each pair of features by its position's angle."""
+        """Rotate each pair of features by its position's angle."""
         check_room(start, x.shape[-2], self.config.max_seq_len)
-        own, partner = self.waves[x.shape[-1]]
-        return rotate_by(x, own[start : start + x.shape[-2]], partner[start : start + x.shape[-2]])
+        (cos, sin), rows = self.waves[x.shape[-1]], slice(start, start + x.shape[-2])
+        return rotate_by(x, cos[rows], sin[rows])
 
 
 class ALiBi(PositionBase):

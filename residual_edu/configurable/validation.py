@@ -1,79 +1,80 @@
-"""What a config must hold, as a list of checks that are run together."""
+"""What is wrong with a config, all of it at once: single fields by their annotations, and fields that do not agree."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
-from residual_edu.errors import (
-    are_sizes,
-    check_at_most,
-    check_config,
-    check_count,
-    check_divides,
-    check_equal,
-    check_even,
-    check_flag,
-    check_needed,
-    check_positive,
-    check_rate,
-    check_size,
-    check_whole,
-)
+from residual_edu.checked import annotated_checks
+from residual_edu.configurable.registry import attention_registry
+from residual_edu.errors import InvalidInput, check_divisible, check_equal, check_given, check_instance
 
 Check = Callable[[], object]
-REGISTRIES = {
-    "attention": attention_registry,
-    "ffn": ffn_registry,
-    "norm": norm_registry,
-    "position": position_registry,
-}
+Sound = Callable[..., bool]
+"""Whether the fields of these names have passed their own checks, so that they can be compared."""
 
 
-def value_checks(config: Any) -> Iterator[Check]:
-    """Yield the checks of each value by itself."""
-    for name, registry in REGISTRIES.items():
-        yield partial(registry.get, getattr(config, name))
-    for name in ("d_model", "n_heads", "d_ff", "max_seq_len"):
-        yield partial(check_size, name, getattr(config, name))
-    for name in ("n_kv_heads", "window_size", "kv_lora_rank", "q_lora_rank"):
-        if getattr(config, name) is not None:
-            yield partial(check_size, name, getattr(config, name))
-    if config.rope_dim is not None:
-        yield partial(check_whole, "rope_dim", config.rope_dim)
-    for name in ("bias", "pre_norm", "qk_norm"):
-        yield partial(check_flag, name, getattr(config, name))
-    yield partial(check_rate, "dropout", config.dropout)
-    yield partial(check_positive, "norm_eps", config.norm_eps)
-    yield partial(check_positive, "rope_theta", config.rope_theta)
+def check_together(config: object, agreements: Callable[[Any, Sound], Iterable[Check]]) -> None:
+    """Run the checks of all annotations of ``config``, a dataclass, then its ``agreements``.
+
+    Raises:
+        InvalidInput: with the messages of all checks that fail.
+    """
+    constructor: Callable[..., object] = type(config)
+    faults = {
+        name: fault
+        for name, checks in annotated_checks(constructor).items()
+        for fault in failures(partial(check, name, getattr(config, name)) for check in checks)
+    }
+    lines = [*faults.values(), *failures(agreements(config, lambda *names: faults.keys().isdisjoint(names)))]
+    if lines:
+        count = f"{len(lines)} faults" if len(lines) > 1 else "a fault"
+        raise InvalidInput("\n  ".join([f"{type(config).__name__} has {count}:", *lines]))
 
 
-def agreement_checks(config: Any) -> Iterator[Check]:
-    """Yield the checks of a ``BlockConfig``'s values against each other."""
-    if config.attention in attention_registry:
+def failures(checks: Iterable[Check]) -> Iterator[str]:
+    """Run all ``checks`` and yield the messages of those that raise ``InvalidInput``."""
+    for check in checks:
+        try:
+            check()
+        except InvalidInput as fault:
+            yield str(fault)
+
+
+def block_agreements(config: Any, sound: Sound) -> Iterator[Check]:
+    """Yield the checks of a ``BlockConfig``'s fields against each other."""
+    if sound("attention"):
         for name in getattr(attention_registry.get(config.attention), "needs", ()):
-            yield partial(check_needed, name, getattr(config, name, None), f"attention {config.attention!r}")
-    if are_sizes(config.d_model, config.n_heads):
-        yield partial(check_divides, "n_heads", config.n_heads, "d_model", config.d_model)
-        yield partial(check_divides, "n_kv_heads", config.effective_n_kv_heads, "n_heads", config.n_heads)
-        yield partial(check_at_most, "rope_dim", config.effective_rope_dim, "head_dim", config.head_dim)
-        if config.position == "rope":
-            yield partial(check_even, "head_dim", config.head_dim, "position 'rope'")
-            yield partial(check_even, "rope_dim", config.effective_rope_dim, "position 'rope'")
-        if config.position == "sinusoidal":
-            yield partial(check_even, "d_model", config.d_model, "position 'sinusoidal'")
+            yield partial(check_given, name, getattr(config, name, None), f"attention {config.attention!r}")
+    if sound("d_model", "n_heads"):
+        yield partial(check_divisible, "d_model", config.d_model, config.n_heads, "n_heads")
+    if sound("n_heads", "n_kv_heads"):
+        yield partial(check_divisible, "n_heads", config.n_heads, config.effective_n_kv_heads, "n_kv_heads")
+    if sound("d_model", "n_heads", "rope_dim"):
+        yield partial(check_rope_dim, config)
+    if sound("d_model", "n_heads") and config.position == "rope":
+        yield partial(check_divisible, "head_dim", config.head_dim, 2, "position 'rope' rotates pairs of features")
+    if sound("d_model") and config.position == "sinusoidal":
+        yield partial(check_divisible, "d_model", config.d_model, 2, "position 'sinusoidal' adds sines and cosines")
 
 
-def model_checks(config: Any, kind: type[Any]) -> Iterator[Check]:
+def check_rope_dim(config: Any) -> None:
+    """Raise ``InvalidInput`` unless the features that are rotated are part of a head, and pairs with ``rope``."""
+    dim, limit = config.effective_rope_dim, config.head_dim
+    if dim > limit:
+        raise InvalidInput(f"rope_dim must be at most head_dim, got rope_dim={dim} and head_dim={limit}")
+    if dim % 2 and config.position == "rope":
+        raise InvalidInput(f"rope_dim must be even for position 'rope', got {dim}")
+
+
+def model_agreements(kind: type[Any], config: Any, sound: Sound) -> Iterator[Check]:
     """Yield the checks of a ``ModelConfig`` whose blocks are of ``kind``."""
-    yield partial(check_size, "vocab_size", config.vocab_size)
-    yield partial(check_size, "n_layers", config.n_layers)
-    yield partial(check_flag, "tie_embeddings", config.tie_embeddings)
-    yield partial(check_config, "block", config.block, kind)
-    if config.block_configs is not None:
-        yield partial(check_count, "block_configs", config.block_configs, "n_layers", config.n_layers)
-        for layer, block in enumerate(config.block_configs):
-            yield partial(check_config, f"block_configs[{layer}]", block, kind)
-            if all(isinstance(one, kind) for one in (block, config.block)):
-                widths = block.d_model, config.block.d_model
-                yield partial(check_equal, f"block_configs[{layer}].d_model", *widths, "block.d_model")
+    yield partial(check_instance, "block", config.block, kind)
+    if config.block_configs is not None and sound("n_layers"):
+        yield partial(
+            check_equal, "len(block_configs)", len(config.block_configs), config.n_layers, "one for each layer"
+        )
+    for layer, block in enumerate(config.block_configs or ()):
+        yield partial(check_instance, f"block_configs[{layer}]", block, kind)
+        if isinstance(block, kind) and isinstance(config.block, kind):
+            widths = block.d_model, config.block.d_model
+            yield partial(check_equal, f"block_configs[{layer}].d_model", *widths, "as block.d_model")

@@ -8,6 +8,8 @@ from pathlib import Path
 import nbformat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from residual_edu.course import runs
+from residual_edu.course.answers import answers_of, missing, store
 from residual_edu.course.checkout import find_root, notebook_of, with_homework
 from residual_edu.course.execute import CellFailed, execute
 from residual_edu.course.notebook import never_executed, outline, plan
@@ -20,8 +22,12 @@ def run(argv: Sequence[str]) -> int:
         "lessons", nargs="*", metavar="LESSON", help="02, or hw_02_03 for homework; all where none is given"
     )
     parser.add_argument("--check", action="store_true", help="run nothing; show where source and notebook differ")
+    parser.add_argument("--runs", metavar="LESSON", help="compute what a lesson stores of its longer runs")
     arguments = parser.parse_args(argv)
     root = find_root()
+    if arguments.runs:
+        print(*map(runs.store, with_homework(root, [arguments.runs])), sep="\n")
+        return 0
     sources = with_homework(root, arguments.lessons)
     if not arguments.check:
         return build(sources)
@@ -45,12 +51,13 @@ def build(sources: Sequence[Path]) -> int:
 
 
 def build_one(source: Path, progress: Progress) -> None:
-    """Execute ``source`` and, if every cell ran, write its notebook."""
+    """Execute ``source`` and, if every cell ran, write its notebook, and its answers apart where it has any."""
     notebook = plan(source)
     task = progress.add_task(source.stem, total=len(notebook.cells))
     target = notebook_of(source)
     target.parent.mkdir(exist_ok=True)
     execute(notebook, target.parent, lambda at: progress.update(task, completed=at))
+    store(notebook, answers_of(target))
     target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
     progress.stop_task(task)
 
@@ -64,6 +71,8 @@ def differences(source: Path) -> list[str]:
     stored = nbformat.read(target, as_version=4)
     sides = outline(stored), outline(plan(source))
     lines = list(unified_diff(*sides, f"notebooks/{target.name}", f"notebooks/source/{source.name}", n=1, lineterm=""))
+    if missing(stored, answers_of(target)):
+        lines.append(f"notebooks/answers/{target.stem}.json holds the outputs of other cells; {again}")
     if never_executed(stored):
         lines.append(f"{target.name} holds code cells that were never executed; {again}")
     return lines
@@ -72,5 +81,6 @@ def differences(source: Path) -> list[str]:
 def orphans(root: Path) -> list[str]:
     """Return a sentence for each notebook that has no source."""
     sources, folder = {notebook_of(source) for source in with_homework(root)}, root / "notebooks"
-    extra = sorted({*folder.glob("*.ipynb"), *folder.glob("homework/*.ipynb")} - sources)
+    built = {*folder.glob("*.ipynb"), *folder.glob("homework/*.ipynb")}
+    extra = sorted((built - sources) | (set(folder.glob("answers/**/*.json")) - set(map(answers_of, sources))))
     return [f"{notebook.name} has no source in notebooks/source; delete it, or write its source" for notebook in extra]

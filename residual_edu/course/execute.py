@@ -9,6 +9,7 @@ from pathlib import Path
 from nbformat import NotebookNode, from_dict
 
 from residual_edu.course.notebook import METADATA
+from residual_edu.renamed import refuse_old_names
 
 # Timings and the state of widgets differ from run to run, and the kernel's log is no part of a lesson.
 OPTIONS = {
@@ -60,7 +61,7 @@ def clean(notebook: NotebookNode) -> None:
     notebook.metadata = from_dict(METADATA)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [steady(output) for output in joined(cell.outputs)]
+            cell.outputs = [normalise_output(output) for output in joined(cell.outputs)]
 
 
 def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
@@ -75,7 +76,7 @@ def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return whole
 
 
-def steady(output: NotebookNode) -> NotebookNode:
+def normalise_output(output: NotebookNode) -> NotebookNode:
     """Drop an output's widget view, and the addresses and colours of its text."""
     output.get("data", {}).pop(WIDGET, None)
     if "text" in output:
@@ -90,3 +91,6 @@ def steady(output: NotebookNode) -> NotebookNode:
 def plain(text: str) -> str:
     """Return ``text`` without terminal colours, its memory addresses blanked."""
     return ADDRESS.sub("0x...", COLOUR.sub("", text))
+
+
+refuse_old_names(__name__)

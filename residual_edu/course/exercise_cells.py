@@ -62,8 +62,8 @@ def learner_exercise(exercise: NotebookNode, check: NotebookNode) -> list[Notebo
     """Return stub, check, note and folded solution of one exercise."""
     solution, check.source = solved(exercise.source), shown(check.source)
     exercise.source = stub(exercise.source)
-    folded = {"jupyter": {"source_hidden": True}, "tags": ["solution"]}
-    return [exercise, check, new_markdown_cell(NOTE), new_code_cell(f"{solution}\n\n{check.source}", metadata=folded)]
+    whole = new_code_cell(f"{solution}\n\n{check.source}", metadata={"tags": ["solution"]})
+    return [exercise, check, new_markdown_cell(NOTE), whole]
 
 
 def check_of(exercise: NotebookNode, below: NotebookNode | None) -> NotebookNode:

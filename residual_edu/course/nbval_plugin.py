@@ -1,6 +1,7 @@
 """Strict nbval for lessons: ``pytest -p residual_edu.course.nbval_plugin --nbval notebooks``.
 
-Every stored output is compared with the one that the cell prints now, line by line, as ``comparison`` says.
+Every stored output, those of reveals and solutions too, is compared with the one that the cell prints now, line by
+line, as ``comparison`` says.
 A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine. A
 busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel.
 torch's builds differ in memory by hundreds of MB, so what counts is what a lesson adds to a kernel that imported it.
@@ -20,6 +21,7 @@ from jupyter_client.manager import start_new_kernel
 from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile
 
+from residual_edu.course.answers import answers_of, join
 from residual_edu.course.comparison import TRAINED, Tolerant, Trained
 from residual_edu.course.exercise_cells import tags
 
@@ -122,10 +124,12 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Compare a cell that was never run too; nbval would let it pass whatever it prints."""
-    for item in items:
-        if isinstance(item, IPyNbCell):
-            item.cell.execution_count = item.cell.execution_count or 0
+    """Compare what is stored apart too, and a cell that was never run: nbval would let it pass whatever it prints."""
+    cells = [item for item in items if isinstance(item, IPyNbCell)]
+    for lesson in {cell.parent for cell in cells}:
+        join(lesson.nb, answers_of(lesson.path))
+    for item in cells:
+        item.cell.execution_count = item.cell.execution_count or 0
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -9,14 +9,16 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode, from_dict
 
+from residual_edu.course.answers import apart
 from residual_edu.course.checkout import Refusal
-from residual_edu.course.exercise_cells import learner_cells
+from residual_edu.course.exercise_cells import learner_cells, tags
+from residual_edu.course.pieces import targets
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-KEPT = ("jupyter", "nbgrader", "tags")
+KEPT = ("cellView", "jupyter", "nbgrader", "tags")
 
 
 def plan(source: Path) -> NotebookNode:
@@ -33,8 +35,17 @@ def plan(source: Path) -> NotebookNode:
         raise Refusal(f"{source.name}: {refusal}") from None
     for cell in notebook.cells:
         cell.metadata = from_dict({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
+    folded = [cell for cell in notebook.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    for cell in [*apart(notebook), *filter(targets, folded)]:
+        fold(cell)
     name_cells(notebook.cells)
     return notebook
+
+
+def fold(cell: NotebookNode) -> None:
+    """Hide a cell's code in JupyterLab and Notebook (``source_hidden``), in a book (``hide-cell``) and in Colab."""
+    cell.metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
+    cell.metadata["tags"] = [*tags(cell), "hide-cell"]
 
 
 def name_cells(cells: Iterable[NotebookNode]) -> None:
@@ -56,5 +67,9 @@ def outline(notebook: NotebookNode) -> list[str]:
 
 
 def never_executed(notebook: NotebookNode) -> bool:
-    """Whether a code cell of ``notebook`` has not run."""
-    return any(cell.cell_type == "code" and cell.execution_count is None for cell in notebook.cells)
+    """Whether a code cell of ``notebook`` whose output is stored with it has not run."""
+    elsewhere = [cell.id for cell in apart(notebook)]
+    return any(
+        cell.cell_type == "code" and cell.execution_count is None and cell.id not in elsewhere
+        for cell in notebook.cells
+    )

@@ -1,109 +1,108 @@
-"""``residual-edu promote``: a finished piece of a lesson stands, verbatim, in its module of the package.
+"""``residual-edu promote``: a finished piece of a lesson is the package's own code, without what a first reader skips.
 
-A cell tagged ``promote:parts/layer_norm`` holds whole classes and functions; each must be, letter for letter, the
-one of that name in ``residual_edu/parts/layer_norm.py``, whose docstring, imports and order stay hand-written.
-``promote:config`` names the one module that stands in no room.
+A cell tagged ``promote:parts/layer_norm`` holds its imports, then whole classes and functions. Each has the syntax tree
+of the one of that name in ``residual_edu/parts/layer_norm.py`` once ``stripped`` has been at both. ``promote:config``
+names the one module that stands in no room.
 """
 
 import argparse
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import ast
+from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
-import jupytext
-from nbformat import NotebookNode
-
 from residual_edu.course.checkout import Refusal, find_root, lessons
-from residual_edu.course.definitions import Definition, definitions, loose_statement
-from residual_edu.course.exercise_cells import tags
+from residual_edu.course.new_piece import write
+from residual_edu.course.pieces import Piece, pieces, pieces_of
+from residual_edu.course.refresh import refresh
+from residual_edu.course.stripped import stripped
 
-TARGET = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*|config")
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A definition that a lesson promotes to a module, such as ``residual_edu/parts/layer_norm.py``."""
-
-    lesson: Path
-    module: Path
-    definition: Definition
-
-    def __str__(self) -> str:
-        package = next(parent for parent in self.module.parents if parent.name == "residual_edu").parent
-        return f"{self.definition.name} of {self.module.relative_to(package).as_posix()}"
+HELP = """\
+  promote NAME           write a new class or function from its lesson into its module
+  promote --check        show where the code of lessons and modules differs
+  promote --refresh 02   write the modules' code into a lesson; without a lesson, into each whose code is the same"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry every promoted piece into its module, or with ``--check`` show how the two differ."""
-    parser = argparse.ArgumentParser(prog="residual-edu promote", description="Carry lessons' pieces into the package.")
-    parser.add_argument("--check", action="store_true", help="write nothing; show how lessons and modules differ")
-    check = parser.parse_args(argv).check
-    every = pieces(find_root())
-    drifted = [piece for piece in every if drift(piece)]
-    for piece in drifted:
-        print("\n".join(drift(piece)) if check else f"{piece} is now as in {piece.lesson.name}")
-        if not check:
-            write(piece)
-    if not drifted:
-        print(f"Every promoted piece ({len(every)}) stands in its module as in its lesson.")
-    return int(check and bool(drifted))
+    """Write a new piece into its module, refresh lessons from the modules, or show how the two differ."""
+    parser = argparse.ArgumentParser(
+        prog="residual-edu promote", formatter_class=argparse.RawDescriptionHelpFormatter, description=HELP
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true", help="write nothing; show the differences")
+    how.add_argument("--refresh", action="store_true", help="write from the modules into the lessons")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a piece such as LayerNorm; with --refresh a lesson")
+    arguments = parser.parse_args(argv)
+    if not (arguments.check or arguments.refresh or arguments.names):
+        parser.error("name the class or function to write, or give --check or --refresh")
+    root = find_root()
+    every = pieces(root)
+    if arguments.refresh:
+        return refresh_lessons(root, arguments.names)
+    if arguments.names:
+        every = [piece for piece in every if piece.definition.name in arguments.names]
+        if unknown := set(arguments.names) - {piece.definition.name for piece in every}:
+            raise Refusal(f"No lesson promotes {', '.join(sorted(unknown))}.")
+    return check(every) if arguments.check else write_new(every)
 
 
-def pieces(root: Path) -> list[Piece]:
-    """Return every piece that the lessons promote.
-
-    Raises:
-        Refusal: for a tag that names no module, a loose statement in a tagged cell, or a piece promoted twice.
-    """
-    found: dict[tuple[Path, str], Piece] = {}
-    for lesson in lessons(root):
-        for piece in pieces_of(lesson, root / "residual_edu"):
-            first = found.setdefault((piece.module, piece.definition.name), piece)
-            if first is not piece:
-                raise Refusal(f"{piece} is promoted twice, by {first.lesson.name} and {lesson.name}.")
-    return list(found.values())
+def check(every: Sequence[Piece]) -> int:
+    """Show how pieces differ between lesson and module, and what to do."""
+    found = [line for piece in every for line in shown(piece)]
+    print("\n".join(found or [f"Every promoted piece ({len(every)}) stands in its module as in its lesson."]))
+    return int(bool(found))
 
 
-def pieces_of(lesson: Path, package: Path) -> Iterator[Piece]:
-    """Yield the pieces that one lesson promotes."""
-    for cell in jupytext.read(lesson, fmt="py:percent").cells:
-        for target in targets(cell):
-            place = f"{lesson.name}: the cell tagged promote:{target}"
-            if not TARGET.fullmatch(target) or not (package / target).parent.is_dir():
-                raise Refusal(f"{place} names no room/module of residual_edu, such as promote:parts/layer_norm.")
-            if loose := loose_statement(cell.source, place):
-                raise Refusal(f"{place} may hold whole classes and functions alone, not {loose.strip()!r}.")
-            module = package / f"{target}.py"
-            yield from (Piece(lesson, module, each) for each in definitions(cell.source, place).values())
+def shown(piece: Piece) -> list[str]:
+    """Return the difference of a piece with what to do about it; nothing where there is none."""
+    number, name = piece.lesson.stem.partition("_")[0], piece.definition.name
+    into_lesson = f"residual-edu promote --refresh {number}  # writes the module's code into the lesson"
+    into_module = f"residual-edu promote {name}  # writes the lesson's code into the module, which has no {name}"
+    lines = difference(piece)
+    return [*lines, into_lesson if piece.in_module() else into_module, ""] if lines else []
 
 
-def targets(cell: NotebookNode) -> list[str]:
-    """Return where a cell's pieces are promoted to, such as ``parts/layer_norm``; none for most cells."""
-    return [tag.removeprefix("promote:") for tag in tags(cell) if tag.startswith("promote:")]
+def difference(piece: Piece, refreshed: bool = False) -> list[str]:
+    """Return the diff from the module's code to the lesson's, or back where the lesson is refreshed; empty for none."""
+    has = piece.in_module()
+    ours = (code(has.text) if has else "").splitlines(), str(piece)
+    theirs = code(piece.definition.text).splitlines(), f"the same in {piece.lesson.name}"
+    (old, old_name), (new, new_name) = (theirs, ours) if refreshed else (ours, theirs)
+    return list(unified_diff(old, new, old_name, new_name, lineterm=""))
 
 
-def standing(piece: Piece) -> Definition | None:
-    """Return the definition that stands in the module under the piece's name, if there is one."""
-    text = piece.module.read_text(encoding="utf-8") if piece.module.exists() else ""
-    return definitions(text, str(piece.module)).get(piece.definition.name)
+def code(text: str) -> str:
+    """Return what is compared of a definition, in a layout that depends on its syntax tree alone."""
+    return ast.unparse(ast.parse(stripped(text, summary=False)))
 
 
-def drift(piece: Piece) -> list[str]:
-    """Return the diff from the module's text to the lesson's; empty where they are the same."""
-    has = standing(piece)
-    lines = has.text.split("\n") if has else []
-    wanted = piece.definition.text.split("\n")
-    return list(unified_diff(lines, wanted, str(piece), f"the same in {piece.lesson.name}", n=1, lineterm=""))
+def write_new(every: Sequence[Piece]) -> int:
+    """Write pieces into modules that lack them; one that is there stays as it is."""
+    worst = 0
+    for piece in every:
+        if piece.in_module() is None:
+            unbound = sorted(write(piece))
+            print(f"{piece} is new, as in {piece.lesson.name}; its docstring, annotations and checks belong there.")
+            print(*(f"It reads {name}, which nothing binds there.\n" for name in unbound), sep="", end="")
+        elif found := shown(piece):
+            print("\n".join([f"{piece} is there already and stays as it is.", *found]))
+            worst = 1
+        else:
+            print(f"{piece} is there already, with the code of {piece.lesson.name}.")
+    return worst
 
 
-def write(piece: Piece) -> None:
-    """Put the piece's text in place of the module's own, or at its end; the rest of the module stays."""
-    text = piece.module.read_text(encoding="utf-8").rstrip("\n") if piece.module.exists() else ""
-    lines, has = text.split("\n"), standing(piece)
-    if has:
-        lines[has.first : has.end] = piece.definition.text.split("\n")
-    else:
-        lines += ["", "", piece.definition.text]
-    piece.module.write_text("\n".join(lines).lstrip("\n") + "\n", encoding="utf-8", newline="\n")
+def refresh_lessons(root: Path, names: Sequence[str]) -> int:
+    """Write the modules' code into lessons; one that was not named keeps code of its own."""
+    worst, package = 0, root / "residual_edu"
+    for lesson in lessons(root, names):
+        every = list(pieces_of(lesson, package))
+        if not names and (found := [line for piece in every for line in shown(piece)]):
+            print("\n".join([f"{lesson.name} stays as it is, since its code is not the package's.", *found]))
+            worst = 1
+        elif every:
+            change = refresh(lesson, package)
+            replaced = [line for piece in every for line in difference(piece, refreshed=True)]
+            lesson.write_text(change.text, encoding="utf-8", newline="\n")
+            print("\n".join([*replaced, *change.lost, f"{lesson.name}: {change}"]))
+    return worst

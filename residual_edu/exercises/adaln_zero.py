@@ -1,4 +1,4 @@
-"""Homework on AdaLN: a norm that a condition modulates."""
+"""Exercise on AdaLN: a norm whose output a condition shifts and scales."""
 
 from collections.abc import Callable
 
@@ -12,12 +12,12 @@ Modulated = Callable[[Tensor, Map, Tensor, Tensor], Tensor]
 
 
 def norm(x: Tensor) -> Tensor:
-    """Centre each row and halve it, so that a second norm is seen."""
+    """Centre each row and halve it, so that norming twice changes the result."""
     return 0.5 * (x - x.mean(-1, keepdim=True))
 
 
 def wide(piece: Tensor, x: Tensor) -> Tensor:
-    """Return ``(batch, channels)`` with an axis of 1 for each axis of positions that ``x`` has."""
+    """Return ``(batch, channels)`` as ``(batch, 1, ..., 1, channels)``, with as many axes as ``x``."""
     return piece.view(len(x), *[1] * (x.ndim - 2), -1)
 
 
@@ -33,7 +33,7 @@ def adaln(x: Tensor, norm: Map, shift: Tensor, scale: Tensor) -> Tensor:
 
 
 def modulated(f: Modulated, shape: tuple[int, ...], shift: Tensor = SHIFT, scale: Tensor = SCALE) -> Tensor:
-    """Return what ``f`` makes of one signal, each sample with its own row of ``shift`` and ``scale``."""
+    """Return the output of ``f`` for one signal; each sample has its own row of ``shift`` and ``scale``."""
     x = draw(*shape) + 1
     return run(lambda x, shift, scale: f(x, norm, shift, scale), x, shift[: shape[0]], scale[: shape[0]], like=x)
 
@@ -50,7 +50,7 @@ def any_axes(f: Modulated) -> None:
         fits(f, shape)
 
 
-def hears_gradient(f: Modulated) -> None:
+def has_gradients(f: Modulated) -> None:
     """Test the gradients of shift and scale."""
     inputs = draw(3, 5, 4) + 1, SHIFT, SCALE
     got, right = (gradients(lambda x, b, s, g=g: g(x, norm, b, s), *inputs) for g in (f, adaln))
@@ -66,9 +66,11 @@ MODULATE = Exercise(
         Property("no shift and no scale leave the norm as it is", lambda f: fits(f, (3, 5, 4), 0 * SHIFT, 0 * SCALE)),
         Property("a shift alone is added", lambda f: fits(f, (3, 5, 4), SHIFT, 0 * SCALE)),
         Property("a scale alone is a gain of 1 + scale", lambda f: fits(f, (3, 5, 4), 0 * SHIFT, SCALE)),
-        Property("each sample hears its own, also 3 samples of 3 positions", lambda f: fits(f, (3, 3, 4))),
+        Property(
+            "each sample gets its own shift and scale, also 3 samples of 3 positions", lambda f: fits(f, (3, 3, 4))
+        ),
         Property("any number of axes will do", any_axes),
-        Property("the gradient reaches x, shift and scale", hears_gradient),
+        Property("the gradient reaches x, shift and scale", has_gradients),
     ),
     mistakes=(
         Mistake(
@@ -99,17 +101,17 @@ MODULATE = Exercise(
         Mistake(
             lambda x, n, b, s: x * (1 + wide(s, x)) + wide(b, x),
             "FiLM on x itself, without the norm",
-            "Hand x to `norm` first.",
+            "Pass x through `norm` first.",
         ),
         Mistake(
             lambda x, n, b, s: n(x * (1 + wide(s, x)) + wide(b, x)),
-            "a norm that comes last, and takes out what the condition said",
+            "a norm that comes last and removes the condition's shift and scale",
             "Normalise first, then scale and shift.",
         ),
         Mistake(
             lambda x, n, b, s: x + n(x) * (1 + wide(s, x)) + wide(b, x),
-            "a skip that nobody asked for",
-            "Leave x out of the sum: the stream is added later, behind the branch.",
+            "a skip that was not asked for",
+            "Leave x out of the sum: the stream is added later, after the branch.",
         ),
         Mistake(
             lambda x, n, b, s: n(x) * (1 + s.mean(0)) + b.mean(0),

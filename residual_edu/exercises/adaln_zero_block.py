@@ -1,4 +1,4 @@
-"""Homework on the AdaLN-Zero block: its forward pass, from its parts."""
+"""Exercise on the AdaLN-Zero block: its forward pass, from its parts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,12 +23,12 @@ def project(condition: Tensor) -> Tensor:
 
 
 def mixer(x: Tensor) -> Tensor:
-    """Mix positions and bend, so that order and place are seen."""
+    """Mix positions and apply a nonlinearity, so that the order of the parts changes the result."""
     return x.cumsum(1).square() + 1
 
 
 def mlp(x: Tensor) -> Tensor:
-    """Bend each number in another way."""
+    """Apply another nonlinearity to each number."""
     return torch.tanh(x) + 0.5 * x - 1
 
 
@@ -45,30 +45,30 @@ def pieces(projection: Map, condition: Tensor) -> tuple[Tensor, ...]:
 
 
 def forward(f: Forward, projection: Map = project, **parts: Map) -> Tensor:
-    """Return what ``f`` makes of X with these parts."""
+    """Return the output of ``f`` for X with these parts."""
     parts = {"norm": norm, "mixer": mixer, "mlp": mlp} | parts
     return run(lambda x, c: f(x, c, projection, parts["norm"], parts["mixer"], parts["mlp"]), X, C, like=X)
 
 
 def only(*kept: int) -> Map:
-    """Return a projection that says 0 but for the pieces ``kept``."""
+    """Return a projection whose output is 0 but for the pieces ``kept``."""
     mask = torch.zeros(6, 4, dtype=torch.float64)
     mask[list(kept)] = 1
     return lambda condition: project(condition) * mask.flatten()
 
 
 def agrees(f: Forward, what: str, projection: Map = project, **parts: Map) -> None:
-    """Test ``f`` beside the block, with some of its parts exchanged."""
+    """Test that ``f`` agrees with the block, with some of its parts exchanged."""
     close(forward(f, projection, **parts), forward(block, projection, **parts), what)
 
 
 def observe_block(f: Forward) -> Any:
-    """Return what the block makes of X, whole and with one branch at a time."""
+    """Return the block's output for X, with both branches and with one at a time."""
     return forward(f), forward(f, only(0, 1, 2)), forward(f, only(3, 4, 5))
 
 
 def nothing(x: Tensor) -> Tensor:
-    """Say 0."""
+    """Return zeros."""
     return 0 * x
 
 
@@ -91,13 +91,13 @@ def right(x: Tensor, b: Tensor, s: Tensor, g: Tensor, f: Map, norm: Map) -> Tens
 
 
 def modulated_stream(x: Tensor, b: Tensor, s: Tensor, g: Tensor, f: Map, norm: Map) -> Tensor:
-    """Lose x: the modulated one takes its name."""
+    """Lose x: the modulated x is assigned to its name."""
     x = norm(x) * (1 + s) + b
     return x + g * f(x)
 
 
 def parallel(x: Tensor, condition: Tensor, projection: Map, norm: Map, mixer: Map, mlp: Map) -> Tensor:
-    """Ask both branches about the x that came in."""
+    """Give both branches the block's input."""
     b1, s1, g1, b2, s2, g2 = pieces(projection, condition)
     return x + g1 * mixer(norm(x) * (1 + s1) + b1) + g2 * mlp(norm(x) * (1 + s2) + b2)
 
@@ -112,8 +112,8 @@ ADALN_ZERO_FORWARD = Exercise(
             lambda f: close(forward(f, only()), X, "with a projection of zeros the output"),
         ),
         Property(
-            "mixer and MLP say nothing: x again",
-            lambda f: close(forward(f, mixer=nothing, mlp=nothing), X, "with branches that say 0 the output"),
+            "mixer and MLP return 0: the output is x",
+            lambda f: close(forward(f, mixer=nothing, mlp=nothing), X, "with branches that return 0 the output"),
         ),
         Property(
             "the third piece is the mixer's gate", lambda f: agrees(f, "with that piece alone the output", only(2))
@@ -137,7 +137,7 @@ ADALN_ZERO_FORWARD = Exercise(
         ),
         Mistake(
             parallel,
-            "an MLP that is asked about the x from before the mixer",
+            "an MLP whose input is the x from before the mixer",
             "Let the second branch start from what the first has made of x.",
         ),
         Mistake(
@@ -153,7 +153,7 @@ ADALN_ZERO_FORWARD = Exercise(
         Mistake(
             variant(lambda x, b, s, g, f, n: x + (1 + g) * f(n(x) * (1 + s) + b)),
             "a gate that starts at 1",
-            "Multiply by the gate as it is: at 0 the branch says nothing.",
+            "Multiply by the gate as it is: at 0 the branch adds nothing.",
         ),
         Mistake(
             variant(lambda x, b, s, g, f, n: g * f(n(x) * (1 + s) + b)),
@@ -163,12 +163,12 @@ ADALN_ZERO_FORWARD = Exercise(
         Mistake(
             variant(lambda x, b, s, g, f, n: x + f(g * (n(x) * (1 + s) + b))),
             "a gate before the layer",
-            "Gate what the layer says, not what it is asked.",
+            "Gate the layer's output, not its input.",
         ),
         Mistake(
             variant(lambda x, b, s, g, f, n: x + g * f(x * (1 + s) + b)),
             "branches without their norm",
-            "Hand each branch norm(x), modulated.",
+            "Give each branch norm(x), modulated.",
         ),
         Mistake(variant(right, "gbsgbs"), "gates that are cut off first", "The order is shift, scale, gate."),
         Mistake(variant(right, "sbgsbg"), "shift and scale exchanged", "Of three pieces the first is the shift."),

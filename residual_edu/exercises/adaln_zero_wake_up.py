@@ -1,9 +1,9 @@
-"""Homework on AdaLN-Zero: six groups of weights, and the step at which each of them first has a gradient."""
+"""Exercise on AdaLN-Zero: six groups of weights, and the step at which each of them first has a gradient."""
 
 from collections.abc import Callable
 from functools import partial
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, answer
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, value_of
 
 STEPS = {
     "F, the last linear map": (5, "0"),
@@ -16,38 +16,38 @@ STEPS = {
 
 
 def six_digits(f: Callable[[], str]) -> str:
-    """Return what was answered, or raise ``Unmet``."""
-    said = answer(f, str)
-    if len(said) != 6 or not said.isdigit():
-        raise Unmet(f"it returned {said!r}, where six digits were asked for, one for each of A to F")
-    return said
+    """Return the six digits of the answer, or raise ``Unmet``."""
+    got = value_of(f, str)
+    if len(got) != 6 or not got.isdigit():
+        raise Unmet(f"it returned {got!r}, where six digits were asked for, one for each of A to F")
+    return got
 
 
-def wakes(f: Callable[[], str], name: str) -> None:
+def steps_agree(f: Callable[[], str], name: str) -> None:
     """Test one group."""
     at, step = STEPS[name]
-    if (said := six_digits(f)[at]) != step:
-        raise Unmet(f"its first gradient comes {'earlier' if said > step else 'later'} than after {said}")
+    if (got := six_digits(f)[at]) != step:
+        raise Unmet(f"its first gradient comes {'earlier' if got > step else 'later'} than after {got}")
 
 
 WAKE_UP_STEPS = Exercise(
     reference=lambda: "122120",
     observe=six_digits,
-    properties=tuple(Property(f"the step of {name}", partial(wakes, name=name)) for name in STEPS),
+    properties=tuple(Property(f"the step of {name}", partial(steps_agree, name=name)) for name in STEPS),
     mistakes=(
         Mistake(
             lambda: "000000",
-            "a network that wakes as a whole",
+            "a network whose groups all have a gradient from the same step on",
             "Behind a linear map of zeros every gradient is 0: how far does the first one get?",
         ),
         Mistake(
             lambda: "111110",
-            "a network in which everything but the last map wakes at once",
-            "At step 1 the gates still stand at 0, and what is behind a gate has its gradient multiplied by it.",
+            "a network in which everything but the last map has a gradient at step 1",
+            "At step 1 the gates are still 0, and the gradient of what comes before a gate is multiplied by the gate.",
         ),
         Mistake(
             lambda: "022120",
-            "patches that hear at step 0, because they come first",
+            "patches with a gradient at step 0, because they come first",
             "The gradient begins at the other end, and at step 0 the last map lets none through.",
         ),
         Mistake(
@@ -58,21 +58,21 @@ WAKE_UP_STEPS = Exercise(
         Mistake(
             lambda: "122220",
             "gates that wait for their branches",
-            "A branch speaks from the start; its gate hears it as soon as a gradient comes along the stream.",
+            "A branch's output is not 0 from the start; its gate has a gradient as soon as one comes along the stream.",
         ),
         Mistake(
             lambda: "112120",
-            "a condition that wakes with the gates",
+            "a condition with a gradient from the gates' step on",
             "Between gate and condition stand the projection's weights, and at step 1 they are all 0.",
         ),
         Mistake(
             lambda: "121120",
-            "shift and scale rows that wake with the gates",
-            "Same matrix, other rows: what they say goes through the branch, and the branch ends at a shut gate.",
+            "shift and scale rows with a gradient from the gates' step on",
+            "Same matrix, other rows: shift and scale act through the branch, and its gate is still 0.",
         ),
         Mistake(
             lambda: "122110",
-            "branches that wake with their gates",
+            "branches with a gradient from their gates' step on",
             "A branch's gradient is multiplied by its gate, and at step 1 that is still 0.",
         ),
         Mistake(lambda: "233231", "steps counted from 1", "Count the steps taken: before the first there are 0."),
@@ -83,9 +83,9 @@ WAKE_UP_STEPS = Exercise(
         ),
     ),
     hints=(
-        "Begin at the loss and walk back. What is the gradient behind a linear map whose weights are all 0?",
-        "At step 0 it ends at F. At step 1 it runs along the stream and meets two groups; the other three sit behind a "
-        "gate, or behind a projection that is still 0.",
+        "Begin at the loss and go back. A linear map has weights that are all 0: what is the gradient of its input?",
+        "At step 0 it ends at F. At step 1 it runs along the stream and reaches two groups; the gradient of the other "
+        "three is multiplied by a gate, or by a projection, that is still 0.",
     ),
 )
 

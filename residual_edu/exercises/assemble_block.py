@@ -1,4 +1,4 @@
-"""Homework on the configurable block: two branches, and a flag that says where their norms stand."""
+"""Exercise on the configurable block: two branches, and a flag for the placement of their norms."""
 
 from collections.abc import Callable
 
@@ -13,22 +13,22 @@ Branch = Callable[[Tensor, Map, Map], Tensor]  # x, its layer, its norm
 
 
 def attention(x: Tensor) -> Tensor:
-    """Stand in for a layer that mixes positions."""
+    """Replace a layer that mixes positions."""
     return 0.7 * x.cumsum(dim=-2)
 
 
 def ffn(x: Tensor) -> Tensor:
-    """Stand in for a layer that maps each position by itself."""
+    """Replace a layer that maps each position by itself."""
     return torch.tanh(2 * x + 1)
 
 
 def attn_norm(x: Tensor) -> Tensor:
-    """Stand in for the norm beside the attention."""
+    """Replace the norm of the attention branch."""
     return 1.5 * x / x.square().mean(dim=-1, keepdim=True).sqrt()
 
 
 def ffn_norm(x: Tensor) -> Tensor:
-    """Stand in for the norm beside the feed-forward network."""
+    """Replace the norm of the feed-forward branch."""
     return x - x.mean(dim=-1, keepdim=True) + 0.5
 
 
@@ -42,53 +42,53 @@ def of(pre: Branch, post: Branch) -> Assembly:
     return assembled
 
 
-def before(x: Tensor, f: Map, norm: Map) -> Tensor:
-    """Add a branch behind its norm."""
+def add_pre(x: Tensor, f: Map, norm: Map) -> Tensor:
+    """Return x + f(norm(x))."""
     return x + f(norm(x))
 
 
-def behind(x: Tensor, f: Map, norm: Map) -> Tensor:
-    """Add a branch, then norm the sum."""
+def add_post(x: Tensor, f: Map, norm: Map) -> Tensor:
+    """Return norm(x + f(x))."""
     return norm(x + f(x))
 
 
 def side_by_side(x: Tensor, mix: Map, think: Map, mix_norm: Map, think_norm: Map, pre_norm: bool) -> Tensor:
-    """Give both branches the x of the start."""
+    """Give both branches the block's input."""
     if pre_norm:
         return x + mix(mix_norm(x)) + think(think_norm(x))
     return think_norm(mix_norm(x + mix(x)) + think(x))
 
 
 def both_at_the_end(x: Tensor, mix: Map, think: Map, mix_norm: Map, think_norm: Map, pre_norm: bool) -> Tensor:
-    """In post-norm, norm twice at the end."""
+    """In post-norm, apply both norms at the end."""
     if pre_norm:
-        return before(before(x, mix, mix_norm), think, think_norm)
+        return add_pre(add_pre(x, mix, mix_norm), think, think_norm)
     x = x + mix(x)
     return think_norm(mix_norm(x + think(x)))
 
 
 def pre(f: Assembly, x: Tensor) -> Tensor:
-    """Return what a candidate makes of ``x`` with its norms before the branches."""
+    """Return an answer's output for ``x`` with ``pre_norm=True``."""
     return run(lambda x: f(x, attention, ffn, attn_norm, ffn_norm, True), x, like=x)
 
 
 def post(f: Assembly, x: Tensor) -> Tensor:
-    """Return what a candidate makes of ``x`` with its norms behind the sums."""
+    """Return an answer's output for ``x`` with ``pre_norm=False``."""
     return run(lambda x: f(x, attention, ffn, attn_norm, ffn_norm, False), x, like=x)
 
 
 def skip(f: Assembly) -> None:
-    """Test that x comes through branches that say nothing."""
+    """Test that the output is x where both branches return 0."""
     x = draw(4, 6)
     got = run(lambda x: f(x, torch.zeros_like, torch.zeros_like, attn_norm, ffn_norm, True), x, like=x)
-    close(got, x, "with branches that say 0, the output")
+    close(got, x, "with branches that return 0, the output")
 
 
 REFERENCE = of(pre_norm_residual, post_norm_residual)
 
 ASSEMBLE = Exercise(
     reference=REFERENCE,
-    also_right=(of(before, behind),),
+    also_right=(of(add_pre, add_post),),
     observe=lambda f: [pre(f, draw(4, 6)), post(f, draw(4, 6))],
     properties=(
         Property("pre-norm: the stream itself is not touched by a norm", skip),
@@ -98,22 +98,22 @@ ASSEMBLE = Exercise(
     mistakes=(
         Mistake(
             of(lambda x, f, n: n(x + f(n(x))), lambda x, f, n: n(x + f(n(x)))),
-            "a norm added twice, before the branch and behind the sum",
+            "a norm applied twice, before the branch and after the sum",
             "Each branch has one norm, in one of the two places.",
         ),
         Mistake(
-            of(lambda x, f, n: n(x) + f(n(x)), behind),
+            of(lambda x, f, n: n(x) + f(n(x)), add_post),
             "a skip that carries the normed x",
             "Give norm(x) to the branch alone: x + f(norm(x)).",
         ),
         Mistake(
-            of(before, lambda x, f, n: x + n(f(x))),
-            "a norm behind the branch, where the sum should be normed",
+            of(add_pre, lambda x, f, n: x + n(f(x))),
+            "a norm after the branch, where the sum should be normed",
             "In post-norm the bracket closes around the sum: norm(x + f(x)).",
         ),
-        Mistake(of(before, before), "a flag that nobody reads, always pre-norm", "Ask `if pre_norm:`."),
-        Mistake(of(behind, behind), "a flag that nobody reads, always post-norm", "Ask `if pre_norm:`."),
-        Mistake(of(behind, before), "the two placements in each other's place", "Pre means: norm first, then branch."),
+        Mistake(of(add_pre, add_pre), "a flag that is never read, always pre-norm", "Write `if pre_norm:`."),
+        Mistake(of(add_post, add_post), "a flag that is never read, always post-norm", "Write `if pre_norm:`."),
+        Mistake(of(add_post, add_pre), "the two placements exchanged", "Pre means: norm first, then branch."),
         Mistake(
             of(lambda x, f, n: f(n(x)), lambda x, f, n: n(f(x))),
             "branches without their skip",
@@ -121,14 +121,14 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             both_at_the_end,
-            "both norms behind the second sum",
-            "Each sum has its norm: norm the first before the second branch hears it.",
+            "both norms after the second sum",
+            "Each sum has its norm: norm the first before it enters the second branch.",
         ),
         Mistake(side_by_side, "two branches side by side", "The second one starts from what the first made of x."),
         Mistake(
             lambda x, mix, think, a, b, flag: REFERENCE(x, think, mix, b, a, flag),
             "the feed-forward network first",
-            "First hear the others, then think: attention, then ffn.",
+            "Mix the positions first, then map each: attention, then ffn.",
         ),
         Mistake(
             lambda x, mix, think, a, b, flag: REFERENCE(x, mix, think, a, a, flag),

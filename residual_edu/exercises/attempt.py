@@ -1,4 +1,4 @@
-"""Tests that a learner can read: written out in homework, below the exercise they belong to."""
+"""Tests that a learner can read: in homework they are written out below their exercise."""
 
 import os
 from collections.abc import Iterator
@@ -10,9 +10,10 @@ from residual_edu.exercises.check import GRADED
 
 @contextmanager
 def attempt(name: str) -> Iterator[None]:
-    """Say whether the tests of the exercise ``name``, those in the body of the ``with``, hold.
+    """Print whether the tests in the body of the ``with`` hold; they belong to the exercise ``name``.
 
-    What fails is raised, an untouched stub only where nbgrader runs the notebook: else it is said to be one.
+    A test that fails raises. An untouched stub raises only where nbgrader runs the notebook, and elsewhere is printed
+    to be one.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Homework on attention: the formula."""
+"""Exercise on attention: the formula."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ def variant(
     scale: Callable[[Tensor, Tensor], float] = lambda q, k: q.shape[-1] ** -0.5,
     weigh: Callable[[Tensor], Tensor] = over_keys,
 ) -> Formula:
-    """Return the formula with another scale, or another way from scores to weights."""
+    """Return the formula with another scale, or with another map from scores to weights."""
     return lambda q, k, v: weigh(q @ k.mT * scale(q, k)) @ v
 
 
@@ -40,12 +40,12 @@ def agrees(f: Formula, cases: Sequence[Sequence[Tensor]]) -> None:
 
 
 def four_tokens(f: Formula) -> None:
-    """Test the lesson's tokens: in four features, so that 1/sqrt(d) is a half."""
+    """Test the lesson's tokens, with four features, so that 1/sqrt(d) is 1/2."""
     key = torch.zeros(4, 4, dtype=torch.float64)
     key[:, 0] = torch.tensor([1.0, 1, 2, 4]).log()
     query = torch.tensor([[2.0, 0, 0, 0]], dtype=torch.float64)
     value = torch.tensor([[8.0], [0], [4], [2]], dtype=torch.float64)
-    close(run(f, query, key, value), torch.tensor([[3.0]]).double(), "what the lesson's query hears")
+    close(run(f, query, key, value), torch.tensor([[3.0]]).double(), "the output for the lesson's query")
 
 
 def keeps_a_constant(f: Formula) -> None:
@@ -68,12 +68,12 @@ ATTENTION = Exercise(
     observe=lambda f: run(f, *inputs(features=9)),
     properties=(
         Property("values that are all 7 have the mean 7", keeps_a_constant),
-        Property("the lesson's query, in four features, hears 3", four_tokens),
+        Property("the output for the lesson's query, with four features, is 3", four_tokens),
         Property(
             "queries, keys and values may be of different number and width",
             lambda f: agrees(f, [inputs(keys=3, value_dim=2), inputs(features=9)]),
         ),
-        Property("any number of axes may stand in front", lambda f: agrees(f, [inputs(), inputs(2), inputs(2, 3)])),
+        Property("any number of axes may come first", lambda f: agrees(f, [inputs(), inputs(2), inputs(2, 3)])),
         Property("gradients reach query, key and value", has_gradients),
     ),
     mistakes=(
@@ -121,7 +121,7 @@ ATTENTION = Exercise(
         Mistake(
             variant(weigh=lambda s: torch.nn.functional.one_hot(s.argmax(-1), s.shape[-1]).to(s)),
             "the loudest key alone",
-            "Every key is heard a little, and through the softmax a gradient comes back.",
+            "Every key has some weight, and a gradient flows back through the softmax.",
         ),
         Mistake(
             lambda q, k, v: variant()(k, q, v),
@@ -131,11 +131,11 @@ ATTENTION = Exercise(
         Mistake(
             lambda q, k, v: variant()(q, k, k),
             "the mean of the keys",
-            "Keys are for finding; what is heard is the value.",
+            "Keys make the scores; the output is a mean of values.",
         ),
         Mistake(
             lambda q, k, v: variant(lambda q, k: 1.0)(q, k, v) / q.shape[-1] ** 0.5,
-            "the scale behind the softmax",
+            "the scale after the softmax",
             "Scale the scores, before the softmax; the mean needs no scale.",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Homework on masks: causal and a window, so that both hold."""
+"""Exercise on masks: causal and within a window at once."""
 
 from collections.abc import Callable
 
@@ -12,35 +12,35 @@ Mask = Callable[[int, int], Tensor]
 
 
 def ahead(count: int) -> Tensor:
-    """Return how far ahead of each query, a row, each key, a column, stands."""
+    """Return the key's position minus the query's, (queries, keys)."""
     places = torch.arange(count)
     return places - places[:, None]
 
 
 def causal_window(count: int, window: int) -> Tensor:
-    """Return True where a query may look: at itself and the ``window - 1`` positions before it."""
+    """Return True where a query may attend: to itself and the ``window - 1`` positions before it."""
     return (ahead(count) <= 0) & (ahead(count) > -window)
 
 
 def asked(f: Mask, count: int, window: int) -> Tensor:
-    """Return a candidate's mask, or raise ``Unmet`` for one of another shape or dtype."""
+    """Return an answer's mask, or raise ``Unmet`` for one of another shape or dtype."""
     return run(lambda: f(count, window), like=causal_window(count, window))
 
 
 def row(f: Mask) -> None:
-    """Test the row of the lesson."""
+    """Test the row that the lesson shows."""
     close(asked(f, 6, 2)[3].long(), causal_window(6, 2)[3].long(), "row 3 of 6, window 2,")
 
 
 def future(f: Mask) -> None:
-    """Test that nobody looks ahead."""
+    """Test that no position attends to a later one."""
     found = (asked(f, 6, 3) & (ahead(6) > 0)).nonzero().tolist()
     if found:
-        raise Unmet(f"position {found[0][0]} may look at {found[0][1]}, which comes later")
+        raise Unmet(f"position {found[0][0]} may attend to {found[0][1]}, which comes later")
 
 
 def itself(f: Mask) -> None:
-    """Test that each position sees itself."""
+    """Test that each position attends to itself."""
     close(asked(f, 5, 2).diagonal().long(), torch.ones(5).long(), "the diagonal")
 
 
@@ -60,9 +60,9 @@ CAUSAL_WINDOW = Exercise(
     also_right=(lambda count, window: attention_mask(count, count, causal=True, window=window),),
     observe=lambda f: run(lambda: f(6, 3)),
     properties=(
-        Property("every position may look at itself", itself),
-        Property("nobody may look ahead", future),
-        Property("with a window of 2, position 3 may look at 2 and 3", row),
+        Property("every position may attend to itself", itself),
+        Property("no position may attend to a later one", future),
+        Property("with a window of 2, position 3 may attend to 2 and 3", row),
         Property("every number of positions, every window", every_size),
     ),
     mistakes=(
@@ -74,7 +74,7 @@ CAUSAL_WINDOW = Exercise(
         Mistake(
             lambda n, w: ~causal_window(n, w),
             "a mask of what is forbidden",
-            "Here True means: may look. Turn it round with `~`.",
+            "Here True means: may attend. Negate the mask with `~`.",
         ),
         Mistake(
             lambda n, w: causal_window(n, w).mT,
@@ -103,7 +103,7 @@ CAUSAL_WINDOW = Exercise(
         Mistake(
             lambda n, w: torch.zeros(n, n).masked_fill(~causal_window(n, w), -torch.inf),
             "a mask of numbers to add to the scores",
-            "Return truth values, True where a query may look.",
+            "Return truth values, True where a query may attend.",
         ),
         Mistake(
             lambda n, w: causal_window(n, w).long(),

@@ -1,31 +1,31 @@
-"""Homework on sick blocks: four patients, four faults, found by what flows through them."""
+"""Exercise on faulty blocks: four of them, four faults, found by their signals and gradients."""
 
 from collections.abc import Callable
 from functools import partial
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, answer
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, value_of
 
 RIGHT = {"no skip": "C", "norm on the stream": "D", "mixer for MLP": "B", "dropout on the stream": "A"}
 FAULTS = list(RIGHT)  # the order that is asked for
 
 
 def letters(f: Callable[[], str]) -> str:
-    """Return what was answered, or raise ``Unmet``."""
-    said = answer(f, str).upper()
-    if sorted(said) != list("ABCD"):
-        raise Unmet(f"it returned {said!r}, where the letters A to D were asked for, each once")
-    return said
+    """Return the four letters of the answer, or raise ``Unmet``."""
+    got = value_of(f, str).upper()
+    if sorted(got) != list("ABCD"):
+        raise Unmet(f"it returned {got!r}, where the letters A to D were asked for, each once")
+    return got
 
 
 def named(f: Callable[[], str], fault: str) -> None:
     """Test the letter of one fault."""
-    said = letters(f)[FAULTS.index(fault)]
-    if said != RIGHT[fault]:
-        raise Unmet(f"it says that patient {said} has it")
+    got = letters(f)[FAULTS.index(fault)]
+    if got != RIGHT[fault]:
+        raise Unmet(f"it names patient {got} for it")
 
 
 def say(text: str) -> Callable[[], str]:
-    """Return the function that answers ``text``."""
+    """Return a function that returns ``text``."""
     return lambda: text
 
 
@@ -43,7 +43,7 @@ BLOCK_FAULTS = Exercise(
         Mistake(
             say("CDAB"),
             "dropout on the stream taken for a repeated mixer",
-            "Each coin on the stream makes all of it larger, by 1 over the square root of what is kept.",
+            "Dropout on the stream makes all of it larger each time, by 1 over the square root of the share kept.",
         ),
         Mistake(
             say("DCAB"),

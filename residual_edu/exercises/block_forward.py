@@ -1,4 +1,4 @@
-"""Homework on the residual block: its three lines."""
+"""Exercise on the residual block: its three lines."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -17,7 +17,7 @@ ORDER = ("sequence_mixer", "condition_mixer", "mlp")
 
 
 class Mixer(nn.Module):
-    """Let each position hear the mean of all."""
+    """A mixer: a map of each position plus the mean of all positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Mixer(nn.Module):
 
 
 class Listener(nn.Module):
-    """Multiply what is heard by what the condition says."""
+    """A condition mixer: scale each channel by a map of the condition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Listener(nn.Module):
 
 @cache
 def block(*there: str, rate: float = 0.0) -> ResidualBlock:
-    """Return a block in float64 with these branches, the same each time; its dropout halves what it gets, if any."""
+    """Return a block in float64 with these branches, the same each time; with a ``rate`` its dropout halves."""
 
     def on(name: str, layer: Any) -> tuple[Any, Any]:
         return (layer, lambda: LayerNorm(4)) if name in there else (nn.Identity, nn.Identity)
@@ -59,7 +59,7 @@ def block(*there: str, rate: float = 0.0) -> ResidualBlock:
 
 
 class Halve(nn.Module):
-    """Stand in for dropout: what it touches can be seen."""
+    """Replaces dropout by a fixed factor, so that its place changes the result."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return half of ``x``."""
@@ -67,20 +67,20 @@ class Halve(nn.Module):
 
 
 def residual(name: str, norm: str) -> Line:
-    """Return the line of one branch, as it should be if ``norm`` names its norm."""
+    """Return the line of one branch; it is right if ``norm`` names the branch's norm."""
 
     def line(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
         layer = getattr(block, name)
         if isinstance(layer, nn.Identity):
             return x
-        heard = getattr(block, norm)(x) if norm else x
-        return x + block.dropout(call(layer, heard, condition))
+        normed = getattr(block, norm)(x) if norm else x
+        return x + block.dropout(call(layer, normed, condition))
 
     return line
 
 
 def call(layer: Any, x: Tensor, condition: Tensor | None) -> Tensor:
-    """Call a layer, with the condition where it listens."""
+    """Call a layer, with the condition if it takes one."""
     return layer(x, condition) if isinstance(layer, Listener) else layer(x)
 
 
@@ -106,15 +106,14 @@ def last(line: Callable[[Any, Tensor], Tensor]) -> Forward:
 
 
 def side_by_side(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
-    """Let all branches see the x that came in."""
+    """Give all branches the block's input."""
     return x + sum((line(block, x, condition) - x for line in (MIXER, CROSS, MLP)), torch.zeros_like(x))
 
 
 def without_bypass(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
-    """Run every branch, an Identity too."""
+    """Run every branch, also one that is an Identity."""
     x = x + block.dropout(block.sequence_mixer(block.input_norm(x)))
-    said = call(block.condition_mixer, block.condition_mixer_norm(x), condition)
-    x = x + block.dropout(said)
+    x = x + block.dropout(call(block.condition_mixer, block.condition_mixer_norm(x), condition))
     return x + block.dropout(block.mlp(block.mlp_norm(x)))
 
 
@@ -122,7 +121,7 @@ RIGHT = lines(MIXER, CROSS, MLP)
 
 
 def compare(f: Any, *there: str, rate: float = 0.0, with_condition: bool = True) -> None:
-    """Test a candidate against the library's block with the branches that are ``there``."""
+    """Test an answer against the library's block with the branches that are ``there``."""
     made, x, condition = block(*there, rate=rate), draw(2, 3, 4), draw(2, 4, seed=1) if with_condition else None
     close(run(lambda v: f(made, v, condition), x, like=x), made(x, condition))
 
@@ -131,13 +130,15 @@ def _alone(name: str) -> Callable[[Any], None]:
     return lambda f: compare(f, name, with_condition=name == "condition_mixer")
 
 
-def _hears(f: Any) -> None:
+def _needs_condition(f: Any) -> None:
     made = block("condition_mixer")
     try:
         f(made, draw(2, 3, 4), None)
     except Exception:
         return
-    raise Unmet("it left the condition mixer out, since no condition came; is_bypassed says whether it is there")
+    raise Unmet(
+        "it left the condition mixer out because no condition was given; is_bypassed(layer) tells whether there is one"
+    )
 
 
 def _gradients(f: Any) -> None:
@@ -158,7 +159,7 @@ def _bypassed(f: Any) -> None:
 
 
 def observe(f: Any) -> Any:
-    """Return what a candidate makes of four patterns, and whether a block without branches hands x on."""
+    """Return an answer's output for blocks with four sets of branches; one set is empty."""
     seen: list[Any] = []
     patterns: Sequence[tuple[str, ...]] = [ORDER, ("sequence_mixer", "mlp"), ("condition_mixer",), ()]
     for there in patterns:
@@ -176,13 +177,15 @@ BLOCK_FORWARD = Exercise(
     observe=observe,
     properties=(
         Property("the sequence mixer by itself", _alone("sequence_mixer")),
-        Property("the condition mixer by itself hears norm(x) and the condition", _alone("condition_mixer")),
+        Property("the condition mixer by itself receives norm(x) and the condition", _alone("condition_mixer")),
         Property("the MLP by itself", _alone("mlp")),
         Property("all three, one after the other", lambda f: compare(f, *ORDER)),
-        Property("dropout falls on each branch, and on nothing else", lambda f: compare(f, *ORDER, rate=0.5)),
-        Property("without branches the very same x comes back", _bypassed),
-        Property("a condition that nobody listens to changes nothing", lambda f: compare(f, "sequence_mixer", "mlp")),
-        Property("a condition mixer that is there is not left out for want of a condition", _hears),
+        Property("dropout is applied to each branch, and to nothing else", lambda f: compare(f, *ORDER, rate=0.5)),
+        Property("without branches the very same x is returned", _bypassed),
+        Property(
+            "without a condition mixer the condition changes nothing", lambda f: compare(f, "sequence_mixer", "mlp")
+        ),
+        Property("a condition mixer is not left out where the condition is missing", _needs_condition),
         Property("gradients reach x and the condition, along the skip and through the branches", _gradients),
     ),
     mistakes=(
@@ -209,7 +212,7 @@ BLOCK_FORWARD = Exercise(
         Mistake(
             without_bypass,
             "a block that runs its Identities, and so adds x to x",
-            "Ask `is_bypassed(layer)` first, and leave that line out.",
+            "Check `is_bypassed(layer)` first, and leave that line out.",
         ),
         Mistake(
             side_by_side,
@@ -219,21 +222,21 @@ BLOCK_FORWARD = Exercise(
         Mistake(
             lines(CROSS, MIXER, MLP),
             "the condition mixer first",
-            "Mix the positions first, then listen, then map.",
+            "Mix the positions first, then the condition, then the MLP.",
         ),
         Mistake(
             lines(MIXER, residual("condition_mixer", ""), MLP),
             "a condition mixer without its norm",
-            "Hand it `block.condition_mixer_norm(x)`.",
+            "Give it `block.condition_mixer_norm(x)`.",
         ),
         Mistake(
             lambda block, x, condition: RIGHT(block, x, condition + 0),  # fails for None
-            "a condition that is demanded though nobody listens",
+            "a condition that is required though no branch takes it",
             "Only a condition mixer that is there needs it.",
         ),
         Mistake(
             lines(MIXER, MLP),
-            "a block that does not listen",
+            "a block without its condition mixer",
             "There is a third branch: `block.condition_mixer(..., condition)`.",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Homework on positions behind a cache: new keys are turned by where they stand, and put behind the old ones."""
+"""Exercise on positions after a cache: new keys are rotated by their own positions and appended to the old ones."""
 
 from collections.abc import Callable
 
@@ -12,12 +12,12 @@ Keep = Callable[[Tensor | None, Tensor, Tensor], Tensor]
 
 
 def remember(kept: Tensor | None, new: Tensor, angles: Tensor) -> Tensor:
-    """Turn the new keys by the angles of their own positions, and put them behind those that are kept."""
+    """Rotate the new keys by the angles of their own positions, and append them to those that are kept."""
     return at(lambda kept, new: kept)(kept, new, angles)
 
 
 def at(start: Callable[[int, int], int]) -> Keep:
-    """Return the answer that turns new keys as if they began at ``start`` of the numbers kept and new."""
+    """Return an answer that rotates the new keys as if their first position were ``start(kept, new)``."""
 
     def keep(kept: Tensor | None, new: Tensor, angles: Tensor) -> Tensor:
         before, count = 0 if kept is None else kept.shape[-2], new.shape[-2]
@@ -29,26 +29,26 @@ def at(start: Callable[[int, int], int]) -> Keep:
 
 
 def turned_again(kept: Tensor | None, new: Tensor, angles: Tensor) -> Tensor:
-    """Put raw keys behind turned ones, and turn them all."""
+    """Append the new keys unrotated, and rotate all keys again."""
     both = new if kept is None else torch.cat([kept, new], dim=-2)
     return rotate(both, angles[: both.shape[-2]])
 
 
 def one_angle(kept: Tensor | None, new: Tensor, angles: Tensor) -> Tensor:
-    """Turn all new keys by the angle of the first."""
+    """Rotate all new keys by the angle of the first."""
     before = 0 if kept is None else kept.shape[-2]
     turned = rotate(new, angles[before].expand(new.shape[-2], -1))
     return turned if kept is None else torch.cat([kept, turned], dim=-2)
 
 
 def in_front(kept: Tensor | None, new: Tensor, angles: Tensor) -> Tensor:
-    """Put the new keys in front."""
+    """Put the new keys before the old ones."""
     whole = remember(kept, new, angles)
     return whole.roll(new.shape[-2], dims=-2)
 
 
 def asked(f: Keep, kept: Tensor | None, new: Tensor, angles: Tensor) -> Tensor:
-    """Return what a candidate keeps, or raise ``Unmet`` for another shape."""
+    """Return an answer's keys, or raise ``Unmet`` for another shape."""
     want = remember(kept, new, angles)
     if kept is None:
         return run(lambda new, angles: f(None, new, angles), new, angles, like=want)
@@ -56,14 +56,14 @@ def asked(f: Keep, kept: Tensor | None, new: Tensor, angles: Tensor) -> Tensor:
 
 
 def quarters(f: Keep) -> None:
-    """Test one hand, a quarter turn further at each position."""
+    """Test one pair of features that is rotated by a quarter turn more at each position."""
     angles, hand = torch.arange(8).double()[:, None] * torch.pi / 2, torch.tensor([[1.0, 0]]).double()
     got = asked(f, draw(3, 2), hand, angles)[-1]
-    close(got, torch.tensor([0.0, -1]).double(), "behind 3 kept keys, (1, 0), to be turned by 3 quarters,")
+    close(got, torch.tensor([0.0, -1]).double(), "after 3 kept keys, (1, 0), to be rotated by 3 quarters,")
 
 
 def in_pieces(f: Keep, pieces: list[int]) -> Tensor:
-    """Return all keys, handed over in pieces."""
+    """Return all keys, given to the answer in pieces."""
     angles, kept = rotary_angles([sum(pieces)], 6), None
     for piece in draw(2, sum(pieces), 6).split(pieces, dim=1):
         kept = asked(f, kept, piece, angles)
@@ -71,14 +71,14 @@ def in_pieces(f: Keep, pieces: list[int]) -> Tensor:
 
 
 def same_in_pieces(f: Keep) -> None:
-    """Test that pieces make no difference."""
+    """Test that the result does not depend on the pieces."""
     want = rotate(draw(2, 7, 6), rotary_angles([7], 6))
     for pieces in ([7], [3, 4], [1] * 7, [4, 1, 2]):
         close(in_pieces(f, pieces), want, f"in pieces of {', '.join(map(str, pieces))}, what is kept")
 
 
 def old_ones_stay(f: Keep) -> None:
-    """Test that what is kept is not touched."""
+    """Test that the kept keys are returned unchanged."""
     kept = draw(2, 3, 6)
     got = asked(f, kept, draw(2, 2, 6, seed=1), rotary_angles([5], 6))
     close(got[:, :3], kept, "what was kept")
@@ -92,14 +92,14 @@ CACHED_POSITIONS = Exercise(
         run(lambda new, angles: f(None, new, angles), draw(2, 2, 6, seed=1), rotary_angles([9], 6, 10.0)),
     ],
     properties=(
-        Property("what is kept stays, in front", old_ones_stay),
+        Property("the kept keys come first, unchanged", old_ones_stay),
         Property("the fourth key is turned by three quarters", quarters),
         Property("key by key, in chunks and all at once: the same", same_in_pieces),
     ),
     mistakes=(
         Mistake(
             at(lambda kept, new: 0),
-            "positions that restart at 0 behind the cache",
+            "positions that restart at 0 after the cache",
             "The first new key stands at position `kept.shape[-2]`.",
         ),
         Mistake(
@@ -126,10 +126,10 @@ CACHED_POSITIONS = Exercise(
         Mistake(one_angle, "one angle for all new keys", "A chunk has as many positions as keys."),
         Mistake(
             lambda kept, new, angles: new if kept is None else torch.cat([kept, new], dim=-2),
-            "new keys that nobody turned",
+            "new keys that were not rotated",
             "`rotate(new, angles[start : start + new.shape[-2]])`.",
         ),
-        Mistake(in_front, "new keys in front of the old ones", "In `torch.cat`, what is kept comes first."),
+        Mistake(in_front, "new keys before the old ones", "In `torch.cat`, what is kept comes first."),
         Mistake(
             lambda kept, new, angles: remember(kept, new, angles)[..., -new.shape[-2] :, :],
             "new keys alone, the old ones forgotten",

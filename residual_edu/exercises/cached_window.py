@@ -1,4 +1,4 @@
-"""Homework on a window behind a cache: where the newest queries may look, whatever another mask lets through."""
+"""Exercise on a window after a cache: which keys the newest queries may attend to, given another mask."""
 
 from collections.abc import Callable
 
@@ -13,17 +13,17 @@ Window = Callable[[int, int, int, Tensor | None], Tensor]
 
 
 def ahead(queries: int, keys: int) -> Tensor:
-    """Return how far ahead of each query, a row, each key stands; the queries are the last of the keys' positions."""
+    """Return the key's position minus the query's, (queries, keys); the queries are the last of the keys' positions."""
     return torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
 
 
 def window_mask(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
-    """Return where the window lets look, no key comes later, and ``mask`` agrees."""
+    """Return True where the key is in the window and not later, and ``mask`` is True."""
     return such(lambda ahead, window: (ahead <= 0) & (ahead > -window))(queries, keys, window, mask)
 
 
 def such(rule: Callable[[Tensor, int], Tensor]) -> Window:
-    """Return the answer that lets look where ``rule`` of (ahead, window) and the mask say so."""
+    """Return an answer that is True where ``rule(ahead, window)`` and the mask are."""
 
     def answer(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
         allowed = rule(ahead(queries, keys), window)
@@ -40,13 +40,13 @@ def from_the_start(queries: int, keys: int, window: int, mask: Tensor | None) ->
 
 
 def either(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
-    """Let look where one of the two masks does."""
+    """Return True where one of the two masks is."""
     allowed = window_mask(queries, keys, window, None)
     return allowed if mask is None else allowed | mask
 
 
 def without_the_mask(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
-    """Forget the other mask."""
+    """Ignore the other mask."""
     return window_mask(queries, keys, window, None)
 
 
@@ -56,17 +56,17 @@ def first_row(queries: int, keys: int, window: int, mask: Tensor | None) -> Tens
 
 
 def seen_ahead(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
-    """Leave it to the other mask to forbid what comes later."""
+    """Rely on the other mask to forbid later keys."""
     return window_mask(queries, keys, window, None) if mask is None else mask & (ahead(queries, keys) > -window)
 
 
 def mask_alone(queries: int, keys: int, window: int, mask: Tensor | None) -> Tensor:
-    """Use the window where there is no other mask."""
+    """Use the window only where there is no other mask."""
     return window_mask(queries, keys, window, None) if mask is None else mask
 
 
 def asked(f: Window, queries: int, keys: int, window: int, mask: Tensor | None = None) -> Tensor:
-    """Return a candidate's mask, or raise ``Unmet`` for one of another shape or dtype."""
+    """Return an answer's mask, or raise ``Unmet`` for one of another shape or dtype."""
     like = window_mask(queries, keys, window, mask)
     if mask is None:
         return run(lambda: f(queries, keys, window, None), like=like)
@@ -74,22 +74,22 @@ def asked(f: Window, queries: int, keys: int, window: int, mask: Tensor | None =
 
 
 def future(f: Window) -> None:
-    """Test that nobody looks ahead, with a mask that would let them and without."""
+    """Test that no query attends to a later key, with a mask that would allow it and without a mask."""
     for mask in (None, torch.ones(5, 5).bool()):
         found = (asked(f, 5, 5, 3, mask) & (ahead(5, 5) > 0)).nonzero().tolist()
         if found:
-            raise Unmet(f"position {found[0][0]} may look at {found[0][1]}, which comes later")
+            raise Unmet(f"position {found[0][0]} may attend to {found[0][1]}, which comes later")
 
 
 def newest(f: Window) -> None:
-    """Test one new token behind four that are cached."""
+    """Test one new token after four that are cached."""
     got = asked(f, 1, 5, 2)[0].long()
-    close(got, torch.tensor([0, 0, 0, 1, 1]), "behind 4 cached positions, window 2, the row of the fifth")
+    close(got, torch.tensor([0, 0, 0, 1, 1]), "after 4 cached positions, window 2, the row of the fifth")
 
 
 def mask_agrees(f: Window) -> None:
-    """Test that what the other mask forbids stays forbidden, and what it allows is not allowed by it alone."""
-    mask = torch.arange(6).expand(6, 6) != 2  # nobody may look at position 2
+    """Test that a key is allowed only where both masks allow it."""
+    mask = torch.arange(6).expand(6, 6) != 2  # no query may attend to position 2
     close(asked(f, 6, 6, 3, mask).long(), window_mask(6, 6, 3, mask).long(), "with position 2 forbidden, the mask")
     mask = torch.arange(12).view(2, 6) % 4 != 3  # position 3 is hidden from the first query, 5 from the second
     close(asked(f, 2, 6, 3, mask).long(), window_mask(2, 6, 3, mask).long(), "2 queries, 6 keys, rows of their own:")
@@ -114,8 +114,8 @@ CACHED_WINDOW = Exercise(
         run(lambda m: f(3, 5, 3, m), torch.arange(15).view(3, 5) % 4 != 3),
     ],
     properties=(
-        Property("nobody looks ahead, mask or no mask", future),
-        Property("one new token behind four that are cached sees the last two", newest),
+        Property("no query attends to a later key, with a mask or without", future),
+        Property("one new token after four that are cached attends to the last two", newest),
         Property("where another mask is given, both must hold", mask_agrees),
         Property("any number of queries and keys, any window", every_size),
     ),
@@ -132,13 +132,13 @@ CACHED_WINDOW = Exercise(
         ),
         Mistake(
             from_the_start,
-            "queries that count from 0 behind a cache",
+            "queries counted from 0 after a cache",
             "They are the last of the keys' positions: keys - queries, ..., keys - 1.",
         ),
         Mistake(either, "two masks combined by or", "Both must hold: `&`."),
         Mistake(
             without_the_mask,
-            "a mask that was handed over and forgotten",
+            "a mask that is given and not used",
             "Where `mask` is not None, combine the two with `&`.",
         ),
         Mistake(
@@ -163,7 +163,7 @@ CACHED_WINDOW = Exercise(
         ),
         Mistake(
             seen_ahead,
-            "a mask that lets look ahead",
+            "a mask that allows later keys",
             "No key that comes later, with another mask and without: `ahead <= 0` stands in both.",
         ),
         Mistake(
@@ -179,7 +179,7 @@ CACHED_WINDOW = Exercise(
         Mistake(
             lambda queries, keys, window, mask: ~window_mask(queries, keys, window, mask),
             "a mask of what is forbidden",
-            "Here True means: may look. Turn it round with `~`.",
+            "Here True means: may attend. Negate the mask with `~`.",
         ),
     ),
     hints=(

@@ -1,4 +1,4 @@
-"""Homework on convolution: one that hears no future."""
+"""Exercise on causal convolution: no output depends on a later input."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ Convolution = Callable[[Tensor, Tensor], Tensor]
 
 
 def by_lags(x: Tensor, kernel: Tensor, lags: Callable[[int], int] = lambda m: m) -> Tensor:
-    """Return the sum of copies of ``x``, the one of tap m moved by ``lags(m)``, what leaves on either side lost."""
+    """Return the sum of copies of ``x``, that of tap m shifted by ``lags(m)``, with zeros shifted in."""
     y, length = torch.zeros_like(x), len(x)
     for m, tap in enumerate(kernel):
         lag = lags(m)
@@ -24,19 +24,19 @@ def by_lags(x: Tensor, kernel: Tensor, lags: Callable[[int], int] = lambda m: m)
 
 
 def by_transform(x: Tensor, kernel: Tensor) -> Tensor:
-    """Return the same through Fourier, on a circle large enough."""
+    """Return the same by FFT, with enough zero padding."""
     points = len(x) + len(kernel)
     return torch.fft.irfft(torch.fft.rfft(x, points) * torch.fft.rfft(kernel, points), points)[: len(x)]
 
 
 def round_a_circle(x: Tensor, kernel: Tensor) -> Tensor:
-    """Return what a transform without room to spare gives."""
+    """Return the circular convolution, an FFT without padding."""
     kernel = kernel[: len(x)]
     return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(kernel, len(x)), len(x))
 
 
 def whole(x: Tensor, kernel: Tensor) -> Tensor:
-    """Return the output beyond the end too."""
+    """Return the full output, beyond the end of the signal too."""
     return by_lags(torch.cat([x, x.new_zeros(len(kernel) - 1)]), kernel)
 
 
@@ -51,7 +51,7 @@ def _matches(f: Convolution, *sizes: tuple[int, int]) -> None:
         close(run(f, x, kernel, like=x), by_lags(x, kernel), f"the output for {length} numbers and {taps} taps")
 
 
-def _deaf_to_the_future(f: Convolution) -> None:
+def _is_causal(f: Convolution) -> None:
     x, kernel = draw(8), draw(8, seed=1)
     later = torch.cat([x[:5], x[5:] + 1])
     before, after = run(f, x, kernel, like=x), run(f, later, kernel, like=x)
@@ -70,7 +70,7 @@ CAUSAL_CONVOLUTION = Exercise(
     observe=lambda f: f(draw(6, seed=2), draw(4, seed=3)),
     properties=(
         Property("1, 2, 3, 4 with the taps 1, 2, -1 gives 1, 4, 6, 8", _by_hand),
-        Property("what comes later is not heard", _deaf_to_the_future),
+        Property("no output depends on a later input", _is_causal),
         Property("a kernel as long as the signal", lambda f: _matches(f, (7, 7), (40, 40))),
         Property("one that is shorter, and one of a single tap", lambda f: _matches(f, (7, 3), (5, 1))),
         Property("one that is longer", lambda f: _matches(f, (4, 9))),
@@ -85,7 +85,7 @@ CAUSAL_CONVOLUTION = Exercise(
         Mistake(
             lambda x, k: by_lags(x, k, lambda m: m - (len(k) - 1) // 2),
             "the centred convolution, whose middle tap stands at lag 0",
-            "Here the first tap stands at lag 0, so that half of the kernel does not look ahead.",
+            "Here the first tap is at lag 0, so that no tap reaches a later input.",
         ),
         Mistake(
             lambda x, k: by_lags(x, k.flip(0)),
@@ -94,12 +94,12 @@ CAUSAL_CONVOLUTION = Exercise(
         ),
         Mistake(
             round_a_circle,
-            "a circle: the end of the signal comes round to its beginning",
+            "a circular convolution: the end of the signal wraps around to its start",
             "Pad before you transform, or leave out positions before the start.",
         ),
         Mistake(
             lambda x, k: by_lags(x, k, lambda m: m + 1),
-            "a position that does not hear itself",
+            "an output that does not depend on its own input",
             "Tap 0 stands at lag 0: k[0] goes with x[i].",
         ),
         Mistake(whole, "the output beyond the end too", "Keep as many numbers as came in: `[:len(x)]`."),

@@ -1,4 +1,4 @@
-"""The one verb of the homework: check an answer, say what holds, what does not, and what to try next."""
+"""``check(answer, name)``: print what holds, what does not, and what to try next."""
 
 import os
 from typing import Any
@@ -10,6 +10,7 @@ from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.exercise import Exercise
 from residual_edu.exercises.guard import Guard
 from residual_edu.exercises.observation import known_mistake
+from residual_edu.renamed import OF_EXERCISES, RENAMED, renamed_to
 
 GRADED = ("autograde", "validate")  # nbgrader at work, which gives a cell that raises nothing its points
 
@@ -29,22 +30,22 @@ class UnknownExercise(_Brief, InvalidInput):
     """There is no exercise of this name."""
 
 
-def check(candidate: Any, name: str) -> None:
-    """Print which properties of the exercise ``name`` hold for ``candidate``, what was seen, and a next step.
+def check(answer: Any, name: str) -> None:
+    """Print which properties of the exercise ``name`` hold for ``answer``, what was seen, and a next step.
 
-    A stub that is still untouched is told the first hint. Whatever the candidate does, raise, exit or run for ever,
-    becomes a line of the report.
+    For a stub that is still untouched it prints the first hint. An answer that raises, exits or never returns gets a
+    line of the report that says so.
 
     Args:
-        candidate: the learner's function or class; where a value is asked for, a function that returns it.
+        answer: the learner's function or class; where a value is asked for, a function that returns it.
         name: the exercise, such as "layer_norm".
 
     Raises:
         NotYet: at the end, if a property does not hold; of an untouched stub only where nbgrader runs the notebook.
         InvalidInput: for an unknown name, with the nearest that is known.
     """
-    exercise, guard = find(name), Guard(candidate)
-    if not callable(candidate):
+    exercise, guard = find(name), Guard(answer)
+    if not callable(answer):
         raise NotYet(f"{name}: hand over the function itself, not what it returns: check(answer, {name!r})")
     seen = guard.call(exercise.observe)
     if seen.unwritten:
@@ -55,7 +56,7 @@ def check(candidate: Any, name: str) -> None:
     outcomes = [guard.call(prop.test) for prop in exercise.properties]
     failed = [outcome for outcome in outcomes if outcome.trouble]
     end = report.next_step(exercise, known_mistake(exercise, seen), failed[0]) if failed else "Everything holds."
-    print(*report.verdicts(exercise, outcomes, candidate), *report.printing(guard.printed), end, sep="\n")
+    print(*report.verdicts(exercise, outcomes, answer), *report.printing(guard.printed), end, sep="\n")
     if not failed and (trouble := progress.keep("exercises", name, True)):
         print(trouble)
     if failed:
@@ -66,8 +67,8 @@ def find(name: str) -> Exercise:
     """Return the exercise called ``name``, or raise ``UnknownExercise`` with the nearest."""
     try:
         check_choice("the exercise", name, catalogue())
-    except InvalidInput as error:
-        message = str(error)
-    else:
         return catalogue()[name]
-    raise UnknownExercise(message)
+    except InvalidInput as error:
+        new = RENAMED[OF_EXERCISES].get(str(name))
+        message = renamed_to(f"the exercise {name!r}", repr(new)) if new else str(error)
+    raise UnknownExercise(message)  # out here, so that Python shows one error and not two

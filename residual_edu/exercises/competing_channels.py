@@ -1,4 +1,4 @@
-"""Homework on GRN: let the channels of each sample compete."""
+"""Exercise on GRN: let the channels of each sample compete."""
 
 from collections.abc import Callable
 
@@ -12,12 +12,12 @@ Sizes = Callable[[Tensor], Tensor]
 
 
 def size(x: Tensor) -> Tensor:
-    """Return how large each channel of each sample is, over all its tokens."""
+    """Return the size of each channel of each sample, over all its tokens."""
     return x.square().sum(1, keepdim=True).sqrt()
 
 
 def by(sizes: Sizes, mean: Sizes = lambda s: s.mean(-1, keepdim=True)) -> Compete:
-    """Return GRN with its ``sizes`` and their ``mean`` taken some other way."""
+    """Return GRN with another way to take ``sizes`` or their ``mean``."""
     return lambda x, gamma, beta, eps: gamma * x * sizes(x) / (mean(sizes(x)) + eps) + beta + x
 
 
@@ -27,7 +27,7 @@ ONES, ZEROS = torch.ones(2, dtype=torch.float64), torch.zeros(2, dtype=torch.flo
 
 
 def called(f: Compete, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-6) -> Tensor:
-    """Return the tensor that ``f`` makes of copies of all three."""
+    """Return the output of ``f`` for copies of all three tensors."""
     return run(lambda x, gamma, beta: f(x, gamma, beta, eps), x, gamma, beta, like=x)
 
 
@@ -70,7 +70,7 @@ def _gradient(f: Compete) -> None:
 
 
 def observe(f: Compete) -> tuple[Tensor, ...]:
-    """Return values and a gradient of one input, and what becomes of zeros."""
+    """Return the output and a gradient for one input, and the output for zeros."""
     x, gamma, beta = draw(3, 3, 3, seed=7) + 1, draw(3, seed=8), draw(3, seed=9)
     silent = called(f, torch.zeros(1, 2, 2, dtype=torch.float64), ONES, ZEROS)
     return called(f, x, gamma, beta, 0.5), *gradients(lambda x: f(x, gamma, beta, 1e-6), x), silent
@@ -94,7 +94,7 @@ COMPETE = Exercise(
         Mistake(
             lambda x, gamma, beta, eps: compete(x, gamma, beta, eps) - x,
             "the competition without the skip",
-            "Add x itself at the end: at gamma 0 GRN must hand its input on.",
+            "Add x itself at the end: at gamma 0 GRN must return its input.",
         ),
         Mistake(
             by(lambda x: x.square().sum(-1, keepdim=True).sqrt(), lambda s: s.mean(1, keepdim=True)),

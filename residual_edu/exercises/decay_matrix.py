@@ -1,4 +1,4 @@
-"""Homework on the scan as a matrix: how much of what was written at s is left at t."""
+"""Exercise on the scan as a matrix: the share of what was written at s that is left at t."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ Decays = Callable[[Tensor], Tensor]
 
 
 def written_out(first: int = 1, last: int = 1, diagonal: float = 1.0) -> Decays:
-    """Return the product over r from s + ``first`` up to, not including, t + ``last``; ``diagonal`` where t = s."""
+    """Return the product over s + ``first`` <= r < t + ``last``, and ``diagonal`` where t = s."""
 
     def decays(keep: Tensor) -> Tensor:
         n = len(keep)
@@ -40,7 +40,7 @@ def by_division(keep: Tensor) -> Tensor:
 
 
 def powers(keep: Tensor) -> Tensor:
-    """Raise the last decay to the distance."""
+    """Return the last decay to the power of the distance."""
     place = torch.arange(len(keep))
     return (keep[:, None] ** (place[:, None] - place).clamp(min=0)).tril()
 
@@ -52,7 +52,7 @@ def matches(f: Decays, keep: Tensor) -> None:
 
 
 def is_causal(f: Decays) -> None:
-    """Test that nothing is heard from later positions, and each hears itself in full."""
+    """Test that the entries above the diagonal are 0 and those on it 1."""
     got = run(f, draw(4).sigmoid())
     close(got.triu(1), torch.zeros(4, 4), "the part above the diagonal")
     close(got.diagonal(), torch.ones(4), "the diagonal")
@@ -94,19 +94,25 @@ DECAY_MATRIX = Exercise(
             "a product that ends before t",
             "Position t fades before it reads: the decay of t belongs to it, that of s does not.",
         ),
-        Mistake(lambda keep: decay_matrix(keep).mT, "the matrix on its side", "Rows are those who hear, t; columns s."),
+        Mistake(
+            lambda keep: decay_matrix(keep).mT,
+            "the transposed matrix",
+            "Rows are the positions t that read, columns the positions s.",
+        ),
         Mistake(
             by_division,
             "one running product divided by another",
-            "That is 0 / 0 behind a decay of 0; multiply from s + 1 on instead.",
+            "That is 0 / 0 after a decay of 0; multiply from s + 1 on instead.",
         ),
         Mistake(
             lambda keep: decay_matrix(keep) + (1 - decay_matrix(torch.ones_like(keep))),
-            "a matrix that also hears the future",
+            "a matrix that also depends on later positions",
             "Above the diagonal it is 0: `.tril()`.",
         ),
         Mistake(
-            written_out(diagonal=0.0), "a diagonal of 0", "A position hears itself in full: an empty product is 1."
+            written_out(diagonal=0.0),
+            "a diagonal of 0",
+            "Nothing has decayed at its own position: an empty product is 1.",
         ),
         Mistake(
             lambda keep: keep[:, None].expand(-1, len(keep)).tril(-1) + torch.eye(len(keep), dtype=keep.dtype),

@@ -1,4 +1,4 @@
-"""Homework on DropPath: a coin for each sample."""
+"""Exercise on DropPath: one Bernoulli draw for each sample."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,13 +9,13 @@ from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, 
 
 Gate = Callable[[Tensor, Tensor, float], Tensor]
 
-# A coin for each sample: u is drawn evenly from [0, 1), and the sample stays where u >= p.
+# One draw for each sample: u is uniform on [0, 1), and the sample stays where u >= p.
 
 U = torch.tensor([0.1, 0.25, 0.9], dtype=torch.float64)
 
 
 def per_sample(branch: Tensor, u: Tensor, p: float) -> Tensor:
-    """Return the samples that stay, divided by 1 - p, the others 0."""
+    """Return the samples that stay divided by 1 - p, and 0 for the others."""
     keep = (u >= p).to(branch.dtype).view(-1, *[1] * (branch.ndim - 1))
     return branch * keep / (1 - p)
 
@@ -28,7 +28,7 @@ def drops(f: Gate, shape: Sequence[int], p: float) -> None:
 
 
 def each(test: Callable[..., None], *cases: Sequence[object]) -> Callable[[object], None]:
-    """Return a test that goes through all ``cases``."""
+    """Return a test of all ``cases``."""
 
     def run_all(f: object) -> None:
         for case in cases:
@@ -38,18 +38,18 @@ def each(test: Callable[..., None], *cases: Sequence[object]) -> Callable[[objec
 
 
 def whole_samples(f: Gate) -> None:
-    """Test that a sample stays or goes as a whole."""
+    """Test that each sample stays or is dropped as a whole."""
     got = run(lambda branch: f(branch, U.clone(), 0.25), torch.ones(3, 4, dtype=torch.float64))
     close((got != 0).double().mean(-1), torch.tensor([0.0, 1.0, 1.0]), "the share of each sample that stays")
 
 
 def gradient_of_kept(f: Gate) -> None:
-    """Test the gradient that comes back to the branch."""
+    """Test the gradient with respect to the branch."""
     got = gradients(lambda branch: f(branch, U.clone(), 0.25), draw(3, 4))[0]
     close(got, per_sample(draw(3, 4, seed=1), U, 0.25), "the gradient of the branch")
 
 
-SQUARE = draw(3, 3) + 3  # as many features as samples, so that a coin along the wrong axis fits
+SQUARE = draw(3, 3) + 3  # as many features as samples, so that draws along the wrong axis fit
 
 DROP_PATH = Exercise(
     reference=per_sample,
@@ -84,13 +84,13 @@ DROP_PATH = Exercise(
         ),
         Mistake(
             lambda b, u, p: b * (u >= p) / (1 - p),
-            "a coin for each feature: u was lined up with the last axis",
-            "Give u an axis of 1 for each axis behind the samples: `u.view(-1, 1, 1)` for three axes.",
+            "a draw for each feature: u was aligned with the last axis",
+            "Give u an axis of 1 for each axis after the samples: `u.view(-1, 1, 1)` for three axes.",
         ),
         Mistake(
             lambda b, u, p: b * (u[0] >= p) / (1 - p),
-            "one coin for the whole batch",
-            "u holds a coin for each sample: use all of it.",
+            "one draw for the whole batch",
+            "u holds a draw for each sample: use all of it.",
         ),
         Mistake(lambda b, u, p: b / (1 - p), "scaling without dropping", "Multiply by the coins as well."),
         Mistake(

@@ -1,18 +1,18 @@
-"""What an exercise is: a right answer, the properties it must have, and the wrong answers it must catch.
+"""What an exercise is: a right answer, the properties that an answer must have, and known wrong answers.
 
-The helpers that a property is written with come along, so that a lesson's exercises need one import.
+The helpers that a property is written with are imported here too, so that an exercise needs one import.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from residual_edu.exercises.properties import Broken, Unmet, answer, close, construct, draw, gradients, run
+from residual_edu.exercises.properties import Broken, Unmet, close, construct, draw, gradients, run, value_of
 
 __all__ = ["Broken", "Exercise", "Mistake", "Property"]
-__all__ += ["Unmet", "answer", "close", "construct", "draw", "gradients", "run"]
+__all__ += ["Unmet", "close", "construct", "draw", "gradients", "run", "value_of"]
 
-Candidate = Any  # what the learner wrote: a function, a class, or a function without arguments that returns a value
+Answer = Any  # what the learner wrote: a function, a class, or a function without arguments that returns a value
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,14 @@ class Property:
     """One thing that must hold; ``test`` raises ``Unmet`` with what was seen instead."""
 
     holds: str
-    test: Callable[[Candidate], None]
+    test: Callable[[Answer], None]
 
 
 @dataclass(frozen=True)
 class Mistake:
     """A known wrong answer, what it looks like, and the next step for whoever made it."""
 
-    wrong: Candidate
+    wrong: Answer
     looks_like: str
     next_step: str
 
@@ -38,19 +38,19 @@ class Exercise:
 
     Args:
         reference: a right answer.
-        observe: runs a candidate on fixed inputs and returns what it makes of them (tensors, numbers, text, or
-            tuples, lists and dicts of these); two candidates that return the same are the same answer, and so the
-            known mistake is found. What the candidate raises is let through: it is an observation too.
-        properties: what must hold, in the order in which a learner should mend it.
+        observe: runs an answer on fixed inputs and returns its outputs (tensors, numbers, text, or tuples, lists and
+            dicts of these). An answer with the outputs of a known mistake is taken for that mistake. An exception of
+            the answer passes through ``observe``, since it identifies a mistake too.
+        properties: what must hold, in the order in which a learner should mend what does not.
         mistakes: at least six wrong answers.
-        hints: two, from a nudge, shown for an untouched stub, to nearly the answer, shown for an unknown mistake in an
-            answer that ran through.
+        hints: two. The first, a nudge, is shown for an untouched stub; the second, which nearly gives the answer
+            away, for an unknown mistake in an answer that ran to its end.
         also_right: other right answers, such as torch's own class.
     """
 
-    reference: Candidate
-    observe: Callable[[Candidate], Any]
+    reference: Answer
+    observe: Callable[[Answer], Any]
     properties: tuple[Property, ...]
     mistakes: tuple[Mistake, ...]
     hints: tuple[str, str]
-    also_right: tuple[Candidate, ...] = ()
+    also_right: tuple[Answer, ...] = ()

@@ -1,4 +1,4 @@
-"""Homework on the final norm: a pre-norm network whose loop lost it."""
+"""Exercise on the final norm: a pre-norm network in which it is missing."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ NORMS = [norm_with(gain) for gain in (1.0, 0.8, 1.2, 0.6)]
 
 
 def head(x: Tensor) -> Tensor:
-    """Return three classes' logits."""
+    """Return the logits of three classes."""
     return x @ draw(4, 3, seed=5)
 
 
 def body(x: Tensor, layers: Sequence[Map], norms: Sequence[Map]) -> Tensor:
-    """Return the stream behind the last block."""
+    """Return the stream after the last block."""
     for layer, norm in zip(layers, norms, strict=False):
         x = x + layer(norm(x))
     return x
@@ -31,26 +31,26 @@ def final_norm(x: Tensor, layers: Sequence[Map], norms: Sequence[Map], head: Map
 
 
 def norm_in_the_loop(x: Tensor, layers: Sequence[Map], norms: Sequence[Map], head: Map) -> Tensor:
-    """Return the logits of a network whose last norm stands on the stream of every block."""
+    """Return the logits of a network whose final norm is applied to the stream after every block."""
     for layer, norm in zip(layers, norms, strict=False):
         x = norms[-1](x + layer(norm(x)))
     return head(x)
 
 
 def logits_of(f: Callable[..., Tensor], count: int, x: Tensor = X, top: Map = head) -> Tensor:
-    """Return a candidate's logits with the first ``count`` layers."""
+    """Return an answer's logits with the first ``count`` layers."""
     layers, norms = LAYERS[:count], [*NORMS[:count], NORMS[-1]]
     return run(lambda x: f(x, layers, norms, top), x, like=final_norm(x, layers, norms, top))
 
 
-def _head_hears_a_norm(f: Callable[..., Tensor]) -> None:
+def _head_gets_a_norm(f: Callable[..., Tensor]) -> None:
     seen = list[Tensor]()
 
-    def listen(x: Tensor) -> Tensor:
+    def record(x: Tensor) -> Tensor:
         seen.append(x.clone())
         return head(x)
 
-    logits_of(f, 3, top=listen)
+    logits_of(f, 3, top=record)
     if not seen:
         raise Unmet("it never called `head`")
     size = seen[-1].square().mean(-1).sqrt()
@@ -70,8 +70,8 @@ FINAL_NORM = Exercise(
     reference=final_norm,
     observe=_observe_network,
     properties=(
-        Property("without any block, the head still hears a normalised x", lambda f: _count(f, 0)),
-        Property("the head is handed a stream of one size, whatever the blocks added", _head_hears_a_norm),
+        Property("without any block, the head still receives a normalised x", lambda f: _count(f, 0)),
+        Property("the head receives a stream of one size, whatever the blocks added", _head_gets_a_norm),
         Property("one block", lambda f: _count(f, 1)),
         Property("three blocks, each with its own norm", lambda f: _count(f, 3)),
     ),
@@ -89,7 +89,7 @@ FINAL_NORM = Exercise(
         Mistake(
             lambda x, layers, norms, head: norms[-1](head(body(x, layers, norms))),
             "a norm on the logits",
-            "The norm comes before the head, which is to hear a stream of one size.",
+            "The norm comes before the head, so that the head receives a stream of one size.",
         ),
         Mistake(
             lambda x, layers, norms, head: head(body(norms[-1](x), layers, norms)),

@@ -1,16 +1,16 @@
-"""Homework on step 0: the two gradients of a gated branch by hand, and which of four networks never wakes."""
+"""Exercise on step 0: the two gradients of a gated branch by hand, and which of four branches never trains."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, answer, close, draw
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, value_of
 
 Pair = tuple[Tensor, Tensor]
 Backward = Callable[[Tensor, Tensor, Tensor], Pair]
 
-# The gradients that gamma * branch hands on: to the branch, and to gamma.
+# The gradients of gamma * branch: with respect to the branch, and to gamma.
 
 
 def backward(upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
@@ -19,7 +19,7 @@ def backward(upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
 
 
 def asked(f: Backward, upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
-    """Return what a candidate says about these three, as two tensors, or raise ``Unmet``."""
+    """Return an answer's two gradients for these three tensors, or raise ``Unmet``."""
     pair = f(upstream.clone(), branch.clone(), gamma.clone())
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(x, Tensor) for x in pair):
         raise Unmet("it did not return two tensors, the branch's gradient and gamma's")
@@ -94,7 +94,7 @@ GATE_GRADIENTS = Exercise(
         Mistake(
             lambda g, b, y: (g * y, g.flatten(0, -2).sum(0)),
             "a gate's gradient without the branch",
-            "Multiply by what the branch says before you sum: the other factor of the product.",
+            "Multiply by the branch's output before you sum: the other factor of the product.",
         ),
         Mistake(
             lambda g, b, y: (g * b, backward(g, b, y)[1]),
@@ -118,33 +118,41 @@ GATE_GRADIENTS = Exercise(
 
 
 def sleeps(f: Callable[[], str]) -> None:
-    """Test the letter, without giving it away."""
-    if answer(f, str) != "c":
-        raise Unmet(f"{answer(f, str).upper()!r} is not it; ask of each network what its gate would hear at step 0")
+    """Test the letter; the message does not give it away."""
+    if value_of(f, str) != "c":
+        raise Unmet(
+            f"{value_of(f, str).upper()!r} is not it; work out for each network the gradient of its gate at step 0"
+        )
 
 
 WHICH_NEVER_WAKES = Exercise(
     reference=lambda: "C",
     also_right=(lambda: "c", lambda: " C "),
-    observe=lambda f: answer(f, str),
+    observe=lambda f: value_of(f, str),
     properties=(Property("it is the network that stays as it was drawn", sleeps),),
     mistakes=(
         Mistake(
-            lambda: "A", "the closed gate taken for dead", "Its branch says something, so its gate has a gradient."
+            lambda: "A", "the closed gate taken for dead", "Its branch's output is not 0, so its gate has a gradient."
         ),
         Mistake(
-            lambda: "B", "a branch of zero weight taken for silent", "Its bias still speaks, and the gate hears it."
+            lambda: "B",
+            "a branch of zero weight, with its output taken for 0",
+            "Its output is its bias, and so its gate has a gradient.",
         ),
         Mistake(lambda: "D", "the silent branch taken for dead", "Its gate is open, so a gradient reaches W2 and b2."),
-        Mistake(lambda: "BC", "every pair of zeros", "B's branch has a bias: it says b2, and the gate hears it."),
+        Mistake(
+            lambda: "BC",
+            "every pair of zeros",
+            "B's branch has a bias: its output is b2, and so its gate has a gradient.",
+        ),
         Mistake(lambda: "CD", "every silent branch", "D's gate is open: W2 and b2 have a gradient."),
         Mistake(lambda: "AC", "every network whose branch never opens its mouth", "A's branch does; its gate is shut."),
-        Mistake(lambda: "ABC", "every closed gate", "A closed gate learns from what its branch says."),
-        Mistake(lambda: "ABCD", "all four", "One zero alone always wakes; look for two in a row."),
+        Mistake(lambda: "ABC", "every closed gate", "A closed gate has a gradient if its branch's output is not 0."),
+        Mistake(lambda: "ABCD", "all four", "One zero alone always trains; look for two in a row."),
     ),
     hints=(
-        "The gate's gradient is what the branch says; the branch's gradient is what the gate lets through.",
-        "At step 0 ask both: does the branch say anything other than 0? Is the gate other than 0? One yes is enough.",
+        "The gate's gradient is a multiple of the branch's output, the branch's gradient a multiple of the gate.",
+        "At step 0: is the branch's output other than 0? Is the gate other than 0? One yes is enough.",
     ),
 )
 

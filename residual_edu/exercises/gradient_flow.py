@@ -1,4 +1,4 @@
-"""Homework on deltas, weight gradients, the shares of skip and branch, and how fast weights move."""
+"""Exercise on stream gradients, weight gradients, and the parts of skip and branch."""
 
 from collections.abc import Callable
 
@@ -115,7 +115,7 @@ FIRST_DELTA = Exercise(
 
 
 def branch(x: Tensor) -> Tensor:
-    """Return a branch that no constant can stand in for."""
+    """Return a branch whose Jacobian is no constant."""
     return torch.tanh(x @ draw(4, 4, seed=5)) * x
 
 
@@ -133,7 +133,7 @@ def is_the_share(f: Share, f_of: Callable[[Tensor], Tensor], seed: int) -> None:
 
 
 def split(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> Tensor:
-    """Return the delta in front of the block."""
+    """Return the gradient with respect to the block's input."""
     leaf = x.detach().clone().requires_grad_()
     return torch.autograd.grad(block(leaf), leaf, delta)[0]
 
@@ -143,18 +143,20 @@ def norm_apart(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> T
     return split(block, x, delta).norm() - delta.norm()
 
 
-BRANCH_SHARE = Exercise(
+BRANCH_GRADIENT = Exercise(
     reference=lambda block, x, delta: split(block, x, delta) - delta,
     also_right=(lambda block, x, delta: split(lambda x: block(x) - x, x, delta),),
     observe=lambda f: run(lambda x, delta: f(residual, x, delta), draw(3, 4), draw(3, 4, seed=1)),
     properties=(
         Property("it is what autograd finds through the branch alone", lambda f: is_the_share(f, branch, 1)),
-        Property("twice the delta behind, twice the share", lambda f: is_the_share(f, lambda x: 2 * x, 2)),
+        Property(
+            "twice the delta after the block, twice the branch's part", lambda f: is_the_share(f, lambda x: 2 * x, 2)
+        ),
         Property("a silent branch has a share of 0", lambda f: is_the_share(f, lambda x: 0 * x, 3)),
     ),
     mistakes=(
-        Mistake(split, "the delta in front of the whole block", "Take away what came along the skip."),
-        Mistake(lambda b, x, d: d - split(b, x, d), "a turned sign", "In front minus behind."),
+        Mistake(split, "the delta before the whole block", "Subtract what came along the skip."),
+        Mistake(lambda b, x, d: d - split(b, x, d), "a wrong sign", "Before minus after."),
         Mistake(lambda b, x, d: d.clone(), "the skip's share", "That is what has to be taken away."),
         Mistake(
             lambda b, x, d: (b(x) - x).detach(),
@@ -163,7 +165,7 @@ BRANCH_SHARE = Exercise(
         ),
         Mistake(
             lambda b, x, d: split(b, x, torch.ones_like(d)) - 1,
-            "a delta of ones behind the block",
+            "a delta of ones after the block",
             "Hand `g_out` to `torch.autograd.grad` as its third argument.",
         ),
         Mistake(
@@ -176,9 +178,9 @@ BRANCH_SHARE = Exercise(
         Mistake(lambda b, x, d: split(b, x, d) / d, "a ratio", "The two ways add up, so subtract."),
     ),
     hints=(
-        "Autograd gives you the delta in front of the whole block. What of it is not the branch's?",
+        "Autograd gives you the delta before the whole block. Which part of it is not the branch's?",
         "`torch.autograd.grad(block(leaf), leaf, g_out)[0] - g_out`, with `leaf = x.detach().requires_grad_()`.",
     ),
 )
 
-EXERCISES = {"weight_gradient": WEIGHT_GRADIENT, "first_delta": FIRST_DELTA, "branch_share": BRANCH_SHARE}
+EXERCISES = {"weight_gradient": WEIGHT_GRADIENT, "first_delta": FIRST_DELTA, "branch_gradient": BRANCH_GRADIENT}

@@ -21,7 +21,7 @@ ADDRESS = re.compile("0x[0-9a-f]+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: its value, or the error that it raised."""
+    """The result of a call: its value, or the error that it raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -33,12 +33,12 @@ class Outcome:
 
     @property
     def unwritten(self) -> bool:
-        """Whether a stub was met: ``raise NotImplementedError`` without a word, as torch's own never are."""
+        """Whether a stub was reached: ``NotImplementedError`` without a message; torch's own always have one."""
         return isinstance(self.error, NotImplementedError) and not _text(self.error)
 
     @property
     def mechanical(self) -> bool:
-        """Whether the code did not run through, returned nothing or changed its input: no idea is to be judged yet."""
+        """Whether the code raised, returned nothing or changed its input, so that its idea cannot be judged yet."""
         return self.error is not None and (isinstance(self.error, Broken) or not isinstance(self.error, Unmet))
 
     @property
@@ -56,25 +56,26 @@ class Outcome:
 
 
 class Guard:
-    """Calls functions on one candidate; after the first time-out, not again.
+    """Calls functions on one answer; after the first time-out, not again.
 
-    An error, an exit and an endless loop become an ``Outcome``, what is printed is kept in ``printed``, and torch's
-    random numbers, default dtype, gradient mode, threads and the warnings' filters are put back. Each call finds the
-    same seed, float32 and gradients switched on. A ``KeyboardInterrupt`` passes: it is the learner's own.
+    An error, an exit and an endless loop become an ``Outcome``; what the answer prints is kept in ``printed``. Each
+    call starts with the same seed, float32 and gradients switched on; afterwards torch's random numbers, default
+    dtype, gradient mode, threads and the warnings' filters are as they were. A ``KeyboardInterrupt`` passes: it is
+    the learner's own.
     """
 
-    def __init__(self, candidate: Any) -> None:
+    def __init__(self, answer: Any) -> None:
         warm_up()
-        self.candidate, self.left, self.timed_out, self.printed = candidate, BUDGET, False, Notepad()
+        self.answer, self.left, self.timed_out, self.printed = answer, BUDGET, False, Notepad()
 
     def call(self, function: Callable[[Any], Any]) -> Outcome:
-        """Return what comes of ``function(candidate)``."""
+        """Return the ``Outcome`` of ``function(answer)``."""
         if self.timed_out:
             return Outcome(error=OutOfTime())
         watch = Stopwatch()
         try:
             with known_state(), redirect_stdout(self.printed), redirect_stderr(self.printed):
-                return Outcome(limited(min(LIMIT, self.left), lambda: function(self.candidate)))
+                return Outcome(limited(min(LIMIT, self.left), lambda: function(self.answer)))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # sys.exit and the time-out are no Exceptions
@@ -86,7 +87,7 @@ class Guard:
 
 @cache
 def warm_up() -> None:
-    """Let torch import what it needs for a first gradient, where no time-out can leave it half imported."""
+    """Compute a gradient once, outside of any time limit, which could stop torch's first import halfway."""
     x = torch.ones(1, requires_grad=True)
     with torch.enable_grad():
         torch.autograd.grad(2 * x, x, torch.ones(1))
@@ -94,7 +95,7 @@ def warm_up() -> None:
 
 @contextmanager
 def known_state() -> Iterator[None]:
-    """Give torch a fixed seed, float32 and gradients, hush warnings, and put back all that was before."""
+    """Set a fixed seed, float32, gradients on and no warnings, and restore the previous state at the end."""
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     with torch.random.fork_rng(devices=[]), torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -108,13 +109,13 @@ def known_state() -> Iterator[None]:
 
 
 class Notepad(io.TextIOBase):
-    """Keeps the first characters that are written to it and counts the lines."""
+    """A text stream that keeps the first ``room`` characters and counts the lines."""
 
     def __init__(self, room: int = 2000) -> None:
         self.room, self.text, self.lines = room, "", 0
 
     def write(self, text: str) -> int:
-        """Keep what there is room for."""
+        """Keep as many characters as there is room for; return the length of ``text``."""
         self.text += text[: self.room - len(self.text)]
         self.lines += text.count("\n")
         return len(text)

@@ -1,4 +1,4 @@
-"""Homework on hooks: measure what blocks return inside a ``with`` block, and leave nothing behind."""
+"""Exercise on hooks: measure the outputs of blocks inside a ``with`` statement, and remove every hook at its end."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -14,11 +14,11 @@ Watch = Callable[[list[nn.Module]], AbstractContextManager[Any]]
 
 
 class Leave(BaseException):
-    """How a block is left that no ``except Exception`` sees, as when the stop button is pressed."""
+    """An error that ``except Exception`` does not catch, like the stop button's."""
 
 
 def blocks() -> list[nn.Module]:
-    """Return three blocks of different strength."""
+    """Return three blocks that scale by different factors."""
     found: list[nn.Module] = []
     for seed in range(3):
         linear = nn.Linear(4, 4).double()
@@ -28,7 +28,7 @@ def blocks() -> list[nn.Module]:
 
 
 def forward(modules: Iterable[nn.Module], x: Tensor) -> list[float]:
-    """Send x through the modules and return the root mean square behind each."""
+    """Send x through the modules and return the root mean square after each."""
     sizes = []
     for module in modules:
         x = module(x)
@@ -37,7 +37,7 @@ def forward(modules: Iterable[nn.Module], x: Tensor) -> list[float]:
 
 
 def hooks(modules: Iterable[nn.Module]) -> int:
-    """Return how many hooks stand on the modules."""
+    """Return the number of hooks on the modules."""
     kinds = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
     return sum(len(getattr(module, kind)) for module in modules for kind in kinds)
 
@@ -49,7 +49,7 @@ def measures(f: Watch, calls: int) -> None:
         for call in range(calls):
             want += forward(modules, draw(5, 4, seed=call))
     if not isinstance(sizes, list):
-        raise Unmet(f"it handed out a {type(sizes).__name__}, where a list was asked for")
+        raise Unmet(f"it returned a {type(sizes).__name__}, where a list was asked for")
     close(torch.tensor(sizes).double(), torch.tensor(want).double(), "the list of sizes", 1e-5)
 
 
@@ -64,11 +64,11 @@ def leaves_none(f: Watch, error: type[BaseException] | None = None) -> None:
         if error:
             raise Unmet("it swallowed the error; `finally` lets it through")
     if left := hooks(modules):
-        raise Unmet(f"it left {left} hooks behind")
+        raise Unmet(f"it left {left} hooks")
 
 
 def spares_others(f: Watch) -> None:
-    """Test that a hook of somebody else stays, and that a second watch in the first is no trouble."""
+    """Test that a foreign hook stays, and that one watch can run inside another."""
     modules = blocks()
     modules[0].register_forward_hook(lambda *_: None)
     with f(modules) as outer:
@@ -90,7 +90,7 @@ def changes_nothing(f: Watch) -> None:
 
 
 def left_after(f: Watch, error: type[BaseException]) -> int:
-    """Return how many hooks are left when a block is left by ``error``."""
+    """Return how many hooks are left after the ``with`` body raised ``error``."""
     modules = blocks()
     with suppress(error), f(modules):
         raise error
@@ -98,7 +98,7 @@ def left_after(f: Watch, error: type[BaseException]) -> int:
 
 
 def observe(f: Watch) -> dict[str, Any]:
-    """Return what is collected, what is left behind each way out, and whether a foreign hook and an error survive."""
+    """Return the sizes, the hooks left after each way out, and whether a foreign hook and an error survive."""
     modules = blocks()
     other = modules[0].register_forward_hook(lambda *_: None)
     with f(modules) as sizes:
@@ -109,7 +109,7 @@ def observe(f: Watch) -> dict[str, Any]:
 
 
 def lets_through(f: Watch) -> bool:
-    """Return whether an error inside the block comes out of it."""
+    """Return whether an error in the ``with`` body is raised out of it."""
     try:
         with f(blocks()):
             raise Leave
@@ -130,7 +130,7 @@ def take_away(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
 
 
 def sweep(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
-    """Remove every hook, whoever put it there."""
+    """Remove every hook, foreign ones too."""
     for module in modules:
         module._forward_hooks.clear()
 
@@ -141,7 +141,7 @@ def watch(
     caught: tuple[type[BaseException], ...] = (BaseException,),
     replaces: bool = False,
 ) -> Watch:
-    """Return a watch; what it measures, how and after which errors it cleans up can be chosen, to make mistakes."""
+    """Return a watch; the arguments choose what it measures and how it cleans up, to make the mistakes."""
 
     @contextmanager
     def watching(modules: list[nn.Module]) -> Iterator[list[float]]:
@@ -164,7 +164,7 @@ def watch(
 
 @contextmanager
 def swallowing(modules: list[nn.Module]) -> Iterator[list[float]]:
-    """Watch, clean up, and keep every error to itself."""
+    """Watch, clean up, and swallow every error."""
     with watch()(modules) as sizes, suppress(BaseException):
         yield sizes
 

@@ -1,4 +1,4 @@
-"""Homework on Hyena: two gates and a long convolution between them."""
+"""Exercise on Hyena: two gates and a long convolution between them."""
 
 from collections.abc import Callable
 
@@ -73,8 +73,8 @@ HYENA_GATES = Exercise(
     observe=lambda f: with_convolution(f)(*signals(seed=4)),
     properties=(
         Property("without mixing: q · silu(k) · silu(v)", _without_mixing),
-        Property("a position whose key is 0 says nothing", _silent_key),
-        Property("a position whose value is 0 hears nothing", _silent_value),
+        Property("a position whose key is 0 changes no output", _silent_key),
+        Property("at a position whose value is 0 the output is 0", _silent_value),
         Property("the convolution stands between the two gates", _matches),
         Property("gradients reach query, key and value", _gradients),
     ),
@@ -82,12 +82,12 @@ HYENA_GATES = Exercise(
         Mistake(
             lambda q, k, v, c: c(q * silu(k) * silu(v)),
             "both gates before the convolution",
-            "The value decides what a position hears: it gates what the convolution returns.",
+            "The value gates the output at a position, after the convolution.",
         ),
         Mistake(
             lambda q, k, v, c: c(q) * silu(k) * silu(v),
             "both gates after the convolution",
-            "The key decides what a position says: gate the query before it is convolved.",
+            "The key gates the input at a position: gate the query before it is convolved.",
         ),
         Mistake(lambda q, k, v, c: c(q * k) * v, "plain products", "Each gate is `silu` of what gates."),
         Mistake(
@@ -113,7 +113,7 @@ HYENA_GATES = Exercise(
         Mistake(
             lambda q, k, v, c: c(v * silu(k)) * silu(q),
             "query and value exchanged",
-            "As in attention a query asks; but here it is convolved, and the value gates the result.",
+            "Unlike in attention, the query is what is convolved here, and the value gates the result.",
         ),
         Mistake(
             lambda q, k, v, c: c(q * silu(k)) + silu(v),

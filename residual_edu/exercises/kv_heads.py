@@ -1,4 +1,4 @@
-"""Homework on grouped queries: hand each head that asks the key or value of its group."""
+"""Exercise on grouped queries: give each query head the key or value head of its group."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,12 @@ def share_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def asked(f: Spread, x: Tensor, heads: int) -> Tensor:
-    """Return a candidate's heads, or raise ``Unmet`` for another shape."""
+    """Return an answer's heads, or raise ``Unmet`` for another shape."""
     return run(lambda x: f(x, heads), x, like=share_heads(x, heads))
 
 
 def numbered(f: Spread) -> None:
-    """Test which head goes where, with heads that say their own number."""
+    """Test which head goes where, with heads that hold their own number."""
     x = torch.arange(2.0).view(1, 2, 1, 1)
     close(asked(f, x, 6).flatten(), torch.tensor([0, 0, 0, 1, 1, 1.0]), "of 2 heads for 6, the number each head gets")
 
@@ -35,7 +35,7 @@ def every_size(f: Spread) -> None:
 
 
 def gradient_adds_up(f: Spread) -> None:
-    """Test that a head hears from all of its group."""
+    """Test that a shared head's gradient is the sum over its group."""
     x, weights = draw(1, 2, 3, 2), draw(1, 6, 3, 2, seed=1)
     want = weights.unflatten(1, (2, 3)).sum(dim=2)
     close(gradients(lambda x: f(x, 6), x)[0], want, "the gradient of a shared head")
@@ -48,7 +48,7 @@ KV_HEADS = Exercise(
     properties=(
         Property("of 2 heads for 6, the first three get the first", numbered),
         Property("any number of groups, one head for all and one for each too", every_size),
-        Property("a shared head hears the gradients of all that share it", gradient_adds_up),
+        Property("a shared head's gradient is the sum over all heads that share it", gradient_adds_up),
     ),
     mistakes=(
         Mistake(
@@ -89,12 +89,12 @@ KV_HEADS = Exercise(
         Mistake(
             lambda x, heads: x.mean(1, keepdim=True).expand(-1, heads, -1, -1),
             "the mean of all heads for everyone",
-            "Nothing is averaged: each head is handed on as it is.",
+            "Nothing is averaged: each head is repeated as it is.",
         ),
         Mistake(
             lambda x, heads: share_heads(x, heads) / (heads // x.shape[1]),
             "heads divided among those that share them",
-            "All of a group hear the whole head.",
+            "Every head of a group gets the whole head.",
         ),
         Mistake(lambda x, heads: x, "the heads as they came", "There must be as many as ask."),
     ),

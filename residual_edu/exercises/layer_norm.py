@@ -1,4 +1,4 @@
-"""Homework on LayerNorm: two blanks in the forward pass, and three look-alikes to tell apart."""
+"""Exercise on LayerNorm: two blanks in the forward pass, and three similar functions to tell apart."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, answer, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run, value_of
 
 Forward = Callable[..., Tensor]
 
@@ -33,12 +33,12 @@ def forward(x: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def by_hand(x: Tensor, eps: float = 1e-5) -> Tensor:
-    """Return the same from its formula."""
+    """Return the same, from the formula."""
     return centred(x) / spread(x, eps)
 
 
 def agrees(f: Forward, x: Tensor, eps: float, what: str = "the output") -> None:
-    """Raise ``Unmet`` unless ``f(x, eps=eps)`` is torch's answer, in shape, dtype and numbers."""
+    """Raise ``Unmet`` unless ``f(x, eps=eps)`` equals torch's output in shape, dtype and numbers."""
     want = forward(x, eps)
     close(run(lambda x: f(x, eps=eps), x, like=want), want, what)
 
@@ -146,12 +146,12 @@ CENTER_AND_SCALE = Exercise(
 )
 
 
-# Three look-alikes: A divides by n - 1, B is torch's, C has its eps outside
+# Three similar functions: A divides by n - 1, B is torch's, C has its eps outside the root
 
 
 def letters(f: Callable[[], str]) -> str:
-    """Return the letters of the answer, small, and nothing that stands between them."""
-    return "".join(filter(str.isalpha, answer(f, str)))
+    """Return the letters of the answer in lower case, and nothing else of it."""
+    return "".join(filter(str.isalpha, value_of(f, str)))
 
 
 def _named_the_right_one(f: Callable[[], str]) -> None:
@@ -165,7 +165,7 @@ def _named_all(f: Callable[[], str]) -> None:
 
 
 def say(text: str) -> Callable[[], str]:
-    """Return the function that answers ``text``."""
+    """Return a function that returns ``text``."""
     return lambda: text
 
 

@@ -1,4 +1,4 @@
-"""Homework on LayerNorm's backward pass, from its formula."""
+"""Exercise on LayerNorm's backward pass, from its formula."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def mean(x: Tensor) -> Tensor:
 
 
 def pulled(formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Backward:
-    """Return the backward pass that ``formula`` makes of h = grad * weight, the normalised y, and the spread s."""
+    """Return the backward pass ``formula(h, y, s)``: h = grad * weight, y normalised, s the divisor."""
     return lambda grad, x, weight, eps=1e-5: formula(grad * weight, by_hand(x, eps), spread(x, eps))
 
 

@@ -1,4 +1,4 @@
-"""Homework on LayerScale: the class, from nothing."""
+"""Exercise on LayerScale: write the class."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ def made(forward: Callable[[Tensor, Tensor], Tensor], start: Callable[[int, floa
 
 
 class Frozen(nn.Module):
-    """Gates that no optimiser sees."""
+    """Gates that are no parameters."""
 
     def __init__(self, dim: int, init_value: float = 1e-4) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ LAYER_SCALE = Exercise(
     also_right=(LayerScale, made(lambda x, gamma: gamma * x)),
     observe=observe,
     properties=(
-        Property("it has one parameter, `gamma`, which starts at init_value, 1e-4 unless told", _starts),
+        Property("it has one parameter, `gamma`, which starts at init_value, by default 1e-4", _starts),
         Property("each channel is multiplied by its own gamma", _scales),
         Property("any number of axes may stand before the channels", _any_shape),
         Property("gradients reach the branch and gamma", _gradients),

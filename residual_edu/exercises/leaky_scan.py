@@ -1,4 +1,4 @@
-"""Homework on the selective scan: one memory, one number, a step of its own for each position."""
+"""Exercise on the selective scan: one state of one number, with a step size for each position."""
 
 from collections.abc import Callable
 from math import log
@@ -13,15 +13,15 @@ Step = Callable[[Tensor, Tensor, Tensor, float], Tensor]  # the memory, a number
 
 
 def stepping(step: Step, read_first: bool = False) -> Scan:
-    """Return a scan whose memory becomes ``step(memory, x, dt, A)`` at each position, read after that or before."""
+    """Return a scan whose state becomes ``step(memory, x, dt, A)`` at each position, read after the step or before."""
 
     def scan(x: Tensor, dt: Tensor, A: float) -> Tensor:
-        memory, heard = torch.zeros_like(x[0]), []
+        memory, outputs = torch.zeros_like(x[0]), []
         for number, width in zip(x, dt, strict=True):
             after = step(memory, number, width, A)
-            heard.append(memory if read_first else after)
+            outputs.append(memory if read_first else after)
             memory = after
-        return torch.stack(heard)
+        return torch.stack(outputs)
 
     return scan
 
@@ -30,27 +30,27 @@ leaky_scan = stepping(lambda s, x, dt, A: (dt * A).exp() * s + dt * x)
 
 
 def one_step_late(x: Tensor, dt: Tensor, A: float) -> Tensor:
-    """Fade by the step of the position before."""
-    memory, heard = torch.zeros_like(x[0]), []
+    """Decay by the step of the position before."""
+    memory, outputs = torch.zeros_like(x[0]), []
     for number, width, late in zip(x, dt, torch.cat([dt[:1], dt[:-1]]), strict=True):
         memory = (late * A).exp() * memory + width * number
-        heard.append(memory)
-    return torch.stack(heard)
+        outputs.append(memory)
+    return torch.stack(outputs)
 
 
 def by_division(x: Tensor, dt: Tensor, A: float) -> Tensor:
-    """Divide one running decay by another."""
+    """Divide one cumulative decay by another."""
     total = (dt * A).cumsum(0)
     return total.exp() * (dt * x * (-total).exp()).cumsum(0)
 
 
 def first_as_it_is(x: Tensor, dt: Tensor, A: float) -> Tensor:
-    """Begin with the first number instead of an empty memory."""
-    memory, heard = x[0], [x[0]]
+    """Start from the first input instead of a state of 0."""
+    memory, outputs = x[0], [x[0]]
     for number, width in zip(x[1:], dt[1:], strict=True):
         memory = (width * A).exp() * memory + width * number
-        heard.append(memory)
-    return torch.stack(heard)
+        outputs.append(memory)
+    return torch.stack(outputs)
 
 
 def follows(f: Scan, x: Tensor, dt: Tensor, A: float) -> None:

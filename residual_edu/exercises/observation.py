@@ -1,4 +1,4 @@
-"""Recognise an answer by what it does."""
+"""Recognise a known mistake: an answer that does what the mistake does."""
 
 from numbers import Real
 from typing import Any
@@ -11,18 +11,18 @@ from residual_edu.exercises.properties import Unmet, close
 
 
 def known_mistake(exercise: Exercise, seen: Outcome) -> Mistake | None:
-    """Return the mistake that does what was ``seen``, if there is one."""
+    """Return the known mistake whose outcome is the one ``seen``, if there is one."""
     observed = ((mistake, Guard(mistake.wrong).call(exercise.observe)) for mistake in exercise.mistakes)
     return next((mistake for mistake, outcome in observed if alike(outcome, seen)), None)
 
 
 def alike(a: Outcome, b: Outcome) -> bool:
-    """Whether two outcomes show the same values, or the same trouble; a call cut short is like no other."""
+    """Whether two outcomes have the same value and the same trouble; a call that ran out of time is like no other."""
     return not (a.timed_out or b.timed_out) and a.trouble == b.trouble and same(a.value, b.value)
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are alike: same shapes, dtypes and texts, numbers close, NaN equal to NaN."""
+    """Whether two values have the same shapes, dtypes and texts, and close numbers; NaN is equal to NaN."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.dtype == b.dtype and _close(a, b)
     if isinstance(a, Real) and isinstance(b, Real):

@@ -1,4 +1,4 @@
-"""Homework on where the norm stands: the pre-norm layer of a Transformer, which has two branches."""
+"""Exercise on norm placement: the pre-norm layer of a Transformer, which has two branches."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ Map = Callable[[Tensor], Tensor]
 X = 2 * draw(2, 3, 4) + 1
 
 
-# The parts that a candidate is handed: norms that differ, and branches that bend each number in their own way
+# The parts that an answer is given: norms that differ, and branches with different nonlinearities
 
 
 def norm_with(gain: float) -> Map:
-    """Return a norm that centres each row and scales it to a size of its own."""
+    """Return a norm that centres each row and scales it to a size of this norm's own."""
     return lambda x: gain * torch.nn.functional.layer_norm(x, x.shape[-1:])
 
 
@@ -34,12 +34,12 @@ PARTS: dict[str, Map] = {
 
 
 def silent(x: Tensor) -> Tensor:
-    """Say nothing."""
+    """Return zeros."""
     return 0 * x
 
 
 def layer_with(f: Callable[..., Tensor], **others: Map) -> Tensor:
-    """Return what a candidate makes of ``X`` with the parts, or with ``others`` in their place."""
+    """Return an answer's output for ``X`` with the parts, some of them replaced by ``others``."""
     parts = PARTS | others
     return run(lambda x: f(x, *parts.values()), X, like=X)
 
@@ -57,17 +57,17 @@ def norms_on_the_stream(x: Tensor, attention: Map, feed_forward: Map, norm_1: Ma
     return x + feed_forward(x)
 
 
-def _handed(f: Callable[..., Tensor], part: str) -> None:
-    """Test what one part is handed."""
+def _gets(f: Callable[..., Tensor], part: str) -> None:
+    """Test the input of one part."""
 
     def overheard(by: Callable[..., Tensor]) -> list[Tensor]:
         seen = list[Tensor]()
 
-        def listen(x: Tensor) -> Tensor:
+        def record(x: Tensor) -> Tensor:
             seen.append(x.clone())
             return PARTS[part](x)
 
-        layer_with(by, **{part: listen})
+        layer_with(by, **{part: record})
         return seen
 
     seen = overheard(f)
@@ -77,30 +77,28 @@ def _handed(f: Callable[..., Tensor], part: str) -> None:
 
 
 def _silent_layer(f: Callable[..., Tensor]) -> None:
-    close(layer_with(f, attention=silent, feed_forward=silent), X, "with two branches that say 0, the output")
+    close(layer_with(f, attention=silent, feed_forward=silent), X, "with two branches that return 0, the output")
 
 
 TWO_BRANCHES = Exercise(
     reference=two_branches,
     observe=lambda f: (layer_with(f), gradients(lambda x: f(x, *PARTS.values()), X)),
     properties=(
-        Property("x passes untouched where both branches say 0", _silent_layer),
-        Property("attention is asked about the normalised x", lambda f: _handed(f, "attention")),
-        Property("the second norm is handed the stream, the first sum", lambda f: _handed(f, "norm_2")),
-        Property(
-            "the feed-forward layer is asked about what the second norm returns", lambda f: _handed(f, "feed_forward")
-        ),
+        Property("the output is x where both branches return 0", _silent_layer),
+        Property("attention gets the normalised x", lambda f: _gets(f, "attention")),
+        Property("the second norm's input is the stream after the first sum", lambda f: _gets(f, "norm_2")),
+        Property("the feed-forward layer gets the output of the second norm", lambda f: _gets(f, "feed_forward")),
         Property("the output is the second sum", lambda f: close(layer_with(f), two_branches(X, *PARTS.values()))),
     ),
     mistakes=(
         Mistake(
             lambda x, a, f, n1, n2: x + a(n1(x)) + f(n2(x)),
-            "two branches side by side, both asked about the first x",
-            "Let the second branch hear the first: hand `norm_2` the sum that the first branch made.",
+            "two branches side by side, both of the first x",
+            "The second branch follows the first: give `norm_2` the first sum.",
         ),
         Mistake(
             lambda x, a, f, n1, n2: x + f(n2(x + a(n1(x)))),
-            "a first branch that is heard but not kept",
+            "a first branch whose output the second branch gets and the stream does not",
             "The second skip carries the first sum, not the x of the beginning.",
         ),
         Mistake(
@@ -116,7 +114,7 @@ TWO_BRANCHES = Exercise(
         Mistake(
             lambda x, a, f, n1, n2: f(n2(x + a(n1(x)))),
             "a second branch without its skip",
-            "Add the first sum to what the feed-forward layer says.",
+            "Add the first sum to the feed-forward layer's output.",
         ),
         Mistake(
             lambda x, a, f, n1, n2: (h := x + f(n1(x))) + a(n2(h)),

@@ -1,7 +1,7 @@
-"""What the test of a property is written with: draw inputs, run the candidate, compare, and say what was seen.
+"""What the test of a property is written with: draw inputs, run the answer, compare, and report what was seen.
 
-Each helper raises ``Unmet`` with one sentence that begins with "it" or with the name of what was compared, and that
-a learner can act on.
+Each helper raises ``Unmet`` with one sentence that a learner can act on. It begins with "it" or with the name of what
+was compared.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torc
 
 
 class Unmet(Exception):
-    """What a candidate did instead of what was asked, said to the learner in one sentence."""
+    """What an answer did instead of what was asked, in one sentence for the learner."""
 
 
 class Broken(Unmet):
-    """A slip of the pen, to be mended before the idea can be judged: nothing returned, or an input changed."""
+    """A slip that must be mended before the idea can be judged: nothing was returned, or an input was changed."""
 
 
 def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Return standard normal numbers, the same on every call; no other random number moves."""
+    """Return standard normal numbers, the same on every call; torch's own generator is left as it is."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
@@ -48,7 +48,7 @@ def run(function: Callable[..., Any], *inputs: Tensor, like: Tensor | None = Non
 
 
 def gradients(function: Callable[..., Any], *inputs: Tensor, like: Tensor | None = None) -> tuple[Tensor, ...]:
-    """Return the gradient of ``(weights * function(*inputs)).sum()`` for each input, its fixed weights not all alike.
+    """Return the gradient of ``(weights * function(*inputs)).sum()`` for each input, with fixed normal weights.
 
     Raises:
         Unmet: as ``run`` does, or if no gradient reaches an input.
@@ -85,21 +85,21 @@ def close(got: Any, want: Any, what: str = "the output", rtol: float | None = No
         raise Unmet(f"{what}{f' at {at}' if at else ''} is {got_text} where {want_text} is right")
 
 
-def construct(candidate: Callable[..., Any], *args: Any, **keywords: Any) -> nn.Module:
-    """Return the module ``candidate(*args, **keywords)`` in float64, or raise ``Unmet`` if it makes no module."""
-    module = candidate(*args, **keywords)
+def construct(answer: Callable[..., Any], *args: Any, **keywords: Any) -> nn.Module:
+    """Return the module ``answer(*args, **keywords)`` in float64, or raise ``Unmet`` if it makes no module."""
+    module = answer(*args, **keywords)
     if not isinstance(module, nn.Module):
         raise _wrong_kind("it made", module, "an nn.Module was asked for")
     return module.double()
 
 
-def answer(candidate: Callable[[], Any], kind: type) -> Any:
-    """Return ``candidate()``, a number (``kind`` ``int`` or ``float``) or a text (``str``), or raise ``Unmet``.
+def value_of(answer: Callable[[], Any], kind: type) -> Any:
+    """Return ``answer()``, a number (``kind`` ``int`` or ``float``) or a text (``str``), or raise ``Unmet``.
 
-    A text comes back in small letters without spaces around it, a tensor or array of one number as that number.
-    The right answer is for the exercise to know: compare without giving it away.
+    A text is returned in small letters without spaces around it, a tensor or array of one number as that number.
+    The comparison is left to the exercise, whose messages must not give the right value away.
     """
-    value = candidate()
+    value = answer()
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, str) and kind is str:

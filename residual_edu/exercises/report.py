@@ -1,4 +1,4 @@
-"""What a check says: a line for each property, then the next step."""
+"""What a check prints: a line for each property, then the next step."""
 
 import linecache
 import textwrap
@@ -16,15 +16,15 @@ INDENT = " " * 9
 
 
 def not_attempted(name: str, exercise: Exercise) -> str:
-    """Say so, with the first hint."""
+    """Return the report on an untouched stub, with the first hint."""
     return f"{name}: not attempted yet.\n{wrapped('Hint: ', exercise.hints[0])}"
 
 
-def verdicts(exercise: Exercise, outcomes: list[Outcome], candidate: Any) -> list[str]:
-    """Say of each property whether it holds, and if not, what was seen; the same thing is said once."""
+def verdicts(exercise: Exercise, outcomes: list[Outcome], answer: Any) -> list[str]:
+    """Return, for each property, whether it holds and, if not, what was seen; a repeated finding is written once."""
     lines, said = [], ""
     for prop, outcome in zip(exercise.properties, outcomes, strict=True):
-        seen = outcome.trouble and outcome.trouble + own_line(outcome.error, candidate)
+        seen = outcome.trouble and outcome.trouble + own_line(outcome.error, answer)
         if not seen:
             lines.append(wrapped("holds:   ", prop.holds))
         elif seen != said:
@@ -36,11 +36,11 @@ def verdicts(exercise: Exercise, outcomes: list[Outcome], candidate: Any) -> lis
     return lines
 
 
-def own_line(error: BaseException | None, candidate: Any) -> str:
+def own_line(error: BaseException | None, answer: Any) -> str:
     """Return the last line of the learner's code that an error passed through, where its text is at hand."""
     if error is None or isinstance(error, Unmet | OutOfTime):  # it returned, or was stopped wherever it happened to be
         return ""
-    home = getattr(candidate, "__module__", None)
+    home = getattr(answer, "__module__", None)
     walk = traceback.walk_tb(error.__traceback__)
     own = [(frame.f_code.co_filename, line) for frame, line in walk if frame.f_globals.get("__name__") == home]
     text = linecache.getline(*own[-1]).strip() if own else ""
@@ -48,14 +48,14 @@ def own_line(error: BaseException | None, candidate: Any) -> str:
 
 
 def next_step(exercise: Exercise, mistake: Mistake | None, first: Outcome) -> str:
-    """Name the known mistake and its mend, or give the second hint, unless the ``first`` trouble is mechanical."""
+    """Return the known mistake with its mend, or the second hint; neither if the ``first`` trouble is mechanical."""
     if mistake:
         return wrapped("", f"This looks like {mistake.looks_like}. {mistake.next_step}")
     return "Mend that first, then check again." if first.mechanical else wrapped("Hint: ", exercise.hints[1])
 
 
 def printing(notes: Notepad) -> list[str]:
-    """Show the first lines of what the candidate printed while it was checked."""
+    """Return the first lines that the answer printed while it was checked."""
     lines = [wrapped(INDENT, line[:100]) for line in notes.text.splitlines()[:PRINTED]]
     if notes.lines > PRINTED:
         lines.append(f"{INDENT}... and {notes.lines - PRINTED} more lines")
@@ -63,7 +63,7 @@ def printing(notes: Notepad) -> list[str]:
 
 
 def wrapped(label: str, text: str) -> str:
-    """Return ``label`` and ``text`` in lines of at most ``WIDTH``, the text below itself; no word is broken."""
+    """Return ``label`` and ``text`` in lines of at most ``WIDTH``, indented by the label's length; words stay whole."""
     return textwrap.fill(
         label + text, WIDTH, subsequent_indent=" " * len(label), break_long_words=False, break_on_hyphens=False
     )

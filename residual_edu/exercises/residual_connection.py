@@ -1,4 +1,4 @@
-"""Homework on the residual connection: the same three parts in two orders."""
+"""Exercise on the residual connection: the same three parts in two orders."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +14,16 @@ X = draw(2, 3, 4) + 1
 COINS = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64) / 0.75
 
 
-# The parts that a candidate is handed
+# The parts that an answer is given
 
 
 def norm(x: Tensor) -> Tensor:
-    """Centre each row, and halve it, so that a second norm is seen."""
+    """Centre each row and halve it, so that norming twice changes the result."""
     return 0.5 * (x - x.mean(-1, keepdim=True))
 
 
 def sublayer(x: Tensor) -> Tensor:
-    """Bend each number, so that what comes before is told from what comes after."""
+    """Apply a nonlinearity, so that the order of the parts changes the result."""
     return 0.5 * x.square() + x + 1
 
 
@@ -32,13 +32,13 @@ def dropout(x: Tensor) -> Tensor:
     return x * COINS
 
 
-def connected(f: Connection, x: Tensor = X, says: Callable[[Tensor], Tensor] = sublayer) -> Tensor:
-    """Return what a connection makes of ``x`` with these parts."""
-    return run(lambda x: f(x, says, norm, dropout), x, like=x)
+def connected(f: Connection, x: Tensor = X, branch: Callable[[Tensor], Tensor] = sublayer) -> Tensor:
+    """Return a connection's output for ``x`` with these parts."""
+    return run(lambda x: f(x, branch, norm, dropout), x, like=x)
 
 
-def handed(f: Connection, part: str) -> Tensor:
-    """Return what a connection hands to one of its parts, which it must call once."""
+def input_of(f: Connection, part: str) -> Tensor:
+    """Return the input that a connection gives to one of its parts, which it must call once."""
     parts, seen = {"sublayer": sublayer, "norm": norm, "dropout": dropout}, list[Tensor]()
     real = parts[part]
 
@@ -54,7 +54,7 @@ def handed(f: Connection, part: str) -> Tensor:
 
 
 def observe_connection(f: Connection) -> Any:
-    """Return what two inputs become, and the gradient of the first."""
+    """Return the outputs for two inputs, and the gradient of the first."""
     return connected(f), connected(f, 3 * X - 2), gradients(lambda x: f(x, sublayer, norm, dropout), X)
 
 
@@ -67,12 +67,12 @@ def pre(x: Tensor, sublayer: Connection, norm: Connection, dropout: Connection) 
 
 
 def silent_branch(f: Connection) -> None:
-    """Test that x arrives where the sublayer says 0."""
-    close(connected(f, says=lambda x: 0 * x), X, "with a sublayer that says 0, the output")
+    """Test that the output is x where the sublayer returns 0."""
+    close(connected(f, branch=lambda x: 0 * x), X, "with a sublayer that returns 0, the output")
 
 
 def silent_gradient(f: Connection) -> None:
-    """Test that the gradient does."""
+    """Test that the gradient reaches x where the sublayer returns 0."""
     weights = draw(*X.shape, seed=1)
     close(gradients(lambda x: f(x, lambda z: 0 * z, norm, dropout), X)[0], weights, "the gradient that comes through")
 
@@ -81,16 +81,16 @@ RESIDUAL_FORWARD = Exercise(
     reference=pre,
     observe=observe_connection,
     properties=(
-        Property("the norm is asked about x", lambda f: close(handed(f, "norm"), X, "what the norm is handed")),
+        Property("the norm's input is x", lambda f: close(input_of(f, "norm"), X, "the norm's input")),
         Property(
-            "the sublayer is asked about the normalised x",
-            lambda f: close(handed(f, "sublayer"), norm(X), "what the sublayer is handed"),
+            "the sublayer's input is the normalised x",
+            lambda f: close(input_of(f, "sublayer"), norm(X), "the sublayer's input"),
         ),
         Property(
-            "the sublayer's answer goes through dropout",
-            lambda f: close(handed(f, "dropout"), sublayer(norm(X)), "what dropout is handed"),
+            "the sublayer's output goes through dropout",
+            lambda f: close(input_of(f, "dropout"), sublayer(norm(X)), "dropout's input"),
         ),
-        Property("x passes untouched where the sublayer says 0", silent_branch),
+        Property("the output is x where the sublayer returns 0", silent_branch),
         Property("so does the gradient", silent_gradient),
         Property("the output is the sum of the two", lambda f: close(connected(f), pre(X, sublayer, norm, dropout))),
     ),
@@ -98,7 +98,7 @@ RESIDUAL_FORWARD = Exercise(
         Mistake(
             lambda x, f, norm, drop: drop(f(norm(x))),
             "the branch alone, without the skip",
-            "Add x itself to what the branch says.",
+            "Add x itself to the branch's output.",
         ),
         Mistake(
             lambda x, f, norm, drop: norm(x) + drop(f(norm(x))),
@@ -108,12 +108,12 @@ RESIDUAL_FORWARD = Exercise(
         Mistake(
             lambda x, f, norm, drop: x + drop(f(x)),
             "a branch without its norm",
-            "Hand the sublayer norm(x).",
+            "Give the sublayer norm(x).",
         ),
         Mistake(
             lambda x, f, norm, drop: x + f(norm(x)),
             "a branch without its gate",
-            "Send the sublayer's answer through dropout before you add it.",
+            "Send the sublayer's output through dropout before you add it.",
         ),
         Mistake(
             lambda x, f, norm, drop: drop(x + f(norm(x))),
@@ -127,8 +127,8 @@ RESIDUAL_FORWARD = Exercise(
         ),
         Mistake(
             lambda x, f, norm, drop: x + drop(norm(f(x))),
-            "a norm on the sublayer's answer",
-            "The norm comes first: the sublayer is asked about norm(x).",
+            "a norm on the sublayer's output",
+            "The norm comes first: the sublayer's input is norm(x).",
         ),
         Mistake(
             lambda x, f, norm, drop: norm(x + drop(f(x))),
@@ -166,16 +166,16 @@ POST_NORM_FORWARD = Exercise(
     observe=observe_connection,
     properties=(
         Property(
-            "the sublayer is asked about x itself",
-            lambda f: close(handed(f, "sublayer"), X, "what the sublayer is handed"),
+            "the sublayer's input is x itself",
+            lambda f: close(input_of(f, "sublayer"), X, "the sublayer's input"),
         ),
         Property(
-            "the sublayer's answer goes through dropout",
-            lambda f: close(handed(f, "dropout"), sublayer(X), "what dropout is handed"),
+            "the sublayer's output goes through dropout",
+            lambda f: close(input_of(f, "dropout"), sublayer(X), "dropout's input"),
         ),
         Property(
-            "the norm is asked about the sum",
-            lambda f: close(handed(f, "norm"), X + dropout(sublayer(X)), "what the norm is handed"),
+            "the norm's input is the sum",
+            lambda f: close(input_of(f, "norm"), X + dropout(sublayer(X)), "the norm's input"),
         ),
         Property("the norm has the last word", lambda f: close(connected(f), post(X, sublayer, norm, dropout))),
     ),
@@ -186,7 +186,7 @@ POST_NORM_FORWARD = Exercise(
         Mistake(
             lambda x, f, norm, drop: norm(x + drop(f(norm(x)))),
             "a norm at both places",
-            "Hand the sublayer x itself; one norm, around the sum, is enough.",
+            "Give the sublayer x itself; one norm, around the sum, is enough.",
         ),
         Mistake(
             lambda x, f, norm, drop: x + norm(drop(f(x))),
@@ -196,7 +196,7 @@ POST_NORM_FORWARD = Exercise(
         Mistake(
             lambda x, f, norm, drop: norm(x + f(x)),
             "the comment of many tutorials, which leaves dropout out",
-            "Send the sublayer's answer through dropout before you add it.",
+            "Send the sublayer's output through dropout before you add it.",
         ),
         Mistake(
             lambda x, f, norm, drop: norm(drop(f(x))),
@@ -206,7 +206,7 @@ POST_NORM_FORWARD = Exercise(
         Mistake(
             lambda x, f, norm, drop: drop(norm(x + f(x))),
             "dropout on the stream, after the norm",
-            "Apply dropout to the sublayer's answer, inside the sum.",
+            "Apply dropout to the sublayer's output, inside the sum.",
         ),
         Mistake(
             lambda x, f, norm, drop: norm(drop(x + f(x))),
@@ -226,7 +226,7 @@ POST_NORM_FORWARD = Exercise(
     ),
     hints=(
         "The same three parts and one addition: which of them comes last now?",
-        "Add first, `x + dropout(sublayer(x))`, then hand the sum to the norm.",
+        "Add first, `x + dropout(sublayer(x))`, then give the sum to the norm.",
     ),
 )
 

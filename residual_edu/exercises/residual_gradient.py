@@ -1,4 +1,4 @@
-"""Homework on what comes back to the input: a sum to foresee, and a depth to find."""
+"""Exercise on the gradient of the input: a sum to predict, and a depth to find."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,22 +7,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, answer, draw
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, draw, value_of
 
 # Ten pre-norm connections of width 64, loss = 3 * out.sum(): what does one token's input gradient sum to?
 
 
 def is_the_sum(f: Callable[[], float]) -> None:
-    """Test the number, without giving it away."""
-    said = answer(f, float)
-    if said != 192:
-        raise Unmet(f"{said:g} is not what the gradient sums to; try it on one connection of width 4 first")
+    """Test the number; the message does not give it away."""
+    got = value_of(f, float)
+    if got != 192:
+        raise Unmet(f"{got:g} is not what the gradient sums to; try it on one connection of width 4 first")
 
 
 INPUT_GRADIENT_SUM = Exercise(
     reference=lambda: 192,
     also_right=(lambda: 192.0, lambda: torch.tensor(192.0)),
-    observe=lambda f: answer(f, float),
+    observe=lambda f: value_of(f, float),
     properties=(Property("it is what one token's 64 gradients sum to", is_the_sum),),
     mistakes=(
         Mistake(lambda: 64, "the sum for out.sum()", "This loss is three times as steep."),
@@ -57,20 +57,20 @@ Finder = Callable[[Sequence[Layer], Tensor], Any]
 
 
 def input_gradient(layers: Sequence[Layer], x: Tensor) -> Tensor:
-    """Return the gradient, at ``x``, of the sum of what the last layer says."""
+    """Return the gradient, at ``x``, of the sum of the last layer's output."""
     leaf = x.detach().clone().requires_grad_()
     return torch.autograd.grad(last_output(layers, leaf).sum(), leaf)[0]
 
 
 def last_output(layers: Sequence[Layer], x: Tensor) -> Tensor:
-    """Return what the last layer says."""
+    """Return the last layer's output."""
     for layer in layers:
         x = layer(x)
     return x
 
 
 def size(layers: Sequence[Layer], x: Tensor) -> Tensor:
-    """Return the largest entry of the gradient, without its sign."""
+    """Return the largest absolute entry of the gradient."""
     return input_gradient(layers, x).abs().max()
 
 
@@ -80,7 +80,7 @@ def finder(measure: Callable[[Sequence[Layer], Tensor], Tensor]) -> Finder:
 
 
 def turn(factor: float, seed: int, bias: float = 0.0) -> Layer:
-    """Return a layer that turns x, scales it, and adds a bias."""
+    """Return a layer that rotates x, scales it, and adds a bias."""
     rotation = torch.linalg.qr(draw(4, 4, seed=seed))[0]
     return lambda x: factor * x @ rotation + bias
 
@@ -101,18 +101,18 @@ TOKENS = draw(3, 4)
 
 def finds(f: Finder, name: str) -> None:
     """Test one stack."""
-    said, truth = f(list(STACKS[name]), TOKENS.clone()), finder(size)(STACKS[name], TOKENS)
-    if said != truth:
-        raise Unmet(f"for {name} it returned {said!r} where {truth!r} is right")
+    got, truth = f(list(STACKS[name]), TOKENS.clone()), finder(size)(STACKS[name], TOKENS)
+    if got != truth:
+        raise Unmet(f"for {name} it returned {got!r} where {truth!r} is right")
 
 
 def observe_depths(f: Finder) -> list[str]:
-    """Return the depths found, as text, since None is one of the right answers."""
+    """Return the depths found as text, since None is one of the right answers."""
     return [str(f(list(layers), TOKENS.clone())) for layers in STACKS.values()]
 
 
 def accumulated(layers: Sequence[Layer], x: Tensor) -> int | None:
-    """Return the depth found by someone who never clears ``x.grad``."""
+    """Return the depth that is found if ``x.grad`` is never cleared."""
     leaf = x.detach().clone().requires_grad_()
     for depth in range(1, len(layers) + 1):
         last_output(layers[:depth], leaf).sum().backward()
@@ -144,7 +144,7 @@ DEPTH_TO_FIND = Exercise(
         Mistake(
             finder(lambda layers, x: size(list(map(with_skip, layers)), x)),
             "a stack with skips",
-            "Leave out the `x +`: here each layer gets what the one before said, and nothing else.",
+            "Leave out the `x +`: here each layer gets the output of the one before, and nothing else.",
         ),
         Mistake(
             finder(lambda layers, x: size(layers[-1:], x)),

@@ -1,4 +1,4 @@
-"""Homework on RMSNorm: the class, from nothing."""
+"""Exercise on RMSNorm: write the class."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def made(forward: Callable[[Tensor, Tensor, float], Tensor], start: Callable[[in
 
 
 class Frozen(nn.Module):
-    """A gain that no optimiser sees."""
+    """A gain that is no parameter."""
 
     def __init__(self, dim: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ def _gradients_flow(maker: Maker) -> None:
 
 
 def observe(maker: Maker) -> Any:
-    """Return values and gradients of a new module, and of one that could keep its gain, in float64."""
+    """Return outputs and gradients of a new module and of one with another gain, in float64."""
     x = draw(3, 5, seed=7) + 1
     module = construct(maker, 5, 1e-2)
     before = [p.detach().clone() for p in module.parameters()]

@@ -1,4 +1,4 @@
-"""Homework on the rotary embedding: turn pairs of features by an angle for each position."""
+"""Exercise on the rotary embedding: rotate pairs of features by an angle for each position."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ Halves = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def by_halves(turn: Halves) -> Rotation:
-    """Return a rotation that turns (first, second, cos, sin) into the two new halves."""
+    """Return an answer whose two halves are ``rule(first, second, cos, sin)``."""
 
     def rotation(x: Tensor, angles: Tensor) -> Tensor:
         a, b = x.chunk(2, dim=-1)
@@ -25,12 +25,12 @@ def by_halves(turn: Halves) -> Rotation:
 
 
 def reference(a: Tensor, b: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both coordinates after the turn."""
+    """Return both coordinates after the rotation."""
     return a * cos - b * sin, a * sin + b * cos
 
 
 def one_after_the_other(a: Tensor, b: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Turn the first coordinate, and use it, turned, for the second."""
+    """Rotate the first coordinate, and use the rotated one for the second."""
     a = a * cos - b * sin
     return a, a * sin + b * cos
 
@@ -43,25 +43,25 @@ def repeated_beside(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def adjacent(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the features 2i and 2i + 1: a rotation too, of other pairs."""
+    """Rotate the features 2i and 2i + 1: a rotation too, of other pairs."""
     a, b = reference(x[..., ::2], x[..., 1::2], angles.cos(), angles.sin())
     return torch.stack([a, b], dim=-1).flatten(-2)
 
 
 def woven(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the right pairs, and lay the results side by side."""
+    """Rotate the right pairs, and interleave the results."""
     a, b = x.chunk(2, dim=-1)
     a, b = reference(a, b, angles.cos(), angles.sin())
     return torch.stack([a, b], dim=-1).flatten(-2)
 
 
 def asked(f: Rotation, x: Tensor, angles: Tensor) -> Tensor:
-    """Return what a candidate makes of ``x``, which has a position for each row of ``angles``."""
+    """Return an answer's output for ``x``, which has a position for each row of ``angles``."""
     return run(f, x, angles, like=x)
 
 
 def quarter_turn(f: Rotation) -> None:
-    """Test one hand, a quarter turn further at each position."""
+    """Test one pair that is rotated by a quarter turn more at each position."""
     angles = torch.arange(4).double()[:, None] * torch.pi / 2
     x = torch.tensor([1.0, 0]).double().expand(4, 2)
     want = torch.tensor([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
@@ -89,7 +89,7 @@ def same_values(f: Rotation) -> None:
 
 
 def same_gradient(f: Rotation) -> None:
-    """Test the gradient, which turns back."""
+    """Test the gradient, which is rotated back."""
     angles = rotary_angles([6], 8)
     got = gradients(lambda x: f(x, angles.clone()), draw(6, 8))[0]
     close(got, rotate(draw(6, 8, seed=1), -angles), "the gradient")
@@ -103,7 +103,7 @@ ROTATE_PAIRS = Exercise(
         Property("a quarter turn takes (1, 0) to (0, 1), and two to (-1, 0)", quarter_turn),
         Property("lengths stay", keeps_lengths),
         Property("positions 5 and 6 score as 0 and 1 do", relative),
-        Property("the features i and i + d/2 are a pair, for any axes in front", same_values),
+        Property("the features i and i + d/2 are a pair, with any number of axes before them", same_values),
         Property("the gradient is turned back", same_gradient),
     ),
     mistakes=(

@@ -1,4 +1,4 @@
-"""Homework on implicit kernels: ask a network of sines for every tap."""
+"""Exercise on implicit kernels: compute every tap by a network of sines."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ def positions(length: int) -> Tensor:
     return torch.linspace(-1, 1, 2 * length - 1, dtype=torch.float64)
 
 
-def said(
+def taps(
     first: Tensor,
     hidden: Tensor,
     last: Tensor,
@@ -23,7 +23,7 @@ def said(
     where: Callable[[int], Tensor] = positions,
     waves: tuple[Callable[[Tensor], Tensor], ...] = (torch.sin, torch.sin, lambda k: k),
 ) -> Tensor:
-    """Return the taps at the positions ``where``; ``waves`` follow the first, the hidden and the last map."""
+    """Return the taps at the positions ``where``; ``waves`` are the nonlinearities after the three maps."""
     h = waves[0](where(length)[:, None] * first)
     return waves[2](waves[1](h @ hidden.T) @ last)
 
@@ -41,7 +41,7 @@ def for_length(f: Taps, length: int) -> Callable[..., Tensor]:
 def _matches(f: Taps, *lengths: int) -> None:
     for length in lengths:
         weights = network()
-        wanted = for_length(said, length)(*weights)
+        wanted = for_length(taps, length)(*weights)
         close(run(for_length(f, length), *weights), wanted, f"the kernel for length {length}")
 
 
@@ -53,30 +53,30 @@ def _one_sine(f: Taps) -> None:
 
 def _gradients(f: Taps) -> None:
     weights = network()
-    wanted = gradients(for_length(said, 4), *weights)
+    wanted = gradients(for_length(taps, 4), *weights)
     names = ("first", "hidden", "last")
     for got, want, name in zip(gradients(for_length(f, 4), *weights), wanted, names, strict=True):
         close(got, want, f"the gradient of {name}")
 
 
 def wrong(**changes: object) -> Taps:
-    """Return a candidate that differs in ``where`` or ``waves``."""
-    return lambda first, hidden, last, length: said(first, hidden, last, length, **changes)  # type: ignore[arg-type]
+    """Return an answer that differs in ``where`` or ``waves``."""
+    return lambda first, hidden, last, length: taps(first, hidden, last, length, **changes)  # type: ignore[arg-type]
 
 
 def still(h: Tensor) -> Tensor:
-    """Return ``h``: no wave."""
+    """Return ``h``: no nonlinearity."""
     return h
 
 
 SIREN_TAPS = Exercise(
-    reference=said,
-    also_right=(lambda first, hidden, last, length: said(first, hidden, last, length).clone(),),
+    reference=taps,
+    also_right=(lambda first, hidden, last, length: taps(first, hidden, last, length).clone(),),
     observe=lambda f: [for_length(f, length)(*network(seed=7)) for length in (3, 6)],
     properties=(
         Property("three weights of 1: the tap at p is sin(sin(p))", _one_sine),
         Property("a signal of 5 needs 9 taps, at -1 to 1", lambda f: _matches(f, 5)),
-        Property("the same weights say a kernel of any length", lambda f: _matches(f, 2, 12)),
+        Property("the same weights give a kernel of any length", lambda f: _matches(f, 2, 12)),
         Property("gradients reach all weights", _gradients),
     ),
     mistakes=(
@@ -109,7 +109,7 @@ SIREN_TAPS = Exercise(
         Mistake(
             wrong(where=lambda n: torch.linspace(-1, 1, n, dtype=torch.float64)),
             "as many taps as positions",
-            "For either end to hear the other there must be 2 · length - 1.",
+            "For each end to reach the other there must be 2 · length - 1.",
         ),
         Mistake(
             wrong(where=lambda n: torch.linspace(-1, 1, 2 * n, dtype=torch.float64)),
@@ -117,7 +117,7 @@ SIREN_TAPS = Exercise(
             "2 · length - 1 positions have a middle one, 0.",
         ),
         Mistake(
-            lambda first, hidden, last, length: said(first, hidden.T, last, length),
+            lambda first, hidden, last, length: taps(first, hidden.T, last, length),
             "the hidden map transposed",
             "As in `nn.Linear`, rows are outputs: `h @ hidden.T` for positions in rows.",
         ),

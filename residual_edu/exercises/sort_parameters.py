@@ -1,4 +1,4 @@
-"""Homework on weight decay: sort a model's parameters by name, what decays and what is spared."""
+"""Exercise on weight decay: sort a model's parameters by name into those that decay and those that do not."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from residual_edu.parts import LayerNorm, LayerScale
 
 
 def sort_parameters(model: nn.Module) -> tuple[list[str], list[str]]:
-    """Return the names of what has two axes or more, and of the others."""
+    """Return the names of the parameters with two axes or more, and of the others."""
     return sorted_by(lambda name, parameter: parameter.ndim > 1)(model)
 
 
@@ -26,7 +26,7 @@ def sorted_by(decays: Callable[[str, nn.Parameter], bool]) -> Callable[[nn.Modul
 
 
 class ScalarGate(nn.Module):
-    """A single number, which has no axis."""
+    """A gate of a single number, which has no axis."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,8 +39,8 @@ def model() -> nn.Module:
     return nn.ModuleDict(names | {"inner": nn.ModuleDict({"layer": nn.Linear(4, 4), "gate": ScalarGate()})})
 
 
-def said(f: Any) -> tuple[list[str], list[str]]:
-    """Return the two lists of a candidate, in alphabetical order, or raise ``Unmet``."""
+def two_lists(f: Any) -> tuple[list[str], list[str]]:
+    """Return the two lists of an answer, in alphabetical order, or raise ``Unmet``."""
     pair = f(model())
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise Unmet("it did not return two lists of names, what decays and what is spared")
@@ -49,8 +49,8 @@ def said(f: Any) -> tuple[list[str], list[str]]:
 
 
 def places(f: Any, place: int, *wanted: str) -> None:
-    """Test that all ``wanted`` names are in one list, 0 for what decays, and not in the other."""
-    lists = said(f)
+    """Test that all ``wanted`` names are in one list (0: with decay) and not in the other."""
+    lists = two_lists(f)
     for name in wanted:
         if name not in lists[place] or name in lists[1 - place]:
             where = "decays" if name in lists[0] else "is spared" if name in lists[1] else "is in neither list"
@@ -59,14 +59,14 @@ def places(f: Any, place: int, *wanted: str) -> None:
 
 def once_each(f: Any) -> None:
     """Test that every parameter is in one list and nothing else is."""
-    names, wanted = sorted([*said(f)[0], *said(f)[1]]), sorted(name for name, _ in model().named_parameters())
+    names, wanted = sorted([*two_lists(f)[0], *two_lists(f)[1]]), sorted(name for name, _ in model().named_parameters())
     if names != wanted:
         raise Unmet(f"its lists hold {len(names)} names, where the {len(wanted)} of the model were asked for")
 
 
 SORT_PARAMETERS = Exercise(
     reference=sort_parameters,
-    observe=said,
+    observe=two_lists,
     properties=(
         Property("matrices decay", lambda f: places(f, 0, "embed.weight", "inner.layer.weight")),
         Property("kernels decay", lambda f: places(f, 0, "mix.weight")),
@@ -76,7 +76,7 @@ SORT_PARAMETERS = Exercise(
         Property("each parameter stands in one list", once_each),
     ),
     mistakes=(
-        Mistake(sorted_by(lambda n, p: True), "decay for everything", "A vector is spared: look at `parameter.ndim`."),
+        Mistake(sorted_by(lambda n, p: True), "decay for everything", "Vectors do not decay: check `parameter.ndim`."),
         Mistake(sorted_by(lambda n, p: False), "decay for nothing", "Matrices and kernels do decay."),
         Mistake(lambda m: sort_parameters(m)[::-1], "the two lists in the other order", "Return what decays first."),
         Mistake(

@@ -1,4 +1,4 @@
-"""Homework on stochastic depth: how many branches stay, and what is left of a stream behind many coins."""
+"""Exercise on stochastic depth: how many branches stay, and what is left of a stream that is dropped many times."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ Distribution = Callable[[Sequence[float]], Tensor]
 
 
 def depths_left(rates: Sequence[float]) -> Tensor:
-    """Return the chance that 0, 1, ..., n branches stay, each coin tossed by itself."""
+    """Return the probability that 0, 1, ..., n branches stay; the draws are independent."""
     chances = torch.ones(1, dtype=torch.float64)
     for rate in rates:
         grown = torch.zeros(len(chances) + 1, dtype=torch.float64)
@@ -25,17 +25,17 @@ def depths_left(rates: Sequence[float]) -> Tensor:
 
 
 def binomial(rates: Sequence[float]) -> Tensor:
-    """Return the distribution of as many coins that all have the average rate."""
+    """Return the distribution of as many draws that all have the average rate."""
     return depths_left([sum(rates) / len(rates)] * len(rates))
 
 
 def uniform(rates: Sequence[float]) -> Tensor:
-    """Return the same chance for 1 to n branches."""
+    """Return the same probability for 1 to n branches."""
     return torch.tensor([0.0] + [1 / len(rates)] * len(rates), dtype=torch.float64)
 
 
 def average(rates: Sequence[float]) -> Tensor:
-    """Return the expected number alone, as if it were certain."""
+    """Return probability 1 for the expected number."""
     chances = torch.zeros(len(rates) + 1, dtype=torch.float64)
     chances[round(len(rates) - sum(rates))] = 1
     return chances
@@ -43,10 +43,10 @@ def average(rates: Sequence[float]) -> Tensor:
 
 def leaves(f: Distribution, rates: Sequence[float], what: str) -> None:
     """Test one list of rates."""
-    said = f(list(rates))
-    if not isinstance(said, Tensor):
-        raise Unmet(f"it returned a {type(said).__name__}, where a tensor was asked for")
-    close(said.double(), depths_left(rates), what, 1e-5)
+    got = f(list(rates))
+    if not isinstance(got, Tensor):
+        raise Unmet(f"it returned a {type(got).__name__}, where a tensor was asked for")
+    close(got.double(), depths_left(rates), what, 1e-5)
 
 
 UNEVEN = [0.0, 0.1, 0.2, 0.5]
@@ -71,7 +71,7 @@ DEPTHS_LEFT = Exercise(
             "a uniform distribution",
             "Two even coins already show that it is not: one of two stays more often than both.",
         ),
-        Mistake(binomial, "a binomial with the average rate", "Take the branches one by one: each has its own coin."),
+        Mistake(binomial, "a binomial with the average rate", "Take the branches one by one: each has its own rate."),
         Mistake(
             lambda rates: depths_left(rates).cumsum(0),
             "running totals: the chance that so many or fewer stay",
@@ -91,7 +91,7 @@ DEPTHS_LEFT = Exercise(
         Mistake(
             lambda rates: depths_left(sorted(rates)[:-1] + [0.0]),
             "the last branch always kept",
-            "The last branch has a coin too.",
+            "The last branch can be dropped too.",
         ),
     ),
     hints=(

@@ -1,10 +1,10 @@
 """Stop a call that does not return.
 
-It is heavier than one alarm, because a learner's bare ``except:`` in an endless loop swallows whatever is raised in
-it, and must not hang a class; nor may a strike that comes late hit the next cell.
+One alarm would not be enough: a bare ``except:`` in a learner's endless loop swallows what is raised inside it, and an
+interruption that comes late must not hit the next cell.
 
-In the main thread of Linux and macOS the system's alarm interrupts it, also while it sleeps or waits. Elsewhere a
-second thread asks the interpreter to raise in this one, which a loop in Python hears and a wait inside C does not.
+In the main thread of Linux and macOS the system's alarm interrupts the call, also while it sleeps or waits. Elsewhere a
+second thread makes the interpreter raise in this one, which ends a loop in Python but not a wait inside C.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Homework on the layout of tokens: where the registers begin, and how much padding stands behind them."""
+"""Exercise on the layout of tokens: where the registers begin, and how many padding tokens follow them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +17,11 @@ def places(patches: int, has_cls: bool, registers: int, row: int) -> tuple[int, 
 
 
 def two(f: Places, *case: Any) -> tuple[int, int]:
-    """Return the two whole numbers that ``f`` says."""
-    said = f(*case)
-    if not isinstance(said, tuple | list) or len(said) != 2 or any(isinstance(n, bool) or int(n) != n for n in said):
+    """Return the two whole numbers that ``f`` returns, or raise ``Unmet``."""
+    got = f(*case)
+    if not isinstance(got, tuple | list) or len(got) != 2 or any(isinstance(n, bool) or int(n) != n for n in got):
         raise Unmet("it returned something else than two whole numbers, (start, padding)")
-    return int(said[0]), int(said[1])
+    return int(got[0]), int(got[1])
 
 
 def _right(which: int, noun: str, *cases: tuple[int, bool, int, int]) -> Callable[[Places], None]:
@@ -44,7 +44,7 @@ TOKEN_PLACES = Exercise(
     ),
     observe=lambda f: [list(two(f, *case)) for case in CASES],
     properties=(
-        Property("behind the patches and the CLS token stand the registers", _right(0, "start", CASES[0], CASES[2])),
+        Property("the registers come after the patches and the CLS token", _right(0, "start", CASES[0], CASES[2])),
         Property("without a CLS token they stand one place earlier", _right(0, "start", CASES[1], CASES[4])),
         Property("padding fills the last row", _right(1, "padding", CASES[0], CASES[3], CASES[5])),
         Property("a row that is full gets none", _right(1, "padding", CASES[1], CASES[2], CASES[4])),

@@ -1,4 +1,4 @@
-"""Homework on the update-to-data ratio: how far one step moves a weight, beside its size."""
+"""Exercise on the update-to-data ratio: the size of one step over the size of the weight."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ def rms(x: Tensor) -> Tensor:
 
 
 def ratio(before: Tensor, after: Tensor) -> Tensor:
-    """Return how far a step moved, beside the size before it."""
+    """Return the size of a step over the size of the weight before it."""
     return rms(after - before) / rms(before)
 
 

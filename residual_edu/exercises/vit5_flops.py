@@ -1,10 +1,10 @@
-"""Homework on cost: the matrix products of a ViT-5 block, counted by hand."""
+"""Exercise on cost: the matrix products of a ViT-5 block, counted by hand."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, answer, close
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, value_of
 
 Count = Callable[[int, int], Any]
 
@@ -22,7 +22,7 @@ def count(maps: int = 4, tables: int = 2, mlp: int = 4, adds: int = 2) -> Count:
 def _right(noun: str, *cases: tuple[int, int]) -> Callable[[Count], None]:
     def test(f: Count) -> None:
         for tokens, channels in cases:
-            found = answer(partial(f, tokens, channels), int)
+            found = value_of(partial(f, tokens, channels), int)
             close(found, RIGHT(tokens, channels), f"for T = {tokens} and C = {channels} {noun}")
 
     return test
@@ -34,7 +34,7 @@ MAPS = "Attention has four maps of C by C: query, key, value, and the way out."
 BLOCK_FLOPS = Exercise(
     reference=RIGHT,
     also_right=(lambda t, c: 16 * t * c * c + 4 * t * t * c,),
-    observe=lambda f: [answer(partial(f, t, c), float) for t, c in ((1, 1), (2, 1), (1, 2), (21, 48), (5, 7))],
+    observe=lambda f: [value_of(partial(f, t, c), float) for t, c in ((1, 1), (2, 1), (1, 2), (21, 48), (5, 7))],
     properties=(
         Property("one token of one channel costs 20", _right("the cost", (1, 1))),
         Property("it grows as it should with the channels", _right("the cost", (1, 2), (1, 48))),

@@ -1,4 +1,4 @@
-"""Walk through a training run: who has a gradient, how far the gates are open, what the network draws."""
+"""Step through a training run: which weights have a gradient, how large the gates are, what the network draws."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from residual_edu.plotting.style import GATE, REFERENCE
 
 
 class Pauses(NamedTuple):
-    """What was seen at the pauses of a training run; the first axis of each tensor counts the pauses."""
+    """Measurements at the pauses of a training run; the first axis of each tensor is the pause."""
 
     steps: Sequence[int]  # taken before each pause
     groups: Sequence[str]  # names of the groups of weights
@@ -37,7 +37,7 @@ class TrainingPicture:
         upper, lower = figure.add_subfigure(halves[0]), figure.add_subfigure(halves[1])
         wake, gates = upper.subplots(1, 2, width_ratios=[1.8, 1])
         plot_wake_up(pauses.gradients.T.numpy(), pauses.groups, pauses.steps, wake, numbers=False)
-        wake.set_title("who has a gradient (0: exactly none)", size=10.5)
+        wake.set_title("gradients of the weights (0: exactly 0)", size=10.5)
         self.cover = Rectangle((0, -0.5), 0, count, color="white", zorder=3)
         self.frame = Rectangle((0, -0.5), 1, count, fill=False, edgecolor=REFERENCE, linewidth=1.5, clip_on=False)
         for patch in (self.cover, self.frame):
@@ -50,7 +50,7 @@ class TrainingPicture:
         self.moving: list[Artist] = [self.cover, self.frame, *self.bars, self.sheet, self.title]
 
     def draw(self, step: int) -> str:
-        """Show the pause after ``step`` steps, and say what is seen."""
+        """Show the pause after ``step`` steps, and return the reading."""
         at, gates = list(self.pauses.steps).index(step), self.pauses.gates.numpy()
         self.cover.set(x=at + 0.5, width=len(self.pauses.steps) - at - 1)
         self.frame.set_x(at - 0.5)
@@ -59,16 +59,16 @@ class TrainingPicture:
         self.sheet.set_data(mosaic(self.pauses.sheets[at].numpy()))
         self.title.set_text(f"what it draws after {step} steps")
         sizes = zip(self.pauses.groups, self.pauses.gradients[at], strict=True)
-        awake = [name for name, size in sizes if size > 0]
+        live = [name for name, size in sizes if size > 0]
         mixers, mlps = gates[at].mean(0)
         return (
-            f"After {step} steps {len(awake)} of {len(self.pauses.groups)} groups have a gradient: {'; '.join(awake)}. "
+            f"After {step} steps {len(live)} of {len(self.pauses.groups)} groups have a gradient: {'; '.join(live)}. "
             f"The mixers' gates are open by {mixers:.3f} on average, the MLPs' by {mlps:.3f}."
         )
 
 
 def gate_bars(ax: Axes, gates: Tensor) -> list[Rectangle]:
-    """Return a bar of height 0 for each gate, first the mixers' from block to block, then the MLPs'."""
+    """Return a bar of height 0 for each gate: the mixers', block by block, then the MLPs'."""
     _, blocks, branches = gates.shape
     places = np.arange(branches)[:, None] * (blocks + 1) + np.arange(blocks)
     ax.set_xticks(places.mean(1), ["mixers", "MLPs"])
@@ -81,7 +81,7 @@ def explore_training(pauses: Pauses) -> Explorer:
     """Return a slider over the pauses of a training run.
 
     Raises:
-        InvalidInput: if the tensors do not hold equally many pauses.
+        InvalidInput: if the tensors differ in their number of pauses.
     """
     steps = list(pauses.steps)
     check_same_length("pauses", [torch.tensor(steps), pauses.gradients, pauses.gates, pauses.sheets])
@@ -89,7 +89,7 @@ def explore_training(pauses: Pauses) -> Explorer:
     picture = TrainingPicture(figure, pauses)
     controls = {"step": widgets.SelectionSlider(options=steps, value=steps[0], description="steps taken")}
     alt = (
-        "Before training: of six groups of weights the last linear map alone has a gradient, every gate stands at 0, "
+        "Before training: of six groups of weights the last linear map alone has a gradient, every gate is 0, "
         "and what the network draws is the noise that it was given."
     )
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)

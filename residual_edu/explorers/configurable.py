@@ -1,4 +1,4 @@
-"""Pick two configs: how they learned, what they weigh, what they keep for a token, and what comes back through them."""
+"""Pick two configs and compare their losses, parameters, bytes cached a token, and gradients."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,20 +11,20 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from residual_edu.explorers.explorer import Explorer
-from residual_edu.plotting.configurable import INKS, plot_learning
+from residual_edu.plotting.configurable import COLORS, plot_learning
 from residual_edu.plotting.style import DROPPED
 
 SMOOTH = 15  # steps over which a loss is averaged
 
 
 class Run(NamedTuple):
-    """What is known of a config that was trained."""
+    """Measurements of a config that was trained."""
 
     losses: ArrayLike  # before each step
     tested: float  # the loss on text that it has not seen
     parameters: int
     kept: float  # bytes for a token
-    delta: ArrayLike  # the gradient's size at each end of the blocks of a deep stack, before any training
+    stream_gradient: ArrayLike  # the gradient's size at each end of the blocks of a deep stack, before any training
 
 
 class RunsPicture:
@@ -45,24 +45,24 @@ class RunsPicture:
         self.moving: list[Artist] = [*self.curves, *self.bars, *self.words, *self.returns]
 
     def draw(self, blue: str, orange: str) -> str:
-        """Show two runs, and say what is seen."""
+        """Show two runs, and return the reading."""
         pair = [self.runs[blue], self.runs[orange]]
         largest = [max(run.parameters for run in self.runs.values()), max(run.kept for run in self.runs.values())]
         for i, run in enumerate(pair):
             self.curves[i].set_ydata(smoothed(run.losses))
             self.returns[i].set_ydata(against_end(run))
-            says = f"{run.parameters:,} parameters", f"{run.kept:,.0f} bytes a token"
+            words = f"{run.parameters:,} parameters", f"{run.kept:,.0f} bytes a token"
             for j, amount in enumerate((run.parameters, run.kept)):
                 self.bars[2 * j + i].set_width(amount / largest[j])
-                self.words[2 * j + i].set_text(says[j])
+                self.words[2 * j + i].set_text(words[j])
         return " ".join(map(sentence, ("Blue", "Orange"), (blue, orange), pair))
 
 
-def sentence(ink: str, name: str, run: Run) -> str:
-    """Say of a run what is known."""
+def sentence(color: str, name: str, run: Run) -> str:
+    """Return the reading for one run."""
     return (
-        f"{ink}, {name}: a loss of {run.tested:.2f} on new text, {run.parameters:,} parameters, {run.kept:,.0f} bytes "
-        f"a token; before training the gradient in front of all blocks is {against_end(run)[0]:.2f} times that behind."
+        f"{color}, {name}: a loss of {run.tested:.2f} on new text, {run.parameters:,} parameters, {run.kept:,.0f} "
+        f"bytes a token; before training the first block's gradient is {against_end(run)[0]:.2f} times the last one's."
     )
 
 
@@ -72,15 +72,15 @@ def smoothed(losses: ArrayLike) -> np.ndarray:
 
 
 def against_end(run: Run) -> np.ndarray:
-    """Return the gradient at each end of the blocks, against the last one."""
-    delta = np.asarray(run.delta, float)
+    """Return the gradient at each end of the blocks, divided by the last."""
+    delta = np.asarray(run.stream_gradient, float)
     return delta / delta[-1]
 
 
 def draw_bars(ax: Axes) -> tuple[list[Any], list[Any]]:
-    """Return two bars of length 0 for the parameters and two for the bytes, and their words."""
+    """Return two bars of length 0 for the parameters and two for the bytes, and their labels."""
     rows = [0, 1, 2.5, 3.5]
-    bars = ax.barh(rows, np.zeros(4), color=[*INKS[:2], *INKS[:2]], height=0.8, alpha=0.45)
+    bars = ax.barh(rows, np.zeros(4), color=[*COLORS[:2], *COLORS[:2]], height=0.8, alpha=0.45)
     words = [ax.text(0.02, row, "", va="center", size=9.5) for row in rows]
     ax.set(ylim=(4.2, -0.7), xlim=(0, 1), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
@@ -93,7 +93,7 @@ def draw_returns(ax: Axes, runs: Mapping[str, Run]) -> list[Any]:
     for run in runs.values():
         ax.plot(against_end(run), color=DROPPED, lw=0.6, alpha=0.5)
     first = against_end(next(iter(runs.values())))
-    curves = [ax.plot(first, color=ink, lw=2)[0] for ink in INKS[:2]]
+    curves = [ax.plot(first, color=color, lw=2)[0] for color in COLORS[:2]]
     ax.set(yscale="log", xlabel="blocks passed", ylabel="over the last's")
     ax.set_yticks([1, 3, 10], ["1", "3", "10"])
     ax.minorticks_off()
@@ -111,7 +111,7 @@ def explore_runs(runs: Mapping[str, Run], bound: float) -> Explorer:
         "orange": widgets.Dropdown(options=names, value=names[-1]),
     }
     alt = (
-        f"Two configs side by side, {names[0]} and {names[-1]}: their losses over the steps with a dashed line where a "
-        "table of pairs stands, bars for parameters and for bytes kept a token, and the gradient along 8 blocks."
+        f"Two configs side by side, {names[0]} and {names[-1]}: their losses over the steps with a dashed line at "
+        "that of a table of pairs, bars for parameters and for bytes kept a token, and the gradient along 8 blocks."
     )
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)

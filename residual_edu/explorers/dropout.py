@@ -1,4 +1,4 @@
-"""Move the rate, the depth and the place of the coins, and see how much of the stream is noise."""
+"""Choose dropout's rate and place and the depth of a stack, and see how large its noise is in the stream."""
 
 from functools import cache, partial
 
@@ -19,9 +19,10 @@ PLACES = {"units of the branch": "branch", "samples of the branch": "path", "uni
 
 
 def noises(rate: float, depth: int, place: str) -> np.ndarray:
-    """Return, at each of the ``depth + 1`` places of a pre-norm stack, the coins' noise over the signal.
+    """Return dropout's noise over the signal at each of the ``depth + 1`` places of a pre-norm stack.
 
-    The signal is the stream without coins; the noise is what two runs with different coins differ by, over sqrt(2).
+    The signal is the stream without dropout; the noise is the difference of two runs with different masks, over
+    sqrt(2).
     """
     quiet, *loud = (streams(depth, place, rate, coins) for coins in (None, 0, 1))
     sizes = [(one - other).norm() / 2**0.5 / calm.norm() for calm, one, other in zip(quiet, *loud, strict=True)]
@@ -29,7 +30,7 @@ def noises(rate: float, depth: int, place: str) -> np.ndarray:
 
 
 def streams(depth: int, place: str, rate: float, coins: int | None) -> list[Tensor]:
-    """Return the stream at each place; ``coins`` is their seed, or ``None`` for evaluation."""
+    """Return the stream at each place; ``coins`` is the masks' seed, or ``None`` for evaluation."""
     x, first, second = ingredients()
     training, generator = coins is not None, torch.Generator().manual_seed(coins or 0)
     gate = partial(drop_path if place == "path" else dropout, training=training, generator=generator)
@@ -45,7 +46,7 @@ def streams(depth: int, place: str, rate: float, coins: int | None) -> list[Tens
 
 
 def feed_forward(inward: Tensor, outward: Tensor, x: Tensor) -> Tensor:
-    """Return the two linear maps of one branch, a ReLU between."""
+    """Return the output of one branch: two linear maps with a ReLU between."""
     return torch.relu(x @ inward) @ outward
 
 
@@ -68,24 +69,24 @@ class NoisePicture:
         self.moving = [self.curve, self.title]
 
     def draw(self, rate: float, depth: int, place: str) -> str:
-        """Move the curve, and say what it shows."""
+        """Move the curve, and return the reading."""
         noise = noises(rate, depth, PLACES[place])
         self.curve.set_data(range(1, depth + 1), noise[1:])
         self.title.set_text(f"p = {rate:g}, {place}: noise is {noise[-1]:.2g} times the signal")
         return (
-            f"After {depth} blocks with coins of rate {rate:g} for {place}, two runs with other coins differ by "
-            f"{noise[-1]:.2g} times the size of the stream without coins."
+            f"After {depth} blocks with dropout of rate {rate:g} for {place}, two runs with other masks differ by "
+            f"{noise[-1]:.2g} times the size of the stream without dropout."
         )
 
 
 def explore_coins() -> Explorer:
-    """Return sliders for rate and depth, and a choice of where the coins fall, over the noise along the stack."""
+    """Return sliders for rate and depth, and a choice of what is dropped, over the noise along the stack."""
     figure = Figure(figsize=(7, 3.6))
     picture = NoisePicture(figure)
     controls = {
         "rate": widgets.FloatSlider(0.3, min=0.05, max=0.6, step=0.05, description="rate p"),
         "depth": widgets.IntSlider(24, 1, DEEPEST),
-        "place": widgets.Dropdown(options=list(PLACES), description="coins for"),
+        "place": widgets.Dropdown(options=list(PLACES), description="dropped"),
     }
     alt = (
         "Noise over signal along 24 pre-norm blocks with dropout of 0.3 on each branch: it rises in the first blocks, "

@@ -1,4 +1,4 @@
-"""A picture with sliders that redraws fast and carries its own still picture."""
+"""A picture with sliders, which redraws fast and brings a still picture for pages without a kernel."""
 
 import base64
 import html
@@ -20,13 +20,13 @@ class Explorer(widgets.VBox):
     """Sliders over one persistent figure, drawn by Agg and sent to one image, with a live reading under it.
 
     The first picture is drawn in full and its layout kept. Where ``animated`` names the artists that move, only they
-    are drawn again, over what stands still and in that order. On a page without a kernel the first picture stands in,
-    with ``alt`` as its alternative text. A later one that cannot be drawn leaves the last one standing and says why.
+    are drawn again, in that order, over the rest. On a page without a kernel the first picture is shown, with ``alt``
+    as its alternative text. Where a later one cannot be drawn, the last picture stays and the reason is shown below.
 
     Args:
         figure: a figure made without pyplot.
         draw: called with the controls' values by name; moves the artists and returns the reading, one sentence that
-            says in words and numbers what the picture now shows.
+            with the numbers that the picture now shows.
         controls: the sliders and toggles, by the name that ``draw`` takes; it labels those without a description.
         alt: what the first picture shows and means, in one or two sentences.
         animated: the artists that ``draw`` moves, titles and texts too; empty to redraw the whole figure.
@@ -59,21 +59,21 @@ class Explorer(widgets.VBox):
             control.observe(self.changed, "value")
 
     def redraw(self) -> None:
-        """Draw the picture and give the reading for the controls as they stand."""
+        """Draw the picture for the controls' values, and show its reading."""
         reading = self.draw(**{name: control.value for name, control in self.inputs.items()})
         self.paint()
         self.image.value = self.png()
         self.reading.value = status(reading)
 
     def changed(self, _: Any) -> None:
-        """Redraw, or say under the picture why not: a traceback would go to a log that no learner reads."""
+        """Redraw, or show under the picture why not: a traceback would go to a log that no learner reads."""
         try:
             self.redraw()
         except Exception as error:
             self.reading.value = status(f"This cannot be drawn, so the picture stays as it was: {error}")
 
     def paint(self) -> None:
-        """Draw the moving artists over the kept frame, or everything where none was named."""
+        """Draw the moving artists over the kept frame, or everything if none was named."""
         figure = self.canvas.figure
         if self.animated and self.still_frame:
             self.canvas.restore_region(self.still_frame)
@@ -96,7 +96,7 @@ class Explorer(widgets.VBox):
 
 
 def labelled(controls: dict[str, widgets.ValueWidget]) -> list[widgets.ValueWidget]:
-    """Return the controls, each with its label, in one column of labels and one of controls."""
+    """Return the controls with their labels, aligned in one column of labels and one of controls."""
     for name, control in controls.items():
         control.description = control.description or name.replace("_", " ")
     longest = max((len(control.description) for control in controls.values()), default=0)
@@ -107,8 +107,8 @@ def labelled(controls: dict[str, widgets.ValueWidget]) -> list[widgets.ValueWidg
     return list(controls.values())
 
 
-def few(options: Iterable[object], description: str = "") -> widgets.ToggleButtons:
-    """Return buttons for a choice of few, too few for a slider, each as wide as its word."""
+def choice_buttons(options: Iterable[object], description: str = "") -> widgets.ToggleButtons:
+    """Return one button for each of a few options, as wide as its word."""
     return widgets.ToggleButtons(options=list(options), description=description, style={"button_width": "auto"})
 
 

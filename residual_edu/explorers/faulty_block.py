@@ -1,13 +1,13 @@
-"""Copies of the residual block whose last line may have been mistyped; nothing fails, and all shapes fit."""
+"""Residual blocks with a fault in the last line of their forward; nothing raises, and all shapes fit."""
 
 from collections.abc import Callable
-from functools import partial
+from typing import Annotated
 
 from torch import Tensor, nn
 
 from residual_edu.blocks import ResidualBlock
+from residual_edu.checked import Choice, checked
 from residual_edu.config import Spec
-from residual_edu.errors import check_choice
 from residual_edu.parts import is_bypassed, pre_norm_residual
 
 
@@ -23,14 +23,14 @@ LAST_LINE: dict[str, Callable[[Tensor, ResidualBlock], Tensor]] = {
     "mixer for MLP": lambda x, block: x + block.dropout(block.sequence_mixer(block.mlp_norm(x))),
     "dropout on the stream": lambda x, block: block.dropout(x + block.mlp(block.mlp_norm(x))),
 }
-"""The MLP's line as it should be, and four that somebody typed instead."""
+"""The right line of the MLP, and four wrong ones."""
 
 PATIENTS = dict(zip("ABCD", ["dropout on the stream", "mixer for MLP", "no skip", "norm on the stream"], strict=True))
-"""Which fault the lesson's four patients have."""
+"""The fault of each of the lesson's four patients."""
 
 
 class FaultyBlock(nn.Module):
-    """A residual block whose MLP branch is attached by one of ``LAST_LINE``; without an MLP it is healthy.
+    """A residual block whose MLP branch is added by one of ``LAST_LINE``; without an MLP it has no fault.
 
     Args:
         fault: a name from ``LAST_LINE``, or a letter from ``PATIENTS``.
@@ -40,20 +40,15 @@ class FaultyBlock(nn.Module):
         InvalidInput: for another fault.
     """
 
-    def __init__(self, fault: str, **parts: Spec) -> None:
+    @checked
+    def __init__(self, fault: Annotated[str, Choice([*LAST_LINE, *PATIENTS])], **parts: Spec) -> None:
         super().__init__()
-        check_choice("fault", fault, [*LAST_LINE, *PATIENTS])
         self.fault = PATIENTS.get(fault, fault)
         self.block = ResidualBlock(**parts)
 
     def forward(self, x: Tensor, condition: Tensor | None) -> Tensor:
-        """Run the block's first two lines, and its last as the fault has it."""
+        """Run the block's first two lines, then the last one with its fault."""
         block, gates = self.block, [self.block.dropout]
         x = pre_norm_residual(x, block.sequence_mixer, block.input_norm, gates)
-        if not is_bypassed(block.condition_mixer):
-            x = pre_norm_residual(x, partial(self.listen, condition), block.condition_mixer_norm, gates)
+        x = pre_norm_residual(x, block.condition_mixer, block.condition_mixer_norm, gates, condition)
         return x if is_bypassed(block.mlp) else LAST_LINE[self.fault](x, block)
-
-    def listen(self, condition: Tensor | None, x: Tensor) -> Tensor:
-        """Call the condition mixer."""
-        return self.block.condition_mixer(x, condition)

@@ -21,17 +21,17 @@ Curves = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def curves(depth: int, bias: bool, activation: str, skip: bool) -> Curves:
-    """Return the root mean square of activation and delta at ``depth + 1`` places, and of ``depth`` weight gradients.
+    """Return the root mean squares of activation and delta, (depth + 1,), and of the weight gradients, (depth,).
 
-    A layer is activation(W x + b), its weights and biases drawn as PyTorch draws them; ``bias`` and ``skip`` say
-    whether b and the x beside the layer are there. A delta of size 1 is put in at the end.
+    A layer is activation(W x + b), its weights and biases drawn as PyTorch draws them. ``bias`` switches b on and
+    ``skip`` adds x to the layer's output. The delta, the gradient with respect to the stream, is 1 at the end.
     """
     x, weights, biases, probe = ingredients()
     leaves = [weight.detach().requires_grad_() for weight in weights[:depth]]
     stream = [x.detach().requires_grad_()]
     for weight, shift in zip(leaves, biases, strict=False):
-        said = ACTIVATIONS[activation](stream[-1] @ weight + (shift if bias else 0))
-        stream.append(stream[-1] + said if skip else said)
+        output = ACTIVATIONS[activation](stream[-1] @ weight + (shift if bias else 0))
+        stream.append(stream[-1] + output if skip else output)
     found = torch.autograd.grad((stream[-1] * probe).sum(), [*stream, *leaves])
     return sizes(stream), sizes(found[: depth + 1]), sizes(found[depth + 1 :])
 
@@ -43,7 +43,7 @@ def sizes(tensors: list[Tensor] | tuple[Tensor, ...]) -> np.ndarray:
 
 @cache
 def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return normalised digits, weights and biases by PyTorch's rule, and a delta to put in at the end.
+    """Return normalised digits, weights and biases by PyTorch's rule, and the delta at the end.
 
     Shapes ``(TOKENS, WIDTH)``, ``(DEEPEST, WIDTH, WIDTH)``, ``(DEEPEST, WIDTH)``, ``(TOKENS, WIDTH)``; float64, the
     same each time.
@@ -59,14 +59,14 @@ def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def verdict(found: Curves) -> str:
-    """Return what delta and weight gradient do along the stack."""
+    """Return a sentence on delta and weight gradient along the stack."""
     _, delta, weight = found
     flat = weight.max() / weight.min() < 10
     return f"the delta {fate(delta[0] / delta[-1])}, the weight gradient {'is' if flat else 'is not'} flat"
 
 
 def fate(ratio: float) -> str:
-    """Return what a delta does that reaches the input this many times as large as it was put in."""
+    """Return the verb for a delta at the input that is ``ratio`` times the one at the end."""
     if ratio < 0.1:
         return "vanishes" if ratio < 1e-3 else "shrinks"
     if ratio > 10:
@@ -80,19 +80,19 @@ class CurvesPicture:
     def __init__(self, figure: Figure) -> None:
         one = np.ones((1, DEEPEST))
         self.axes = plot_three_curves(
-            {"activation": one, "delta": one, "weight gradient": one[:, :-1]}, figure.add_subplot()
+            {"activation": one, "stream gradient": one, "weight gradient": one[:, :-1]}, figure.add_subplot()
         )
         self.axes.set(ylim=(LOW, HIGH), xlim=(0, 1.32 * DEEPEST))
         self.axes.set_xticks(range(0, DEEPEST + 1, 8))
         self.axes.spines.bottom.set_bounds(0, DEEPEST)
         self.lines = self.axes.lines
         self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        names = {"activation": STREAM, "delta": GRADIENT, "weight gradient": BRANCH}
-        self.names = [self.axes.text(0, 1, f" {name}", color=ink, va="center") for name, ink in names.items()]
+        names = {"activation": STREAM, "stream gradient": GRADIENT, "weight gradient": BRANCH}
+        self.names = [self.axes.text(0, 1, f" {name}", color=color, va="center") for name, color in names.items()]
         self.moving = [*self.lines, *self.names, self.title]
 
     def draw(self, depth: int, bias: bool, activation: str, skip: bool) -> str:
-        """Move the curves to a stack, and say what they do."""
+        """Move the curves to a stack, and return the reading."""
         found = curves(depth, bias, activation, skip)
         starts = (0, 0, 0.5)
         for line, values, start in zip(self.lines, found, starts, strict=True):
@@ -110,7 +110,7 @@ class CurvesPicture:
 
 
 def apart(heights: list[float]) -> list[float]:
-    """Return heights on the log scale moved up where they would be written over each other, two orders at least."""
+    """Return heights on the log scale, moved up so that labels are at least a factor of 60 apart."""
     placed: dict[int, float] = {}
     for index in np.argsort(heights):
         below = max(placed.values(), default=LOW)

@@ -1,4 +1,4 @@
-"""Drag one of four numbers through a normalisation, and see where it comes out and how steeply."""
+"""Move one of four numbers that are normalised, and see its output and the slope of that."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from residual_edu.explorers.explorer import Explorer, few
+from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.parts import layer_norm, rms_norm
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, STREAM
 
@@ -27,11 +27,11 @@ NORMS: dict[str, Norm] = {
     "the tutorials' LayerNorm": tutorial_norm,
     "RMSNorm": lambda x, eps: rms_norm(x, eps=eps),
 }
-REACH = torch.linspace(-3, 3, 601, dtype=torch.float64)  # where the first number can stand
+REACH = torch.linspace(-3, 3, 601, dtype=torch.float64)  # the values of the first number
 
 
 def rows(first: Tensor, spread: float) -> Tensor:
-    """Return, for each number in ``first`` ``(n,)``, the row (first, -spread, 0, spread); ``(n, 4)``."""
+    """Return the row (first, -spread, 0, spread) for each number of ``first``: (n,) to (n, 4)."""
     rest = torch.tensor([-spread, 0.0, spread], dtype=first.dtype)
     return torch.cat([first[:, None], rest.expand(len(first), 3)], dim=-1)
 
@@ -68,7 +68,7 @@ class NormPicture:
         self.moving: list[Artist] = [self.line, self.slope, self.here, self.text, *chain(*self.groups)]
 
     def bars(self, row: np.ndarray, output: np.ndarray, gradient: np.ndarray) -> None:
-        """Show one row of four numbers, what it became, and the gradient of the first output."""
+        """Show one row of four numbers, its output, and the gradient of the first output."""
         for group, heights in zip(self.groups, (row, output, gradient), strict=True):
             for bar, height in zip(group, heights, strict=True):
                 bar.set_height(height)
@@ -97,7 +97,7 @@ def explore_layer_norm() -> Explorer:
         "first": widgets.FloatSlider(value=1, min=-3, max=3, step=0.05),
         "spread": widgets.FloatSlider(value=0, min=0, max=2, step=0.1),
         "eps": widgets.FloatLogSlider(value=1e-2, min=-5, max=0, step=0.5, readout_format=".2g"),
-        "norm": few(NORMS),
+        "norm": choice_buttons(NORMS),
     }
     alt = (
         "The row 1, 0, 0, 0 goes through LayerNorm. Left, the first output against the first input: a steep step "
@@ -107,5 +107,5 @@ def explore_layer_norm() -> Explorer:
 
 
 def listed(numbers: Tensor) -> str:
-    """Write numbers with two decimals, and no negative zero."""
+    """Return numbers as text with two decimals, and no negative zero."""
     return ", ".join(f"{round(number, 2) + 0.0:.2f}" for number in numbers.tolist())

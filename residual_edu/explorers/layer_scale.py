@@ -1,4 +1,4 @@
-"""Choose a start and an optimiser, and step through trainings that have already run: which gate opens when?"""
+"""Choose LayerScale's initial value and an optimiser, and step through finished trainings: how do the gates grow?"""
 
 from collections.abc import Mapping
 
@@ -8,14 +8,14 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from residual_edu.explorers.explorer import Explorer, few
+from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.plotting.style import DROPPED, GATE
 
 Runs = Mapping[tuple[str, float], ArrayLike]  # by optimiser and start
 
 
 class GatesPicture:
-    """One training among its siblings: gate sizes over the steps, and block by block at one of them.
+    """One training among the others: gate sizes over the steps, and of each block at one step.
 
     ``draw`` moves the artists listed in ``moving``; nothing else changes.
     """
@@ -40,7 +40,7 @@ class GatesPicture:
         self.moving: list[Artist] = [*self.others, self.chosen, self.here, self.blocks, self.title]
 
     def draw(self, start: float, optimiser: str, step: int) -> str:
-        """Move the curves and dots, and say what they show."""
+        """Move the curves and dots, and return the reading."""
         means = {key: run.mean(-1) for key, run in self.gates.items() if key[0] == optimiser}
         chosen, gates = means.pop((optimiser, start)), self.gates[optimiser, start][step]
         rest = [*means.values(), *[[]] * len(self.others)]
@@ -59,7 +59,7 @@ class GatesPicture:
 
 
 def explore_gates(gates: Runs, losses: Runs) -> Explorer:
-    """Return an explorer of trainings that have run.
+    """Return an explorer of finished trainings.
 
     Args:
         gates: for each optimiser and start, the mean size of gamma, (steps, blocks), before each step.
@@ -72,7 +72,7 @@ def explore_gates(gates: Runs, losses: Runs) -> Explorer:
     last = min(len(run) for run in picture.losses.values()) - 1
     controls = {
         "start": widgets.SelectionSlider(options=[(f"{s:g}", s) for s in starts], value=starts[0], description="λ"),
-        "optimiser": few(optimisers),
+        "optimiser": choice_buttons(optimisers),
         "step": widgets.IntSlider(0, 0, last),
     }
     alt = (

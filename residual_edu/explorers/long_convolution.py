@@ -1,4 +1,4 @@
-"""Turn the frequency of an implicit kernel, its number of taps and its mask: when do the taps still say the kernel?"""
+"""Change an implicit kernel's frequency, number of taps and mask: when do the taps still follow the kernel?"""
 
 from functools import cache
 
@@ -18,27 +18,27 @@ FINE = 401  # positions at which the whole curve is drawn
 
 @cache
 def unmasked(omega: float, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions and taps, 2 length - 1 of each, of one network; only its ``omega`` differs from call to call."""
+    """Return the positions and taps, (2 length - 1,) each, of one network with this ``omega``."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         taps, grid = SIRENKernel(1, 1, 16, 2, 16, omega, length, True)([length])
-    return grid.flatten().numpy(), taps.flatten().numpy() * length**0.5 / 2  # of the same size whatever the length
+    return grid.flatten().numpy(), taps.flatten().numpy() * length**0.5 / 2  # the length does not change their size
 
 
-def say(omega: float, length: int, decay: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions and taps of the kernel behind an exponential mask, as ``ExponentialModulation`` is."""
+def masked_kernel(omega: float, length: int, decay: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions and taps of the kernel times an exponential mask, as in ``ExponentialModulation``."""
     places, taps = unmasked(omega, length)
     return places, taps * np.exp(-decay * np.abs(places))
 
 
 def recovered(places: np.ndarray, taps: np.ndarray, fine: np.ndarray, curve: np.ndarray) -> float:
-    """Return which share of ``curve`` straight lines between the taps recover: 1 where they follow it, at least 0."""
+    """Return the share of ``curve``'s energy that straight lines between the taps recover, from 0 to 1."""
     missed = np.mean((np.interp(fine, places, taps) - curve) ** 2)
     return max(0.0, 1 - float(missed / np.mean(curve**2)))
 
 
 class KernelPicture:
-    """Left the kernel as the network says it, and its taps; right who hears whom.
+    """Left the kernel that the network generates, and its taps; right the matrix of the convolution.
 
     ``draw`` moves the artists listed in ``moving``; nothing else changes.
     """
@@ -51,13 +51,13 @@ class KernelPicture:
         (self.taps,) = left.plot([], [], "o-", color=BRANCH, ms=4, lw=1)
         self.title = left.text(0, 1.04, "", transform=left.transAxes, size=12, weight="bold")
         self.image = right.imshow(np.zeros((2, 2)), cmap=LOUDNESS, vmin=0, vmax=1, extent=(0, 1, 1, 0))
-        right.set(xticks=[], yticks=[], xlabel="is heard", ylabel="hears")
+        right.set(xticks=[], yticks=[], xlabel="input position", ylabel="output position")
         self.moving: list[Artist] = [self.curve, self.taps, self.title, self.image]
 
     def draw(self, omega: float, length: int, decay: float) -> str:
-        """Move curve, taps and matrix, and say what they show."""
-        places, taps = say(omega, length, decay)
-        fine, curve = say(omega, FINE, decay)
+        """Move curve, taps and matrix, and return the reading."""
+        places, taps = masked_kernel(omega, length, decay)
+        fine, curve = masked_kernel(omega, FINE, decay)
         self.curve.set_data(fine, curve)
         self.taps.set_data(places, taps)
         matrix = np.abs(convolution_matrix(torch.from_numpy(taps), length).numpy())
@@ -81,7 +81,7 @@ def explore_kernel() -> Explorer:
     }
     picture = KernelPicture(figure)
     alt = (
-        "Left, a wavy kernel from -1 to 1, and its 15 taps as dots that miss its turns. Right, the matrix of who "
-        "hears whom, the same stripes along every diagonal."
+        "Left, a wavy kernel from -1 to 1, and its 15 taps as dots that miss its turns. Right, the matrix "
+        "of the convolution, constant along every diagonal."
     )
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)

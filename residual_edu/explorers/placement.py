@@ -1,4 +1,4 @@
-"""Move the norm, the depth and the first weights, and find what the last block's gradient follows."""
+"""Choose norm placement, depth and initial weights, and find what the last block's gradient depends on."""
 
 from functools import cache, partial
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from residual_edu.datasets import digits
-from residual_edu.explorers.explorer import Explorer, few
+from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.parts import LayerNorm, post_norm_residual, pre_norm_residual
 from residual_edu.plotting.placement import course, look, plot_courses
 from residual_edu.plotting.style import GRADIENT
@@ -25,7 +25,7 @@ WEIGHTS = {  # what the output weights of He's rule are multiplied by
 
 
 def measure(depth: int, placement: str, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the size of what each norm is handed, and of the gradient of each block's output weights, ``(depth,)``.
+    """Return the size of each norm's input, and of the gradient of each block's output weights, ``(depth,)``.
 
     ``scale`` multiplies the output weights. Pre-norm has ``depth + 1`` norms, post-norm ``depth``. Each number is the
     mean of eight networks, a geometric one for the gradients.
@@ -48,7 +48,7 @@ def measure(depth: int, placement: str, scale: float) -> tuple[np.ndarray, np.nd
 
 
 def feed_forward(inward: Tensor, outward: Tensor, x: Tensor) -> Tensor:
-    """Return the two linear maps of one branch, a ReLU between."""
+    """Return the output of one branch: two linear maps with a ReLU between."""
     return torch.relu(x @ inward) @ outward
 
 
@@ -85,7 +85,7 @@ class PlacementPicture:
         self.moving = [self.line, self.drop, self.divisor, self.gradients, self.last, self.title]
 
     def draw(self, placement: str, depth: int, weights: str) -> str:
-        """Move both curves to a network, and say the two numbers at its end."""
+        """Move both curves to a network, and return the reading."""
         handed, gradients = measure(depth, placement, WEIGHTS[weights](depth))
         places, sizes = course(handed, placement.removesuffix("-norm"))
         self.line.set(data=(places, sizes), **look(placement))
@@ -102,12 +102,12 @@ class PlacementPicture:
 
 
 def explore_placement() -> Explorer:
-    """Return choices of placement, depth and first weights over the stream's size and the gradient of each block."""
+    """Return controls for placement, depth and initial weights, over the stream's size and each block's gradient."""
     picture = PlacementPicture(figure := Figure(figsize=(7, 3.4)))
     controls = {
         "placement": widgets.ToggleButtons(options=["pre-norm", "post-norm"]),
         "depth": widgets.IntSlider(24, 1, DEEPEST),
-        "weights": few(WEIGHTS),
+        "weights": choice_buttons(WEIGHTS),
     }
     alt = (
         "Two curves along 24 pre-norm blocks. Left, the stream's size grows from 1 to 5.1, and the last norm divides "

@@ -1,79 +1,144 @@
-"""A question asked before its answer is shown."""
+"""A question asked before its answer is shown.
+
+The cell that asks holds the question and nothing else. The folded cell below it measures, and reveals: it displays what
+was predicted beside what was measured, the reason that belongs to what the learner chose, and the explanation.
+"""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from typing import Any
 
 import ipywidgets as widgets
+from IPython.display import DisplayHandle, display
 
 from residual_edu import progress
-from residual_edu.errors import check_choice, check_text
+from residual_edu.errors import check_choice, check_not_negative, check_text
 from residual_edu.explorers.explorer import status
+
+LOW, NEAR, HIGH = "too low", "about right", "too high"  # how a number may compare with the measured one
+NO_NUMBER = "Please type a number, such as 0.25 or 3/16."
 
 
 class Prediction(widgets.VBox):
-    """A question with buttons (a choice) or a box (a number); ``reveal`` sets what was said beside what was seen.
+    """A question with buttons (a choice) or a box (a number); ``reveal`` displays the prediction beside the result.
 
-    An unanswered one never fails a run, and answering after the reveal shows the verdict at once. Nothing is marked
-    right or wrong: both answers stand side by side, and the learner judges how near a number came. In a learner's own
-    copy the answer is kept, and stands there again after a restart.
+    An unanswered one never fails a run. An answer that is given or changed after the reveal is judged too: what the
+    reveal displayed changes. In a learner's own copy the answer is kept, and stands there again after a restart.
 
     Args:
         question: what to predict.
         choices: the answers to choose from; ``None`` asks for a number.
 
     Raises:
-        InvalidInput: if ``question`` is empty, or the truth revealed is none of the choices.
+        InvalidInput: if ``question`` is empty.
     """
 
     def __init__(self, question: str, choices: Sequence[str] | None = None) -> None:
         check_text("question", question)
-        self.question, self.choices, self.truth = question, choices, ""
-        self.control = buttons(choices) if choices else number_box(question)
+        self.question, self.choices = question, choices
+        self.truth: str | int | float | None = None  # not known before the reveal
+        self.why: Mapping[str, str] = {}
+        self.after, self.tolerance = "", 0.0
+        self.shown: DisplayHandle | None = None
+        self.control = buttons(question, choices) if choices else number_box(question)
         self.verdict, kept = widgets.HTML(), progress.recall("predictions", question)
         super().__init__([widgets.HTML(f"<b>{html.escape(question, quote=False)}</b>"), self.control, self.verdict])
         self.add_class("residual-edu-prediction")
-        if isinstance(kept, str) and (not choices or kept in choices):
+        if isinstance(kept, str) and (kept in choices if choices else number(kept) is not None):
             self.control.value = kept
         self.control.observe(self.answered, "value")
 
-    def reveal(self, truth: str | int | float) -> None:
-        """Print what was said beside what was seen, ``truth``: one of the choices, or a number."""
+    def reveal(
+        self, truth: str | int | float, why: Mapping[str, str] | None = None, after: str = "", tolerance: float = 0.0
+    ) -> None:
+        """Display what was predicted beside ``truth``, what was measured, with a reason and an explanation.
+
+        Args:
+            truth: one of the choices, or a number.
+            why: Markdown for each choice; for a number, for "too low", "about right" and "too high".
+            after: Markdown that explains the result, whatever was predicted.
+            tolerance: how far a predicted number may be from ``truth`` to be about right, at least 0.
+
+        Raises:
+            InvalidInput: for a truth that is none of the choices, and for a reason that belongs to none.
+        """
+        check_not_negative("tolerance", tolerance)
         if self.choices:
             check_choice("truth", str(truth), self.choices)
-        self.truth = f"{truth:.4g}" if isinstance(truth, float) else str(truth)
+        for choice in why or {}:
+            check_choice("why", choice, self.choices or (LOW, NEAR, HIGH))
+        self.truth, self.why, self.after, self.tolerance = truth, why or {}, after, tolerance
+        self.shown = display(self.revealed(), display_id=True)
         self.judge()
-        print(self.sentence())
 
     @property
-    def said(self) -> str:
-        """The learner's answer, empty where there is none yet."""
-        return (self.control.value or "").strip()
+    def answer(self) -> str:
+        """What the learner chose or typed, empty where there is no answer yet."""
+        text = (self.control.value or "").strip()
+        return text if self.choices or number(text) is not None else ""
 
     def sentence(self) -> str:
-        """Set the answer beside the truth, in one sentence."""
-        said = f"You said {self.said}" if self.said else "You made no prediction"
-        return f"{said}; we saw {self.truth}."
+        """Return the answer beside the truth, in one sentence."""
+        measured = f"{self.truth:.4g}" if isinstance(self.truth, float) else str(self.truth)
+        return f"You {f'said {self.answer}' if self.answer else 'made no prediction'}; we measured {measured}."
+
+    def reason(self) -> str:
+        """Return the reason that belongs to the answer; to the truth, where nothing was predicted."""
+        if self.choices:
+            return self.why.get(self.answer or str(self.truth), "")
+        guess = number(self.answer)
+        error = 0.0 if guess is None else guess - float(self.truth or 0)
+        return self.why.get(NEAR if abs(error) <= self.tolerance else LOW if error < 0 else HIGH, "")
+
+    def revealed(self) -> "Prose":
+        """Return what the reveal displays."""
+        parts = (f"**{self.sentence()}** {self.reason()}".strip(), self.after.strip())
+        return Prose("\n\n".join(filter(None, parts)))
 
     def answered(self, _: Any) -> None:
         """Keep the answer, and judge it."""
-        self.judge(progress.keep("predictions", self.question, self.said))
+        if self.control.value and not self.answer:
+            self.verdict.value = status(NO_NUMBER)
+        else:
+            self.judge(progress.keep("predictions", self.question, self.answer))
 
     def judge(self, trouble: str = "") -> None:
-        """Show under the answer the verdict, once the truth is known, and what went wrong on the way."""
-        verdict = self.sentence() if self.said and self.truth else ""
-        self.verdict.value = status(f"{verdict} {trouble}".strip()) if verdict or trouble else ""
+        """Show the verdict under the answer and in the reveal, once the truth is known; say what went wrong."""
+        known = self.truth is not None and self.answer
+        self.verdict.value = status(text) if (text := f"{self.sentence() if known else ''} {trouble}".strip()) else ""
+        if self.shown is not None:
+            self.shown.update(self.revealed())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         choices = f" ({' / '.join(self.choices)})" if self.choices else ""
         return super()._repr_mimebundle_(**kwargs) | {"text/plain": f"Predict: {self.question}{choices}"}
 
 
-def buttons(choices: Sequence[str]) -> widgets.ToggleButtons:
-    """Return one button for each choice, none of them pressed."""
-    return widgets.ToggleButtons(options=list(choices), value=None, style={"button_width": "auto"})
+class Prose(str):
+    """A text that a notebook displays as Markdown, and a page that cannot as it is."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def buttons(question: str, choices: Sequence[str]) -> widgets.ToggleButtons:
+    """Return one button for each choice, none of them pressed; a screen reader describes each by the question."""
+    tooltips = [question] * len(choices)  # ipywidgets gives a group of buttons neither a role nor a name
+    return widgets.ToggleButtons(options=list(choices), value=None, tooltips=tooltips, style={"button_width": "auto"})
 
 
 def number_box(question: str) -> widgets.Text:
-    """Return an empty box; a screen reader names it by the question."""
-    return widgets.Text(placeholder="a number", tooltip=question, layout={"width": "10em"})
+    """Return an empty box that answers on Enter or when it is left; a screen reader names it by the question."""
+    return widgets.Text(placeholder="a number", tooltip=question, continuous_update=False, layout={"width": "10em"})
+
+
+def number(text: str) -> float | None:
+    """Return the number that ``text`` writes, 0.25, 2e-3 or 3/16; ``None`` for anything else."""
+    with suppress(ValueError, ZeroDivisionError, OverflowError):
+        return float(Fraction(text.strip()))
+    return None

@@ -1,4 +1,4 @@
-"""Switch branches on and off, stack blocks, plant a fault: what do stream, delta and the MLP's weights say?"""
+"""Switch branches on and off, stack blocks, add a fault: how do stream, delta and weight gradients change?"""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from residual_edu.config import LazyConfig, Spec
 from residual_edu.datasets import digits
-from residual_edu.explorers.explorer import Explorer, few
+from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.explorers.faulty_block import LAST_LINE, FaultyBlock
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 from residual_edu.parts import MLP, Dropout, LayerNorm, layer_norm
@@ -24,7 +24,7 @@ Curves = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @cache
 def stack(mixer: bool, condition_mixer: bool, mlp: bool) -> tuple[FaultyBlock, ...]:
-    """Return the deepest stack of healthy blocks with these branches; a branch has the same weights in every stack."""
+    """Return the deepest stack of blocks without a fault; a branch has the same weights in every stack."""
     blocks = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -38,7 +38,7 @@ def stack(mixer: bool, condition_mixer: bool, mlp: bool) -> tuple[FaultyBlock, .
 
 
 def parts() -> dict[str, Spec]:
-    """Return what every block is built from."""
+    """Return the arguments that every block is built with."""
     norm, attention = LazyConfig(LayerNorm)(dim=WIDTH), LazyConfig(Attention)
     heads = attention(hidden_dim=WIDTH, num_heads=4, apply_qk_norm=False, use_rope=False)
     return {
@@ -64,15 +64,15 @@ def ingredients() -> tuple[Tensor, Tensor, Tensor]:
 
 @cache
 def curves(mixer: bool, condition_mixer: bool, mlp: bool, depth: int, fault: str) -> Curves:
-    """Return the root mean square of stream and delta at ``depth + 1`` places, and of each MLP's weight gradient.
+    """Return the root mean squares of stream and delta, (depth + 1,), and of each MLP's weight gradient, (depth,).
 
-    The last is 0 where no gradient comes to the MLP, and empty without MLPs.
+    The last are 0 where the MLP has no gradient, and empty without MLPs.
     """
     x, tokens, probe = ingredients()
     blocks = stack(mixer, condition_mixer, mlp)[:depth]
     stream = [x.clone().requires_grad_()]
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # the same coins for every fault
+        torch.manual_seed(0)  # the same dropout masks for every fault
         for block in blocks:
             block.fault = fault
             stream.append(block(stream[-1], tokens))
@@ -87,7 +87,7 @@ def sizes(tensors: list[Tensor] | tuple[Tensor | None, ...]) -> np.ndarray:
 
 
 class BlocksPicture:
-    """Three curves of one stack over those of the healthy one; ``draw`` moves the artists listed in ``moving``."""
+    """Three curves of one stack over those without a fault; ``draw`` moves the artists listed in ``moving``."""
 
     def __init__(self, figure: Figure) -> None:
         one = np.ones(DEPTHS[-1] + 1)
@@ -97,12 +97,12 @@ class BlocksPicture:
         self.axes.spines.bottom.set_bounds(0, DEPTHS[-1])
         self.lines = self.axes.lines
         self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        inks = dict(zip(["activation", "delta", "MLP's gradient"], [STREAM, GRADIENT, BRANCH], strict=True))
-        self.names = [self.axes.text(0, 1, f" {name}", color=ink, va="center") for name, ink in inks.items()]
+        colors = dict(zip(["activation", "stream gradient", "MLP's gradient"], [STREAM, GRADIENT, BRANCH], strict=True))
+        self.names = [self.axes.text(0, 1, f" {name}", color=color, va="center") for name, color in colors.items()]
         self.moving = [*self.lines, *self.names, self.title]
 
     def draw(self, mixer: bool, condition_mixer: bool, mlp: bool, depth: int, fault: str) -> str:
-        """Move the curves to a stack, and say what they do."""
+        """Move the curves to a stack, and return the reading."""
         healthy, found = (curves(mixer, condition_mixer, mlp, depth, kind) for kind in ("none", fault))
         for line, values, start in zip(self.lines, [*healthy, *found], (0, 0, 0.5) * 2, strict=True):
             line.set_data(np.arange(len(values)) + start, np.maximum(values, LOW))
@@ -122,7 +122,7 @@ class BlocksPicture:
 
 
 def apart(heights: list[float]) -> list[float]:
-    """Return heights on the log scale moved up where they would be written over each other."""
+    """Return heights on the log scale, moved up where labels would overlap."""
     placed: dict[int, float] = {}
     for index in np.argsort(heights):
         below = max(placed.values(), default=LOW / 2)
@@ -131,7 +131,7 @@ def apart(heights: list[float]) -> list[float]:
 
 
 def explore_blocks() -> Explorer:
-    """Return an explorer of stacks of residual blocks, healthy or with one fault in each."""
+    """Return an explorer of stacks of residual blocks, without a fault or with the same one in each."""
     figure = Figure(figsize=(7, 3.8))
     picture = BlocksPicture(figure)
     controls = {
@@ -139,7 +139,7 @@ def explore_blocks() -> Explorer:
         "condition_mixer": widgets.Checkbox(value=True, indent=False, description="condition mixer"),
         "mlp": widgets.Checkbox(value=True, indent=False, description="MLP"),
         "depth": widgets.SelectionSlider(options=DEPTHS, value=8),
-        "fault": few(LAST_LINE),
+        "fault": choice_buttons(LAST_LINE),
     }
     alt = (
         "Stream, delta and the gradient in each MLP along 8 healthy blocks, on a log scale: the stream swells slowly "

@@ -1,4 +1,4 @@
-"""Stack residual connections, and see whether signal and gradient flood, dry out or hold."""
+"""Stack residual connections, and see whether signal and gradient grow, shrink or keep their size."""
 
 from functools import cache
 
@@ -20,8 +20,8 @@ DEEPEST, WIDTH, TOKENS = 64, 64, 8
 def sizes(depth: int, gate: float, skip: bool, norm: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the size of signal and gradient at each of the ``depth + 1`` places of a stack of x + g f(norm(x)).
 
-    ``skip`` and ``norm`` say whether these two are there. The signal is measured against what comes in, the gradient
-    against what is put in at the end.
+    ``skip`` and ``norm`` switch these two on. The signal is divided by its size at the input, the gradient by its size
+    at the output.
     """
     x, first, second, probe = ingredients()
     stream = [x.clone().requires_grad_()]
@@ -36,7 +36,7 @@ def sizes(depth: int, gate: float, skip: bool, norm: bool) -> tuple[np.ndarray, 
 
 @cache
 def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return normalised digits, the two weights of each f by He's rule, and a gradient to put in at the end.
+    """Return normalised digits, the two weights of each f by He's rule, and a gradient of the output.
 
     Shapes ``(TOKENS, WIDTH)``, twice ``(DEEPEST, WIDTH, WIDTH)``, ``(TOKENS, WIDTH)``; float64, the same each time.
     """
@@ -48,7 +48,7 @@ def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def verdict(signal: float, gradient: float) -> str:
-    """Return what a stack does to the two sizes: it holds both within a factor of 2, or the worse that happens."""
+    """Return a word for a stack: whether both sizes stay within a factor of 2, or else which is further off."""
     largest, smallest = max(signal, gradient), min(signal, gradient)
     if largest > 2:
         return "floods" if largest > 100 else "swells"
@@ -58,13 +58,13 @@ def verdict(signal: float, gradient: float) -> str:
 
 
 def formula(gate: float, skip: bool, norm: bool) -> str:
-    """Return one connection as it is written."""
+    """Return the formula of one connection."""
     layer = "f(norm(x))" if norm else "f(x)"
     return ("x + " if skip else "") + (layer if gate == 1 else f"{gate:g}·{layer}")
 
 
 def above(place: int, size: float) -> tuple[int, float]:
-    """Return where a word stands above a line's end, or at the edge of the picture where the line has left it."""
+    """Return the place of a label above a line's end, or at the edge of the picture if the line has left it."""
     return place, float(np.clip(1.25 * size, 1.3e-3, 5e2))
 
 
@@ -80,7 +80,7 @@ class StackPicture:
         self.moving = [self.signal, self.gradient, self.title, self.signal_end, self.gradient_end]
 
     def draw(self, depth: int, gate: float, skip: bool, norm: bool) -> str:
-        """Move the lines to a stack, and say what it does."""
+        """Move the lines to a stack, and return the reading."""
         signal, gradient = sizes(depth, gate, skip, norm)
         self.signal.set_data(range(depth + 1), signal)
         self.gradient.set_data(range(depth + 1), gradient)

@@ -1,4 +1,4 @@
-"""Choose how strongly a memory fades, and its step at marked numbers and at noise: does it hold what was marked?"""
+"""Choose a state's decay, and its step at marked numbers and at noise: does it keep the marked number?"""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ from residual_edu.plotting.style import REFERENCE
 
 
 def held(numbers: ArrayLike, marked: ArrayLike, decay: float, step_marked: float, step_noise: float) -> np.ndarray:
-    """Return the memory after each number: it fades by exp(-decay · step) and is written step · number."""
+    """Return the state after each number: it is multiplied by exp(-decay · step), then step · number is added."""
     x = torch.as_tensor(np.asarray(numbers, float)).view(1, -1, 1, 1)
     steps = torch.as_tensor(np.where(np.asarray(marked, bool), step_marked, step_noise)).view(1, -1, 1)
     one = torch.ones_like(steps)
@@ -32,7 +32,7 @@ def wanted(numbers: ArrayLike, marked: ArrayLike) -> np.ndarray:
 
 
 class LatchPicture:
-    """What is heard, what should be held, and the memory; ``draw`` moves the artists listed in ``moving``."""
+    """The input, the wanted output, and the state; ``draw`` moves the artists listed in ``moving``."""
 
     def __init__(self, figure: Figure, numbers: ArrayLike, marked: ArrayLike) -> None:
         self.numbers, self.marked = np.asarray(numbers, float), np.asarray(marked, bool)
@@ -46,7 +46,7 @@ class LatchPicture:
         self.moving: list[Artist] = [self.curve, self.name, self.title]
 
     def draw(self, decay: float, step_marked: float, step_noise: float) -> str:
-        """Move the memory, and say how far it is from the last marked number."""
+        """Move the state's curve, and return its distance from the last marked number."""
         memory = held(self.numbers, self.marked, decay, step_marked, step_noise)
         self.curve.set_ydata(memory)
         end = float(np.clip(memory[-1], -2, 10))
@@ -63,7 +63,7 @@ class LatchPicture:
 
 
 def explore_latch(numbers: ArrayLike, marked: ArrayLike) -> Explorer:
-    """Return sliders for A and the two steps over a memory of ``numbers``, some of them ``marked``."""
+    """Return sliders for A and the two steps, over the state of a scan of ``numbers``, some of them ``marked``."""
     figure = Figure(figsize=(7, 3.6))
     picture = LatchPicture(figure, numbers, marked)
     controls = {
@@ -73,6 +73,6 @@ def explore_latch(numbers: ArrayLike, marked: ArrayLike) -> Explorer:
     }
     alt = (
         "A memory with equal steps at marked numbers and at noise, beside the dotted line of what it should hold: it "
-        "follows everything it hears, and is far from the last marked number."
+        "follows every input, and is far from the last marked number."
     )
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)

@@ -1,4 +1,4 @@
-"""Look through the eyes of one token: what it attends to, in networks side by side, before training and after."""
+"""Choose a token and see what it attends to, in networks side by side, before training and after."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,15 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from residual_edu.explorers.explorer import Explorer, few
+from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.plotting.style import BRANCH, REFERENCE
-from residual_edu.plotting.vit5 import inks, plot_heard
+from residual_edu.plotting.vit5 import plot_heard, text_color
 
 TOP = 0.25  # the share of attention that is drawn darkest
 
 
 class AttentionPicture:
-    """What one token looks at, in networks side by side: the image with the token framed, then a map for each."""
+    """The attention of one token: the image with the token framed, then a map for each network."""
 
     def __init__(self, figure: Figure, images: ArrayLike, maps: Mapping[str, ArrayLike], others: Sequence[str]) -> None:
         self.images, self.others = np.asarray(images, float), list(others)
@@ -42,41 +42,43 @@ class AttentionPicture:
         return self.others[: self.maps[name].shape[-1] - self.side**2]
 
     def draw(self, image: int, token: int, block: int, trained: bool) -> str:
-        """Show the maps of one token, and say what the registers get."""
+        """Show the maps of one token, and return the reading."""
         patch = token < self.side**2
         self.digit.set_data(self.images[image])
         self.frame.set(visible=patch, xy=(token % self.side, token // self.side))
         who = f"patch {token}" if patch else "the CLS token"
-        self.title.set_text(f"{who} asks")
-        said = []
+        self.title.set_text(f"{who} attends to")
+        shares = []
         for name, ax in self.views.items():
-            heard = self.maps[name][int(trained), block - 1, image, token]
-            move(ax, heard, self.side)
-            others = heard[self.side**2 + 1 :]
-            said.append(f"{name}, {heard[: self.side**2].sum():.0%} for the patches, {others.sum():.0%} for registers")
+            weights = self.maps[name][int(trained), block - 1, image, token]
+            move(ax, weights, self.side)
+            others = weights[self.side**2 + 1 :]
+            shares.append(
+                f"{name}, {weights[: self.side**2].sum():.0%} for the patches, {others.sum():.0%} for registers"
+            )
         when = "After" if trained else "Before"
-        return f"{when} training, in block {block}, {who} gives: {'; '.join(said)}."
+        return f"{when} training, in block {block}, {who} gives: {'; '.join(shares)}."
 
 
-def move(ax: Axes, heard: np.ndarray, side: int) -> None:
-    """Give the pictures and the number of ``plot_heard`` other weights."""
+def move(ax: Axes, weights: np.ndarray, side: int) -> None:
+    """Update the pictures and the percentage that ``plot_heard`` drew, for other weights."""
     patches, *others = ax.images
-    patches.set_data(heard[: side**2].reshape(side, side))
+    patches.set_data(weights[: side**2].reshape(side, side))
     *names, total = ax.texts
-    for cell, name, weight in zip(others, names, heard[side**2 :], strict=True):
+    for cell, name, weight in zip(others, names, weights[side**2 :], strict=True):
         cell.set_data([[weight]])
-        name.set_color(inks(weight, TOP))
-    total.set_text(f"patches {heard[: side**2].sum():.0%}")
+        name.set_color(text_color(weight, TOP))
+    total.set_text(f"patches {weights[: side**2].sum():.0%}")
 
 
 def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: Sequence[str]) -> Explorer:
-    """Return an explorer of where the tokens of some images look.
+    """Return an explorer of the attention of the tokens of some images.
 
     Args:
         images: (images, height, width), between 0 and 1.
         maps: for each named network, attention before and after training, (2, blocks, images, tokens, tokens), its
             tokens a square of patches, then some of ``others``; the first network has the CLS token alone.
-        others: names of the tokens behind the patches.
+        others: names of the tokens after the patches.
     """
     figure = Figure(figsize=(7, 2.9))
     picture = AttentionPicture(figure, images, maps, others)
@@ -85,9 +87,9 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
     blocks = [(str(block), block) for block in range(1, next(iter(picture.maps.values())).shape[1] + 1)]
     controls = {
         "image": widgets.IntSlider(0, 0, count - 1),
-        "token": widgets.SelectionSlider(options=tokens, description="who asks"),
-        "block": few(blocks),
-        "trained": few([("before", False), ("after", True)], "training"),
+        "token": widgets.SelectionSlider(options=tokens, description="query"),
+        "block": choice_buttons(blocks),
+        "trained": choice_buttons([("before", False), ("after", True)], "training"),
     }
     alt = (
         f"A handwritten digit and, beside it, what its CLS token attends to in {len(maps)} networks before training: "

@@ -1,4 +1,4 @@
-"""Trainings of ViT-5 that have run: choose a start of LayerScale, a drop rate and a depth."""
+"""Finished trainings of ViT-5: choose LayerScale's initial value, a drop rate and a depth."""
 
 from collections.abc import Mapping
 
@@ -8,19 +8,19 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from residual_edu.explorers.explorer import Explorer, few
+from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.plotting.style import DROPPED, GATE
 
 Choice = tuple[float, float, int]  # where LayerScale starts (0: left out), drop rate, number of blocks
 
 
 def gate_name(start: float) -> str:
-    """Say where LayerScale starts."""
+    """Return the label of an initial value of LayerScale."""
     return f"{start:g}" if start else "left out"
 
 
 class RunsPicture:
-    """One training among its siblings: its loss step by step, and its accuracy beside that of the other choices."""
+    """One training among the others: its loss at each step, and its accuracy beside theirs."""
 
     def __init__(self, figure: Figure, losses: Mapping[Choice, ArrayLike], scores: Mapping[Choice, float]) -> None:
         self.losses = {choice: np.asarray(run, float) for choice, run in losses.items()}
@@ -46,14 +46,14 @@ class RunsPicture:
         self.moving.append(self.title)
 
     def _name_lines(self) -> None:
-        """Write each start at the end of its line, one name above the other where lines end close together."""
+        """Write each initial value at the end of its line; labels that would overlap are moved apart."""
         low = 0.0
         for gate, line in sorted(self.lines.items(), key=lambda item: float(item[1].get_ydata()[-1])):
             low = max(low + 0.055, float(line.get_ydata()[-1]))
             self.names[gate].set(y=low, color=line.get_color())
 
     def draw(self, start: float, rate: float, depth: int) -> str:
-        """Move the curves, and say what they show."""
+        """Move the curves, and return the reading."""
         siblings = [run for key, run in self.losses.items() if key[2] == depth and key != (start, rate, depth)]
         for line, run in zip(self.others, siblings, strict=True):
             line.set_data(range(len(run)), run)
@@ -72,12 +72,12 @@ class RunsPicture:
 
 
 def blocks_of(depth: int) -> str:
-    """Say a number of blocks."""
+    """Return the label of a number of blocks."""
     return f"{depth} block" + "s" * (depth != 1)
 
 
 def explore_runs(losses: Mapping[Choice, ArrayLike], scores: Mapping[Choice, float]) -> Explorer:
-    """Return an explorer of trainings that have run.
+    """Return an explorer of finished trainings.
 
     Args:
         losses: for each start of LayerScale (0 where it is left out), drop rate and depth, the loss before each step.
@@ -88,7 +88,7 @@ def explore_runs(losses: Mapping[Choice, ArrayLike], scores: Mapping[Choice, flo
     starts, rates = sorted({start for start, _, _ in scores}), sorted({rate for _, rate, _ in scores})
     controls = {
         "start": widgets.SelectionSlider(options=[(gate_name(s), s) for s in starts], description="LayerScale"),
-        "rate": few([(f"{rate:g}", rate) for rate in rates], "drop rate"),
+        "rate": choice_buttons([(f"{rate:g}", rate) for rate in rates], "drop rate"),
         "depth": widgets.SelectionSlider(
             options=[(str(depth), depth) for depth in picture.depths], description="blocks"
         ),

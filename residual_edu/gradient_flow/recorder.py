@@ -1,11 +1,21 @@
-r"""A recorder for the stream: how large it is at every block, how large its gradient is, and whose doing that is.
+r"""A recorder of gradient flow: the size of the stream and of its gradient at each block, and each branch's part.
 
-Write :math:`x_l` for the stream that enters block :math:`l` and :math:`g_l` for the gradient of the loss with respect
-to it. A residual block adds its branch, so the branch is the difference between its two ends, forward and backward:
+Write :math:`x_l` for the stream that enters block :math:`l`, :math:`f_l` for its branch, and
+:math:`g_l = \partial L / \partial x_l` for the gradient of the loss with respect to the stream. By the chain rule
 
-.. math:: f(x_l) = x_{l+1} - x_l \qquad \left(\frac{\partial f}{\partial x_l}\right)^{\top} g_{l+1} = g_l - g_{l+1}
+.. math::
+    x_{l+1} = x_l + f_l(x_l) \quad\Rightarrow\quad
+    g_l = \Big(I + \frac{\partial f_l}{\partial x_l}\Big)^{\!\top} g_{l+1}
+        = \underbrace{g_{l+1}}_{\text{skip}}
+        + \underbrace{\Big(\frac{\partial f_l}{\partial x_l}\Big)^{\!\top} g_{l+1}}_{\text{branch}}
 
-The stream alone says all: :math:`g_{l+1}` came along the skip, and the difference through the branch.
+so that the branch's part, forward and backward, is the difference between the block's two ends:
+
+.. math::
+    f_l(x_l) = x_{l+1} - x_l, \qquad
+    \Big(\frac{\partial f_l}{\partial x_l}\Big)^{\!\top} g_{l+1} = g_l - g_{l+1}
+
+Nothing inside a block has to be measured.
 """
 
 from collections.abc import Iterable
@@ -17,7 +27,9 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 from torch.utils.hooks import RemovableHandle
 
-from residual_edu.errors import check_blocks, check_not_compiled, check_size
+from residual_edu.checked import Size, checked
+from residual_edu.errors import InvalidInput
+from residual_edu.gradient_flow.blocks import blocks_of, check_not_compiled
 from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
 from residual_edu.gradient_flow.step import Place, Run, Step, first_tensor, remove, result, table
 
@@ -25,35 +37,39 @@ from residual_edu.gradient_flow.step import Place, Run, Step, first_tensor, remo
 class GradientFlowRecorder:
     """Records forward and backward passes: ``with GradientFlowRecorder(model, model.blocks) as flow: ...``.
 
-    A step is one call of ``model`` and the backward pass that follows it; with gradient accumulation each micro-batch
-    is a step. Calls that build no graph, and what no gradient comes back to, are not recorded.
+    A step is one call of ``model`` and the backward pass that follows it. Calls that build no graph are not recorded,
+    nor are calls that no backward pass follows.
 
-    Every result is a float64 tensor on the CPU, which NumPy takes as it is, one row a step. Every number is the root
-    mean square over all elements, so that a normalised stream reads 1 whatever the batch and the width. nan says that
-    there was nothing to measure: no gradient, an input that the block wrote over, or ends of different shape.
+    Every result is a float64 tensor on the CPU with one row for each step. Every number is the root mean square over
+    all elements of a tensor, so that a normalised stream gives 1 whatever its batch and width. It is nan where nothing
+    could be measured: no gradient, an input that the block overwrote, or two ends of different shape.
+
+    Weight gradients are read from ``.grad`` when the backward pass ends: with gradient accumulation, where each
+    micro-batch is a step, they are the sum so far; under DistributedDataParallel they are this process's own, before
+    the mean over processes. Gradients hold the factor of a gradient scaler. Sharded parameters (FSDP2) do not work.
 
     Args:
         model: the module whose call begins a step.
-        blocks: its blocks in the order in which the stream meets them. Each takes the stream as its first tensor and
-            returns it as its first. A block that runs several times a step may be listed as often, and has a column
-            for each run; listed once, its first run is shown.
-        every: one of so many steps is recorded, the first of them; at the others nothing is measured.
+        blocks: its blocks in the order in which the stream passes them. The stream is the first tensor that each takes
+            and the first that it returns. A block that runs several times in a step may be listed as often, and has a
+            column for each run; listed once, it has its first.
+        every: number of steps from one that is recorded to the next, at least 1; between them nothing is measured.
 
     Raises:
-        InvalidInput: for no blocks, blocks that are not modules of ``model``, blocks within a compiled module, or an
-            ``every`` below 1.
+        InvalidInput: for no blocks, blocks that are not modules of ``model``, blocks within a compiled module, an
+            ``every`` below 1, or a recorder that is entered twice.
     """
 
     activation = result("activation", "The stream before each block and after the last, (steps, blocks + 1).")
     added = result("added", "What each block added to the stream, (steps, blocks).", end=-1)
-    delta = result("delta", "The gradient with respect to the stream at the same places, (steps, blocks + 1).")
-    skip_share = result("delta", "What came back along each skip: the delta behind it, (steps, blocks).", start=1)
-    branch_share = result("branch_share", "What each branch added to the delta, (steps, blocks).", end=-1)
-    weight_gradient = result("weight_gradient", "The gradient in each block's weights, (steps, blocks).", end=-1)
+    stream_gradient = result("stream_gradient", "The stream's gradient at the same places, (steps, blocks + 1).")
+    skip_gradient = result("stream_gradient", "Its part through each skip connection, (steps, blocks).", start=1)
+    branch_gradient = result("branch_gradient", "Its part through each branch, (steps, blocks).", end=-1)
+    weight_gradient = result("weight_gradient", "The gradient of each block's weights, (steps, blocks).", end=-1)
 
-    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module], every: int = 1) -> None:
-        check_size("every", every)
-        self.model, self.blocks, self.every = model, check_blocks(model, blocks), every
+    @checked
+    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module], every: Size = 1) -> None:
+        self.model, self.blocks, self.every = model, blocks_of(model, blocks), every
         self.weights = {block: list(block.parameters()) for block in self.blocks}
         self.hooks: list[RemovableHandle] = []
         self.steps: list[Tensor] = []
@@ -61,6 +77,8 @@ class GradientFlowRecorder:
 
     def __enter__(self) -> "GradientFlowRecorder":
         check_not_compiled(self.model, self.blocks)
+        if self.hooks:
+            raise InvalidInput("a recorder must be entered once at a time, got a second `with`; make another recorder")
         self.hooks.append(self.model.register_forward_pre_hook(self.end_step))
         for block in self.weights:
             self.hooks.append(block.register_forward_pre_hook(self.enter, with_kwargs=True))
@@ -72,7 +90,7 @@ class GradientFlowRecorder:
         remove(self.hooks)
 
     def end_step(self, *call: object) -> None:
-        """Keep the sizes of the step and take its hooks off the stream, unless by a call that builds no graph."""
+        """Keep the sizes of the step and remove its hooks from the stream; a call that builds no graph ends no step."""
         if not call or torch.is_grad_enabled():
             remove(self.step.hooks)
             self.steps += [table(self.blocks, self.step.runs)] if self.step.runs else []
@@ -85,34 +103,37 @@ class GradientFlowRecorder:
             self.step.inside[block] = x, x._version, self.mark(x)
 
     def leave(self, block: nn.Module, args: object, output: object) -> None:
-        """Mark the place behind a block, and measure what the block added."""
+        """Mark the place after a block, and measure what the block added."""
         y = first_tensor(output)
         if block in self.step.inside and y is not None and y.requires_grad:
             x, version, place = self.step.inside.pop(block)
-            if x._version == version:
+            if x._version == version:  # otherwise the block has overwritten its input
                 place.sizes["added"] = size_between(y, x)
-            place.behind = self.mark(y, (block, place))
+            place.end = self.mark(y, (block, place))
 
     def mark(self, x: Tensor, run: Run | None = None) -> Place:
-        """Measure the stream where ``run`` ends, or where none does but a block begins; wait there for the gradient."""
+        """Return the place of ``x``, where ``run`` ends or, without one, a block begins; it is measured and has a hook.
+
+        A block that begins where another has just ended shares its place.
+        """
         y, version, place = self.step.latest
         if run is not None or place is None or x is not y or x._version != version:
             place = Place({"activation": size(x)})
             self.step.latest = x, x._version, place
             if x.requires_grad:
-                self.step.hooks.append(x.register_hook(partial(self.gradient_arrives, place, run)))
+                self.step.hooks.append(x.register_hook(partial(self.measure_gradient, place, run)))
         return place
 
-    def gradient_arrives(self, place: Place, run: Run | None, gradient: Tensor) -> None:
-        """Measure the gradient, and what the branch that begins here added to it; note that it came to ``run``."""
-        place.sizes["delta"], place.gradient = size(gradient), gradient
-        if place.behind is not None:
-            place.sizes["branch_share"] = size_between(gradient, place.behind.take_gradient(gradient))
-        if run is not None:
-            Variable._execution_engine.queue_callback(partial(self.weigh, run))
+    def measure_gradient(self, place: Place, run: Run | None, gradient: Tensor) -> None:
+        """Measure the stream's gradient at ``place``, and the part of it through the branch that begins there."""
+        place.sizes["stream_gradient"], place.gradient = size(gradient), gradient
+        if place.end is not None:
+            place.sizes["branch_gradient"] = size_between(gradient, place.end.take_gradient(gradient))
+        if run is not None:  # weights receive their gradients later, in an order that autograd chooses
+            Variable._execution_engine.queue_callback(partial(self.measure_weights, run))
 
-    def weigh(self, run: Run) -> None:
-        """Measure the gradients of a block's weights, whole now that the backward pass is over."""
+    def measure_weights(self, run: Run) -> None:
+        """Measure the gradients of a block's weights, which are complete now that the backward pass has ended."""
         block, place = run
         place.sizes["weight_gradient"] = size_of_gradients(self.weights[block])
         self.step.runs.append(run)

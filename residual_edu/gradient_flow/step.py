@@ -1,4 +1,4 @@
-"""One step under way: the places along the stream, the table that they make, and the results of all steps."""
+"""One training step: the places along the stream, the table of what was measured there, and the recorder's results."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,24 +9,24 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from residual_edu.gradient_flow.sizes import Size
+from residual_edu.gradient_flow.sizes import Measured
 
-QUANTITIES = ["activation", "added", "delta", "branch_share", "weight_gradient"]
+QUANTITIES = ["activation", "added", "stream_gradient", "branch_gradient", "weight_gradient"]
 
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """A place on the stream where a block begins or the last one ends: what was measured from there on."""
+    """A place on the stream where a block begins or the last one ends, and what was measured at it."""
 
-    sizes: dict[str, Size]
-    behind: Optional["Place"] = None  # where the block that begins here ends
-    gradient: Tensor | None = None  # until the share of that block's branch is known
+    sizes: dict[str, Measured]
+    end: Optional["Place"] = None  # where the block that begins here ends
+    gradient: Tensor | None = None  # with respect to the stream here, until the branch's part has been measured
 
     def take_gradient(self, otherwise: Tensor) -> Tensor:
-        """Return the gradient and let go of it.
+        """Return the gradient and drop it, so that its memory is freed.
 
-        A bypassed block's two ends are one tensor, whose hook before the block came first and is called first: then
-        there is none yet, and it will be ``otherwise``.
+        Where a block returns its input itself, one tensor has the hooks of both its ends, and the hook of the first
+        end is called first: then the second has no gradient yet, and it will be ``otherwise``.
         """
         gradient, self.gradient = self.gradient, None
         return otherwise if gradient is None else gradient
@@ -39,10 +39,10 @@ Run = tuple[nn.Module, Place]  # a block and the place where it began
 class Step:
     """What is known between one call of the model and the next."""
 
-    number: int = -1  # of the call, from 0; before the first there is none
-    inside: dict[nn.Module, tuple[Tensor, int, Place]] = field(default_factory=dict)  # blocks that the stream is in
-    latest: tuple[Tensor | None, int, Place | None] = (None, 0, None)  # the stream where it was last seen
-    runs: list[Run] = field(default_factory=list)  # that a whole backward pass came to, the last one first
+    number: int = -1  # of the call, from 0; -1 before the first
+    inside: dict[nn.Module, tuple[Tensor, int, Place]] = field(default_factory=dict)  # blocks that have begun
+    latest: tuple[Tensor | None, int, Place | None] = (None, 0, None)  # the stream, its version, and its last place
+    runs: list[Run] = field(default_factory=list)  # that a complete backward pass has reached, the last one first
     hooks: list[RemovableHandle] = field(default_factory=list)  # on the stream
 
 
@@ -59,17 +59,17 @@ def first_tensor(*values: Any) -> Tensor | None:
 
 
 def table(blocks: Iterable[nn.Module], runs: Iterable[Run]) -> Tensor:
-    """Return the root mean squares of one step, (quantities, blocks + 1), nan where there are none.
+    """Return the root mean squares of one step, (quantities, blocks + 1), nan where nothing was measured.
 
-    ``runs`` stand as the gradient came to them, the last one first. Each block of the list takes the next of its own,
-    and the last column is the place behind the last block.
+    ``runs`` are in the order of the backward pass, the last one first. Each block of the list takes the next of its
+    own, and the last column is the place after the last block.
     """
     waiting: dict[nn.Module, list[Place]] = defaultdict(list)
     for block, place in runs:
         waiting[block].append(place)
     nowhere = Place({})
     places = [waiting[block].pop() if waiting[block] else nowhere for block in blocks]
-    places.append(places[-1].behind or nowhere)
+    places.append(places[-1].end or nowhere)
     device = next(norm.device for place in places for norm, _ in place.sizes.values())
     missing = torch.tensor(torch.nan, device=device), 1
     norms, counts = zip(*(place.sizes.get(name, missing) for name in QUANTITIES for place in places), strict=True)
@@ -89,6 +89,6 @@ def result(name: str, doc: str, start: int = 0, end: int | None = None) -> Any:
 
 
 def remove(hooks: list[RemovableHandle]) -> None:
-    """Remove all ``hooks``."""
+    """Remove all ``hooks`` from where they were registered, and from the list."""
     while hooks:
         hooks.pop().remove()

@@ -1,4 +1,4 @@
-"""What lets positions exchange information: each hears the others, by attention, a long convolution, or a scan."""
+"""Mixers: layers that let positions exchange information, by attention, a long convolution, or a scan."""
 
 from residual_edu.mixers.attention import Attention
 from residual_edu.mixers.ckconv import CKConv, CKConvND

@@ -1,4 +1,4 @@
-r"""Mamba: a sequence mixer whose memory is one state, written and read by a selective scan.
+r"""Mamba: a sequence mixer whose positions exchange information through the state of a selective scan.
 
 .. math::
     (z, u, \Delta) = W x, \quad (x', B, C) = \mathrm{silu}(\mathrm{conv}(u)), \quad
@@ -15,15 +15,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
+from residual_edu.checked import Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import (
-    check_apart,
-    check_axes,
-    check_divisible,
-    check_positive,
-    check_shape,
-    check_size,
-)
+from residual_edu.errors import InvalidInput, check_axes, check_divisible, check_signal
 from residual_edu.mixers.selective_scan import chunked_scan
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
@@ -31,57 +25,53 @@ from residual_edu.parts.rms_norm import RMSNorm
 
 
 class MambaLayer(nn.Module):
-    r"""The core of Mamba-2 for (batch, positions, channels), left to right.
+    r"""The core of Mamba-2 for (batch, positions, channels): each position depends on itself and earlier ones.
 
-    One projection gives a gate z, what the short convolution reads, and a step for each head. The steps start
-    log-uniform in [dt_min, dt_max], head h fades with :math:`A = -h`, so that memories of many lengths are there from
-    the start. Names are those of the ``mamba_ssm`` package; B and C are shared by all heads (its ``ngroups=1``).
+    One projection gives a gate z, the input u of a short convolution, and a step for each head. The steps start
+    log-uniform in [dt_min, dt_max] and head h starts with :math:`A = -h`, so that heads differ in how fast they forget.
+    Names are those of the ``mamba_ssm`` package; all heads share B and C (its ``ngroups=1``).
 
     Args:
         d_model: number of channels in and out, at least 1.
-        d_state: length of the vectors B and C, hence width of the state.
-        d_conv: how many positions the short convolution sees, its own included.
-        expand: how many inner channels there are for each outer one.
+        d_state: length of the vectors B and C, hence of each row of the state, at least 1.
+        d_conv: number of taps of the short convolution, its own position included, at least 1.
+        expand: number of inner channels for each outer one, at least 1.
         headdim: number of inner channels of a head; it divides ``expand * d_model``.
         dt_min: smallest step at the start, above 0.
-        dt_max: largest step at the start.
-        dt_init_floor: no step starts below it.
+        dt_max: largest step at the start, at least ``dt_min``.
+        dt_init_floor: steps below it start at it, above 0.
         bias: whether both projections have a bias.
         conv_bias: whether the convolution has one.
-        chunk_size: number of positions that the scan takes at once; the result does not depend on it.
+        chunk_size: number of positions that the scan takes at once, at least 1; the result does not depend on it.
 
     Raises:
-        InvalidInput: for a size or a step out of range, an integer input, or one of another shape.
+        InvalidInput: for an argument out of range, an integer input, or one of another shape.
     """
 
+    @checked
     def __init__(
         self,
-        d_model: int,
-        d_state: int = 128,
-        d_conv: int = 4,
-        expand: int = 2,
-        headdim: int = 64,
-        dt_min: float = 0.001,
-        dt_max: float = 0.1,
-        dt_init_floor: float = 1e-4,
-        bias: bool = False,
-        conv_bias: bool = True,
-        chunk_size: int = 64,
+        d_model: Size,
+        d_state: Size = 128,
+        d_conv: Size = 4,
+        expand: Size = 2,
+        headdim: Size = 64,
+        dt_min: Positive = 0.001,
+        dt_max: Positive = 0.1,
+        dt_init_floor: Positive = 1e-4,
+        bias: Flag = False,
+        conv_bias: Flag = True,
+        chunk_size: Size = 64,
     ) -> None:
         super().__init__()
-        sizes = {"d_model": d_model, "d_state": d_state, "d_conv": d_conv, "expand": expand, "headdim": headdim}
-        for name, size in (sizes | {"chunk_size": chunk_size}).items():
-            check_size(name, size)
-        for name, step in {"dt_min": dt_min, "dt_max": dt_max, "dt_init_floor": dt_init_floor}.items():
-            check_positive(name, step)
         inner, heads = expand * d_model, expand * d_model // headdim
         check_divisible("expand * d_model", inner, headdim, "headdim")
         self.d_model, self.d_state, self.headdim, self.chunk_size = d_model, d_state, headdim, chunk_size
-        mixed = inner + 2 * d_state
+        mixed = inner + 2 * d_state  # x, B and C, which the short convolution reads
         self.pieces = [inner, mixed, heads]
         self.in_proj = nn.Linear(d_model, sum(self.pieces), bias=bias)
         self.conv1d = CausalConv1D(mixed, mixed, d_conv, groups=mixed, bias=conv_bias)
-        steps = torch.empty(heads).uniform_(math.log(dt_min), math.log(dt_max)).exp().clamp(min=dt_init_floor)
+        steps = initial_steps(heads, dt_min, dt_max, dt_init_floor)
         self.dt_bias = nn.Parameter(steps + (-(-steps).expm1()).log())  # softplus of it is the step
         self.A_log = nn.Parameter(torch.arange(1.0, heads + 1).log())
         self.D = nn.Parameter(torch.ones(heads))
@@ -89,21 +79,22 @@ class MambaLayer(nn.Module):
         self.out_proj = nn.Linear(inner, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "batch positions channels"]) -> Float[Tensor, "batch positions channels"]:
-        """Let each position hear those before it; shape and dtype stay."""
-        check_shape("x", x, 1, self.d_model)
-        z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)
+        """Mix each position with those before it; shape and dtype stay."""
+        check_signal("x", x, self.d_model, 1)
+        z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)  # batch, position, and: inner; inner + 2 state; head
         y = self._scan(silu(self.conv1d(u.mT)).mT, softplus(dt + self.dt_bias))
         return self.out_proj(self.norm(y * silu(z)))
 
     def _scan(self, u: Tensor, dt: Tensor) -> Float[Tensor, "batch positions inner"]:
-        """Scan what the convolution gave, in float32 at least."""
-        wide = torch.promote_types(u.dtype, torch.float32)
+        """Scan the output of the convolution, in float32 at least; dtype stays."""
+        wide = torch.promote_types(u.dtype, torch.float32)  # a 16-bit state would lose the digits of what it sums
         x, B, C = u.to(wide).split([self.pieces[0], self.d_state, self.d_state], dim=-1)
-        heads, A = x.unflatten(-1, (-1, self.headdim)), -self.A_log.to(wide).exp()
-        return chunked_scan(heads, dt.to(wide), A, B, C, self.D.to(wide), self.chunk_size).flatten(-2).to(u.dtype)
+        x, A = x.unflatten(-1, (-1, self.headdim)), -self.A_log.to(wide).exp()  # x: batch, position, head, headdim
+        y = chunked_scan(x, dt.to(wide), A, B, C, self.D.to(wide), self.chunk_size)
+        return y.flatten(-2).to(u.dtype)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Return what the matrix products, the convolution and the norm cost, the scan in its form in chunks."""
+        """Return the cost for one sample: matrix products, convolution and norm, the scan in chunks."""
         positions, inner = count_positions(shape), self.pieces[0]
         length = min(self.chunk_size, positions)
         filled = positions + -positions % length
@@ -112,32 +103,46 @@ class MambaLayer(nn.Module):
         return projections + scan + sum(flop_count(part, positions, inference) for part in (self.conv1d, self.norm))
 
 
+def initial_steps(heads: int, dt_min: float, dt_max: float, floor: float) -> Float[Tensor, "heads"]:
+    """Draw a step for each head, log-uniform in [dt_min, dt_max] and at least ``floor``.
+
+    Raises:
+        InvalidInput: where ``dt_min`` is above ``dt_max``.
+    """
+    if dt_min > dt_max:
+        raise InvalidInput(f"dt_min must be at most dt_max={dt_max}, got {dt_min}")
+    return torch.empty(heads).uniform_(math.log(dt_min), math.log(dt_max)).exp().clamp(min=floor)
+
+
 class Mamba(nn.Module):
-    r"""A Mamba layer for signals of any dimension: the positions are read row by row, as one sequence.
+    r"""A Mamba layer for signals with 1 to 3 axes: the positions are read row by row, as one sequence.
 
     With ``bidirectional=True`` a second layer reads the sequence from its end, and both are added:
-    :math:`\mathrm{core}(x) + \mathrm{flip}(\mathrm{core\_rev}(\mathrm{flip}(x)))`. Else no position hears a later one.
+    :math:`\mathrm{core}(x) + \mathrm{flip}(\mathrm{core\_rev}(\mathrm{flip}(x)))`. Otherwise no position depends on a
+    later one.
 
     Args:
-        mamba_layer_cfg: what to build (``config.build``) for a direction, such as ``MambaLayer``.
+        mamba_layer_cfg: what to build (``config.build``) for each direction, such as ``MambaLayer``:
+            ``forward(x)`` of (batch, positions, channels).
         bidirectional: whether a second layer with weights of its own reads backwards.
 
     Raises:
-        InvalidInput: for one built layer where two are needed, or an input without positions.
+        InvalidInput: for one built layer where two are needed, or an input without an axis of positions.
     """
 
-    def __init__(self, mamba_layer_cfg: Spec, bidirectional: bool = False) -> None:
+    @checked
+    def __init__(self, mamba_layer_cfg: Spec, bidirectional: Flag = False) -> None:
         super().__init__()
         self.bidirectional = bidirectional
         self.core_layer = build(mamba_layer_cfg)
         if bidirectional:
             self.core_layer_rev = build(mamba_layer_cfg)
-            check_apart("mamba_layer_cfg", self.core_layer, self.core_layer_rev)
+            check_two_layers(self.core_layer, self.core_layer_rev)
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
     ) -> Float[Tensor, "batch *space channels"]:
-        """Mix the positions of ``x``; shape stays. There is no use for ``conditioning`` here."""
+        """Mix the positions of ``x``; shape stays. ``conditioning`` is ignored."""
         check_axes("x", x, "batch", "position", "channels")
         sequence = x.flatten(1, -2)
         y = self.core_layer(sequence)
@@ -146,5 +151,12 @@ class Mamba(nn.Module):
         return y.view_as(x)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Return what one direction costs, or both."""
+        """Return the cost for one sample: that of one direction, or of both."""
         return (1 + self.bidirectional) * flop_count(self.core_layer, shape, inference)
+
+
+def check_two_layers(first: nn.Module, second: nn.Module) -> None:
+    """Raise ``InvalidInput`` where both directions would share one layer, as they do where it was built before."""
+    if first is second:
+        mend = "give its class or a config, which builds a new one each time"
+        raise InvalidInput(f"mamba_layer_cfg must build 2 layers, got the same {type(first).__name__} twice; {mend}")

@@ -1,11 +1,11 @@
-r"""The Fourier transform of real signals, with a gradient that is one as well.
+r"""The Fourier transform of real signals, with a gradient computed by one real transform.
 
 .. math::
     \hat x_f = \sum_t x_t\, e^{-2 \pi i f t / n}, \qquad
     \bar x_t = \mathrm{Re} \sum_{f=0}^{n/2} \bar{\hat x}_f\, e^{2 \pi i f t / n}
 
-torch's own gradient of ``rfft`` transforms all n complex points, the half of them that are zero too. A long convolution
-spends most of its backward pass there.
+f runs over frequencies, t over n positions, and a bar marks the gradient of the loss. torch's own gradient of ``rfft``
+is a complex transform of n points, about half of them zeros, and most of a long convolution's backward pass.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from torch import Tensor
 
 def real_fft(x: Float[Tensor, "*batch"], sizes: Sequence[int]) -> Complex[Tensor, "*spectrum"]:
     """Return ``torch.fft.rfftn(x, s=sizes)``: the last axes of ``x``, as many as there are sizes, padded to them."""
-    if torch.compiler.is_compiling():  # the compiler makes gradients of its own
+    if torch.compiler.is_compiling():  # the compiler derives its own gradient
         return torch.fft.rfftn(x, s=sizes)
     spectrum = RealFFT.apply(x, sizes[-1])
     others = range(-len(sizes), -1)
@@ -26,23 +26,24 @@ def real_fft(x: Float[Tensor, "*batch"], sizes: Sequence[int]) -> Complex[Tensor
 
 
 class RealFFT(torch.autograd.Function):
-    """``torch.fft.rfft`` of the last axis, padded to n points."""
+    """``torch.fft.rfft`` of the last axis, padded with zeros to n points."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, n: int) -> Tensor:
-        """Transform."""
+        """Return the n // 2 + 1 frequencies of the last axis of ``x``."""
         return torch.fft.rfft(x, n=n)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
-        """Note both lengths."""
+        """Keep both lengths for the backward pass."""
         ctx.length, ctx.n = inputs[0].shape[-1], inputs[1]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Transform back. ``irfft`` counts each frequency but the first and, of an even n, the last one twice."""
+        """Return the gradient with respect to ``x``: the sum over f of the equation above."""
         frequency = torch.arange(gradient.shape[-1], device=gradient.device)
+        # irfft adds the negative frequencies, so that all count twice but the first and, of an even n, the last.
         once = torch.where((frequency == 0) | (2 * frequency == ctx.n), 1.0, 0.5)
         return torch.fft.irfft(gradient * once, n=ctx.n, norm="forward")[..., : ctx.length], None

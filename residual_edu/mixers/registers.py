@@ -1,4 +1,4 @@
-r"""Registers: learned tokens that belong to no place of the image, for the network to write on and read from.
+r"""Registers: learned tokens beside the patches of an image, read out as one vector for each sample.
 
 .. math::
     \text{pooled:} \quad c = \sum_r \mathrm{softmax}(a)_r\, t_r \qquad
@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_size, check_tokens
+from residual_edu.checked import Size, checked
+from residual_edu.errors import check_shape
 
 
 class RegisterPooling(nn.Module):
@@ -21,55 +22,53 @@ class RegisterPooling(nn.Module):
         num_registers: number of registers R, at least 1.
 
     Raises:
-        InvalidInput: for a number out of range, or registers of another number.
+        InvalidInput: for a number out of range, or another number of registers.
     """
 
-    def __init__(self, num_registers: int) -> None:
+    @checked
+    def __init__(self, num_registers: Size) -> None:
         super().__init__()
-        check_size("num_registers", num_registers)
         self.logits = nn.Parameter(torch.zeros(num_registers))
 
     def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch channels"]:
         """Return one vector for each sample; dtype stays."""
-        check_tokens("registers", registers, len(self.logits))
+        check_shape("registers", registers, "batch", len(self.logits), "channels")
         weights = self.logits.softmax(dim=0).to(registers.dtype)
         return (weights[:, None] * registers).sum(dim=1)
 
     def flop_count(self, hidden_dim: int, inference: bool = False) -> int:
-        """Return the cost at ``hidden_dim`` channels: three for each weight, two for each number it is laid on."""
+        """Return the cost for one sample of ``hidden_dim`` channels: softmax, 3 a register; mean, 2 a number."""
         return 3 * len(self.logits) + 2 * len(self.logits) * hidden_dim
 
 
 class RegisterCompressConcat(nn.Module):
-    r"""All registers side by side, each through the same narrow map: :math:`[W t_1, \dots, W t_R]`.
+    r"""All registers, each mapped to fewer channels by the same W, concatenated: :math:`[W t_1, \dots, W t_R]`.
 
     Args:
         num_registers: number of registers R, at least 1.
         hidden_dim: number of channels of each, at least 1.
-        compressed_dim: number of channels that each is narrowed to, at least 1.
+        compressed_dim: number of channels that each is mapped to, at least 1.
 
     Raises:
         InvalidInput: for a number out of range, or registers of another number or width.
     """
 
-    def __init__(self, num_registers: int, hidden_dim: int, compressed_dim: int) -> None:
+    @checked
+    def __init__(self, num_registers: Size, hidden_dim: Size, compressed_dim: Size) -> None:
         super().__init__()
-        check_size("num_registers", num_registers)
-        check_size("hidden_dim", hidden_dim)
-        check_size("compressed_dim", compressed_dim)
         self.num_registers = num_registers
         self.compress = nn.Linear(hidden_dim, compressed_dim, bias=False)
 
     @property
     def out_dim(self) -> int:
-        """Return the width of the result, R times ``compressed_dim``."""
+        """Width of the result, R times ``compressed_dim``."""
         return self.num_registers * self.compress.out_features
 
     def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch out_dim"]:
         """Return one vector of ``out_dim`` numbers for each sample."""
-        check_tokens("registers", registers, self.num_registers, self.compress.in_features)
+        check_shape("registers", registers, "batch", self.num_registers, self.compress.in_features)
         return self.compress(registers).flatten(1)
 
     def flop_count(self, hidden_dim: int, inference: bool = False) -> int:
-        """Return the cost of the map at ``hidden_dim`` channels, once for each register."""
+        """Return the cost for one sample: the map of ``hidden_dim`` channels, once for each register."""
         return 2 * self.out_dim * hidden_dim

@@ -1,18 +1,20 @@
-r"""The selective scan: a memory that each position writes to, fades by a step of its own, and reads.
+r"""The selective scan: a linear recurrence whose decay, input and output vectors depend on the signal itself.
 
 .. math::
     S_t = e^{\Delta_t A} S_{t-1} + \Delta_t \, x_t \otimes B_t, \qquad y_t = S_t C_t + D x_t
 
-:math:`A < 0` is one number for each head; :math:`\Delta_t`, :math:`B_t` and :math:`C_t` depend on the input.
-Gu & Dao, 2023, https://arxiv.org/abs/2312.00752; the form in chunks: Dao & Gu, 2024, https://arxiv.org/abs/2405.21060
+S is a state of (headdim, state) numbers for each head, zero before the first position. :math:`A < 0` is one number for
+each head; :math:`\Delta_t > 0`, :math:`B_t` and :math:`C_t` are computed from the input at t.
+
+Gu & Dao, 2023, https://arxiv.org/abs/2312.00752; in chunks: Dao & Gu, 2024, https://arxiv.org/abs/2405.21060
 """
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, einsum
 from torch.nn.functional import pad
 
-from residual_edu.errors import check_scan, check_size
+from residual_edu.errors import InvalidInput, check_floating, check_shape, check_size
 
 
 def selective_scan(
@@ -23,10 +25,22 @@ def selective_scan(
     C: Float[Tensor, "batch time state"],
     D: Float[Tensor, "heads"] | None = None,
 ) -> Float[Tensor, "batch time heads headdim"]:
-    """Return the recurrence as it is written, one position after another. B and C are shared by all heads."""
+    """Return y of the recurrence, one position after another; all heads share B and C.
+
+    Args:
+        x: input of the recurrence.
+        dt: step of each position and head, above 0; a larger step forgets more of the state and writes more to it.
+        A: decay rate of each head, below 0: a step keeps exp(dt A) of the state.
+        B: vector by which each position writes to the state.
+        C: vector by which each position reads from it.
+        D: weight of x itself in each head's output; None for 0.
+
+    Raises:
+        InvalidInput: for shapes that do not fit each other, integers, or no positions.
+    """
     check_scan(x, dt, A, B, C, D)
     keep, write = (dt * A).exp(), dt[..., None] * x
-    state, y = x.new_zeros(len(x), *x.shape[2:], B.shape[-1]), []
+    state, y = x.new_zeros(len(x), *x.shape[2:], B.shape[-1]), []  # batch, head, headdim, state
     for t in range(x.shape[1]):
         state = keep[:, t, :, None, None] * state + write[:, t, :, :, None] * B[:, t, None, None]
         y.append((state * C[:, t, None, None]).sum(-1))
@@ -42,41 +56,72 @@ def chunked_scan(
     D: Float[Tensor, "heads"] | None = None,
     chunk_size: int = 64,
 ) -> Float[Tensor, "batch time heads headdim"]:
-    """Return ``selective_scan`` of the same, by matrix products: all pairs within a chunk, one state between chunks.
+    """Return what ``selective_scan`` returns, by matrix products: all pairs within a chunk, a state between chunks.
 
-    Nothing is divided by a decay, and no decay is the difference of two long sums, so that no step is too large.
+    Axes: b batch, c chunk, l and s two positions of a chunk, h head, p channel of a head, n state. The result does not
+    depend on ``chunk_size``, at least 1. Nothing is divided by a decay, and no decay is computed as the difference of
+    two long sums, so that large steps neither overflow nor cost the digits of small ones.
+
+    Raises:
+        InvalidInput: as ``selective_scan``, and for a ``chunk_size`` out of range.
     """
     check_scan(x, dt, A, B, C, D)
     check_size("chunk_size", chunk_size)
     length = min(chunk_size, x.shape[1])
     write, fade, B, C = (in_chunks(z, length) for z in (dt[..., None] * x, dt * A, B, C))
-    keep = decay_between(fade.transpose(2, 3))
-    within = ((C @ B.mT)[:, :, None] * keep) @ write.transpose(2, 3)
-    left = keep[..., -1, :].transpose(2, 3)[..., None] * write
-    before = states_before(left.flatten(3).mT @ B, fade.sum(2).exp().repeat_interleave(x.shape[-1], -1))
-    across = (C @ before.mT).unflatten(-1, x.shape[2:]) * fade.cumsum(2).exp()[..., None]
-    y = (within.transpose(2, 3) + across).flatten(1, 2)[:, : x.shape[1]]
+    decay = segsum(fade.transpose(2, 3)).exp_()  # b c h l s: the part of what s wrote that is left at l
+    since = fade.cumsum(2).exp()  # b c l h: the part of the chunk's initial state that is left at l
+    scores = einsum("bcln,bcsn->bcls", C, B)
+    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write)
+    written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)  # at the end of its chunk
+    initial = initial_states(written, since[:, :, -1])
+    across = einsum("bcln,bchpn,bclh->bclhp", C, initial, since)
+    y = (within + across).flatten(1, 2)[:, : x.shape[1]]
     return y if D is None else y + D[:, None] * x
 
 
+def check_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (batch, time, heads, headdim), not empty in time, and the others fit."""
+    check_shape("x", x, "batch", "time", "heads", "headdim")
+    check_shape("B", B, "batch", "time", "state")
+    batch, time, heads, _ = x.shape
+    if time == 0:
+        raise InvalidInput(f"x must have at least 1 position along time, its second axis, got shape {tuple(x.shape)}")
+    states = (batch, time, B.shape[-1])
+    shapes = {"dt": (dt, (batch, time, heads)), "A": (A, (heads,)), "B": (B, states), "C": (C, states)}
+    for name, (tensor, shape) in (shapes if D is None else shapes | {"D": (D, (heads,))}).items():
+        check_floating(name, tensor)
+        if tensor.shape != shape:
+            raise InvalidInput(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
+
+
 def in_chunks(z: Float[Tensor, "batch time *rest"], length: int) -> Float[Tensor, "batch chunks length *rest"]:
-    """Cut the time axis; the zeros that fill the last chunk fade nothing and write nothing."""
-    return pad(z, (0, 0) * (z.ndim - 2) + (0, -z.shape[1] % length)).unflatten(1, (-1, length))
+    """Cut the time axis into chunks. The last one is filled with zeros, which neither decay nor write anything."""
+    missing = -z.shape[1] % length
+    z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z  # pad copies even where it adds nothing
+    return z.unflatten(1, (-1, length))
 
 
-def decay_between(fade: Float[Tensor, "*batch length"]) -> Float[Tensor, "*batch length length"]:
-    r"""Return :math:`\exp(\sum_{s < r \le t} \mathrm{fade}_r)` in row t and column s, and 0 where s is after t."""
-    later = torch.ones(2 * fade.shape[-1:], dtype=torch.bool, device=fade.device).tril(-1)
-    sums = torch.where(later, fade[..., None], 0).cumsum(-2)
-    return sums.masked_fill(later.mT, -torch.inf).exp()
+def segsum(fade: Float[Tensor, "*batch length"]) -> Float[Tensor, "*batch length length"]:
+    r"""Return :math:`\sum_{s < r \le t} \mathrm{fade}_r` in row t and column s, and minus infinity for s > t.
+
+    With fade = dt A its exponential is the decay from position s to position t.
+    """
+    length = fade.shape[-1]
+    sums = fade[..., None].expand(*fade.shape, length).tril(-1).cumsum(-2)  # column s: 0 down to row s, then the sums
+    return sums.add_(fade.new_full((length, length), -torch.inf).triu(1))  # in place: these are the largest tensors
 
 
-def states_before(
-    written: Float[Tensor, "batch chunks channels state"], keep: Float[Tensor, "batch chunks channels"]
-) -> Float[Tensor, "batch chunks channels state"]:
-    """Return the state that each chunk begins with: the recurrence again, a step for each chunk."""
-    state, before = torch.zeros_like(written[:, 0]), []
-    for kept, new in zip(keep[..., None].unbind(1), written.unbind(1), strict=True):
-        before.append(state)
+def initial_states(
+    written: Float[Tensor, "batch chunks heads headdim state"], keep: Float[Tensor, "batch chunks heads"]
+) -> Float[Tensor, "batch chunks heads headdim state"]:
+    """Return the state before each chunk, from what each chunk writes to it and the factor of what it keeps of it.
+
+    A loop and not a product of all pairs of chunks: 0 times infinity would carry a later chunk's overflow to earlier
+    ones.
+    """
+    state, initial = torch.zeros_like(written[:, 0]), []
+    for new, kept in zip(written.unbind(1), keep[..., None, None].unbind(1), strict=True):
+        initial.append(state)
         state = kept * state + new
-    return torch.stack(before, 1)
+    return torch.stack(initial, 1)

@@ -1,4 +1,4 @@
-"""Whole networks: an embedding, a stack of blocks, a way out."""
+"""Whole networks: an embedding, a stack of blocks, a projection to the output; and text generation."""
 
 from residual_edu.networks.denoiser import Denoiser
 from residual_edu.networks.generation import generate

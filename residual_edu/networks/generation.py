@@ -1,105 +1,101 @@
-"""Writing on: one token after another, each drawn from what the model makes of all before it."""
+"""Generating tokens: each is drawn from the model's output for all tokens before it, then appended to them."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import cast
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from numbers import Integral
+from typing import Annotated, cast
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from residual_edu.checked import Count, Flag, NotNegative, Positive, Size, checked
 from residual_edu.configurable import ModelConfig
-from residual_edu.errors import (
-    check_axes,
-    check_fraction,
-    check_labels,
-    check_not_negative,
-    check_package,
-    check_positive,
-    check_room,
-    check_size,
-    check_tokens_known,
-    check_whole,
-)
+from residual_edu.errors import InvalidInput, check_axes, check_labels, check_room, is_number, shown
+from residual_edu.networks.evaluation_mode import evaluation_mode
 from residual_edu.networks.sampling import choose, penalize
 
 
+def check_probability(name: str, value: float) -> None:
+    """Raise ``InvalidInput`` unless ``value`` lies in (0, 1]."""
+    if not (is_number(value) and 0 < value <= 1):
+        raise InvalidInput(f"{name} must lie in (0, 1], got {shown(value)}")
+
+
+@checked
 def generate(
     model: nn.Module,
     prompt: Int[Tensor, "batch positions"],
-    max_tokens: int = 100,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    repetition_penalty: float = 1.0,
+    max_tokens: Size = 100,
+    temperature: NotNegative = 1.0,
+    top_k: Count = 0,
+    top_p: Annotated[float, check_probability] = 1.0,
+    repetition_penalty: Positive = 1.0,
     stop_tokens: Sequence[int] = (),
     seed: int | None = None,
-    progress: bool = False,
+    progress: Flag = False,
 ) -> Int[Tensor, "batch longer"]:
-    """Return ``prompt`` and up to ``max_tokens`` more, with a cache and in evaluation.
+    """Return ``prompt`` and up to ``max_tokens`` more tokens, with a cache and in evaluation mode.
 
     Args:
         model: a ``LanguageModel``.
-        prompt: what has been written so far, all rows of one length.
-        max_tokens: how many to write at most, at least 1.
-        temperature: 0 always takes the likeliest token; the higher, the bolder.
+        prompt: the tokens to continue, at least 1 in each row.
+        max_tokens: the most tokens to generate, at least 1.
+        temperature: at least 0, which always takes the likeliest token; above 1, unlikely tokens are drawn more often.
         top_k: draw from that many likeliest tokens; 0 draws from all.
         top_p: draw from the fewest likeliest tokens that together have that probability, in (0, 1].
-        repetition_penalty: above 1, tokens that stand there already get less likely.
-        stop_tokens: a row ends with the first of these that it writes, and is filled with it while others go on.
-        seed: where the draws begin; torch's global generator if none is given.
-        progress: whether to show how far it is, by the package rich.
+        repetition_penalty: above 0; above 1, tokens that are in the row already become less likely.
+        stop_tokens: a row ends with the first of these tokens generated in it, which also pads it until all rows end.
+        seed: seeds the draws; without it they come from torch's global generator.
+        progress: True shows a progress bar (needs the package rich).
 
     Raises:
-        InvalidInput: for a setting out of range, or more positions than the model's ``max_seq_len``.
+        InvalidInput: for a setting out of range, an empty prompt, or more positions than the model's ``max_seq_len``.
     """
     config = cast(ModelConfig, model.config)
-    check_axes("prompt", prompt, "batch", "positions")
-    check_labels("prompt", prompt, config.vocab_size)
-    check_settings(temperature, top_k, top_p, repetition_penalty)
-    check_tokens_known("stop_tokens", stop_tokens, config.vocab_size)
-    check_size("max_tokens", max_tokens)
+    check_prompt(prompt, config.vocab_size)
+    check_stop_tokens(stop_tokens, config.vocab_size)
     check_room(prompt.shape[-1], max_tokens, config.block.max_seq_len)
     generator = None if seed is None else torch.Generator().manual_seed(seed)
-    written, new, cache, ended = prompt, prompt, None, torch.zeros_like(prompt[:, :1], dtype=torch.bool)
-    with evaluating(model), torch.inference_mode():
+    tokens, new, cache, ended = prompt, prompt, None, torch.zeros_like(prompt[:, :1], dtype=torch.bool)
+    with evaluation_mode(model), torch.inference_mode():
         for _ in steps(max_tokens, progress):
             logits, cache = model(new, cache)
-            scores = penalize(logits[:, -1], written, repetition_penalty)
+            scores = penalize(logits[:, -1], tokens, repetition_penalty)
             new = choose(scores, temperature, top_k, top_p, generator)[:, None]
             if stop_tokens:
-                new = new.where(~ended, written[:, -1:])
+                new = new.where(~ended, tokens[:, -1:])
                 ended = torch.isin(new, torch.tensor(stop_tokens).to(new))
-            written = torch.cat([written, new], dim=1)
+            tokens = torch.cat([tokens, new], dim=1)
             if stop_tokens and ended.all():
                 break
-    return written.clone()  # made in inference mode, it could not be trained on
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Have ``model`` in evaluation for a while."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
+    return tokens.clone()  # a tensor made in inference mode could not be used in training
 
 
 def steps(count: int, progress: bool) -> Iterable[int]:
-    """Return ``count`` steps, with a bar that shows how far they are if there is to be ``progress``."""
+    """Return ``range(count)``, with a bar that shows how many are done where ``progress`` is True."""
     if not progress:
         return range(count)
-    check_package("rich", "progress=True")
+    if find_spec("rich") is None:
+        raise InvalidInput("progress=True needs the package rich, which is not installed; install it or leave it out")
     from rich.progress import track
 
-    return track(range(count), description="writing")
+    return track(range(count), description="generating")
 
 
-def check_settings(temperature: float, top_k: int, top_p: float, repetition_penalty: float) -> None:
-    """Raise ``InvalidInput`` for a setting out of range."""
-    check_not_negative("temperature", temperature)
-    check_whole("top_k", top_k)
-    check_fraction("top_p", top_p)
-    check_positive("repetition_penalty", repetition_penalty)
+def check_prompt(prompt: Tensor, vocab_size: int) -> None:
+    """Raise ``InvalidInput`` unless ``prompt`` holds at least one token of the vocabulary in each row."""
+    check_axes("prompt", prompt, "batch", "positions")
+    if prompt.shape[-1] == 0:
+        raise InvalidInput(f"prompt must hold at least 1 position, got shape {tuple(prompt.shape)}")
+    check_labels("prompt", prompt, vocab_size)
+
+
+def check_stop_tokens(stop_tokens: Sequence[int], vocab_size: int) -> None:
+    """Raise ``InvalidInput`` unless ``stop_tokens`` is a list of tokens of the vocabulary."""
+    wanted = f"stop_tokens must be a list of whole numbers from 0 to {vocab_size - 1}"
+    if not isinstance(stop_tokens, Sequence):
+        raise InvalidInput(f"{wanted}, got {shown(stop_tokens)}")
+    for token in stop_tokens:
+        if isinstance(token, bool) or not isinstance(token, Integral) or not 0 <= token < vocab_size:
+            raise InvalidInput(f"{wanted}, got {shown(token)}")

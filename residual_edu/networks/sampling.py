@@ -1,10 +1,10 @@
-r"""Drawing a token from the scores of all.
+r"""Drawing the next token from the logits of all tokens.
 
 .. math:: p_i \propto \exp(\mathrm{logit}_i / \tau)
 
-The temperature :math:`\tau` sharpens (0: the likeliest alone) or flattens. Top-k and top-p cut the tail off:
-Fan et al., 2018, https://arxiv.org/abs/1805.04833; Holtzman et al., 2019, https://arxiv.org/abs/1904.09751.
-The repetition penalty is that of Keskar et al., 2019, https://arxiv.org/abs/1909.05858
+A temperature :math:`\tau` below 1 sharpens the distribution (0: the likeliest token alone), one above 1 flattens it.
+Top-k and top-p cut the tail off: Fan et al., 2018, https://arxiv.org/abs/1805.04833; Holtzman et al., 2019,
+https://arxiv.org/abs/1904.09751. The repetition penalty: Keskar et al., 2019, https://arxiv.org/abs/1909.05858
 """
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 def penalize(
     logits: Float[Tensor, "batch vocabulary"], seen: Int[Tensor, "batch positions"], penalty: float
 ) -> Float[Tensor, "batch vocabulary"]:
-    """Divide the positive scores of tokens that were ``seen`` by ``penalty``, and multiply the negative ones by it."""
+    """Divide the positive logits of the tokens in ``seen`` by ``penalty``, and multiply the negative ones by it."""
     if penalty == 1:
         return logits
     scores = logits.gather(1, seen)
@@ -23,16 +23,17 @@ def penalize(
 
 
 def keep_top_k(logits: Float[Tensor, "batch vocabulary"], k: int) -> Float[Tensor, "batch vocabulary"]:
-    """Set all but the ``k`` largest scores to minus infinity; ties with the last of them stay."""
+    """Set all but the ``k`` largest logits to minus infinity; those equal to the k-th are kept too."""
     last = logits.topk(min(k, logits.shape[-1])).values[:, -1:]
     return logits.masked_fill(logits < last, -torch.inf)
 
 
 def keep_top_p(logits: Float[Tensor, "batch vocabulary"], p: float) -> Float[Tensor, "batch vocabulary"]:
-    """Keep the fewest largest scores whose probabilities reach ``p``; set the others to minus infinity."""
-    ordered, places = logits.sort(descending=True)
-    before = ordered.softmax(dim=-1).cumsum(dim=-1) - ordered.softmax(dim=-1)
-    return torch.empty_like(logits).scatter(1, places, ordered.masked_fill(before >= p, -torch.inf))
+    """Keep the fewest largest logits whose probabilities sum to at least ``p``; set the others to minus infinity."""
+    ordered, indices = logits.sort(descending=True)
+    probabilities = ordered.softmax(dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities  # of all tokens that are likelier
+    return torch.empty_like(logits).scatter(1, indices, ordered.masked_fill(before >= p, -torch.inf))
 
 
 def choose(
@@ -50,4 +51,5 @@ def choose(
         logits = keep_top_k(logits, top_k)
     if top_p < 1:
         logits = keep_top_p(logits, top_p)
+    # on the CPU, so that a seed gives the same tokens on every device
     return logits.softmax(dim=-1).cpu().multinomial(1, generator=generator)[:, 0].to(logits.device)

@@ -1,4 +1,4 @@
-"""What stands on, around and after a layer: one idea, one file, one test file."""
+"""The pieces of a residual block: norms, gates, the residual connection, MLP, attention, positions; one idea a file."""
 
 from residual_edu.parts.adaln_zero import Modulation, modulations, zero_projection
 from residual_edu.parts.attention import attention, attention_mask, fused_attention, merge_heads, split_heads
@@ -14,7 +14,7 @@ from residual_edu.parts.position import (
     alibi_bias,
     alibi_slopes,
     rotary_angles,
-    rotary_waves,
+    rotary_cos_sin,
     rotate,
     rotate_by,
     sinusoidal,
@@ -63,7 +63,7 @@ __all__ = [
     "pre_norm_residual",
     "rms_norm",
     "rotary_angles",
-    "rotary_waves",
+    "rotary_cos_sin",
     "rotate",
     "rotate_by",
     "sinusoidal",

@@ -1,4 +1,4 @@
-r"""Attention: each position asks all others, and takes a weighted mean of what they say.
+r"""Scaled dot-product attention: each query attends to all keys and returns a weighted mean of their values.
 
 .. math:: y = \mathrm{softmax}(s \, q k^\top + \mathrm{bias}) \, v, \qquad s = 1 / \sqrt{d}
 
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_last_queries, check_mask, check_size
+from residual_edu.errors import InvalidInput, check_instance, check_last_queries, check_size
 
 
 def attention(
@@ -22,14 +22,17 @@ def attention(
 ) -> Float[Tensor, "*batch queries value_dim"]:
     r"""Return :math:`\mathrm{softmax}(s \, q k^\top + \mathrm{bias}) \, v`, by the formula.
 
-    ``mask`` is True where a query may look at a key; a row that may look nowhere is refused. ``bias`` is added to the
-    scores. ``scale`` is s, 1 / sqrt(head_dim) if none is given.
+    ``mask`` is True where a query may attend to a key, ``bias`` is added to the scores, and ``scale`` is s,
+    1 / sqrt(head_dim) unless it is given.
+
+    Raises:
+        InvalidInput: for a mask that is not boolean, or that allows a query no key.
     """
-    scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT
+    scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT  # (*batch, queries, keys)
     if bias is not None:
         scores = scores + bias
     if mask is not None:
-        check_mask("mask", mask)
+        check_mask(mask)
         scores = scores.masked_fill(~mask, -torch.inf)
     return scores.softmax(dim=-1) @ value
 
@@ -45,13 +48,17 @@ def fused_attention(
     dropout: float = 0.0,
     is_causal: bool = False,
 ) -> Float[Tensor, "*batch queries value_dim"]:
-    """Return what ``attention`` returns, by torch's kernel, which keeps no table of scores.
+    """Return what ``attention`` returns, by torch's kernel, which does not store the scores.
 
-    ``dropout`` is the rate at which weights are dropped, whether in training or not; with ``is_causal`` the queries,
-    the last of the keys' positions, look at no later key, besides what ``mask`` forbids.
+    ``dropout`` is the rate at which attention weights are dropped, in evaluation too. With ``is_causal`` the queries
+    are the last of the keys' positions, and each attends to its own and earlier positions alone, where ``mask`` allows.
+
+    Raises:
+        InvalidInput: for a mask that is not boolean, or that allows a query no key.
     """
     if mask is not None:
-        check_mask("mask", mask)
+        check_mask(mask)
+    # The kernel's own causal mask allows no other mask, and puts the queries at the first positions of the keys.
     by_kernel = is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
     if is_causal and not by_kernel:
         mask = both(mask, attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device))
@@ -62,13 +69,26 @@ def fused_attention(
     )
 
 
+def check_mask(mask: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``mask`` is boolean and allows each query at least one key."""
+    check_instance("mask", mask, Tensor)
+    if mask.dtype != torch.bool:
+        raise InvalidInput(
+            f"mask must be boolean, True where a query may attend to a key, got {mask.dtype}; "
+            "what is added to the scores is given as bias"
+        )
+    readable = mask.is_cpu and not torch.compiler.is_compiling()  # reading values waits for a GPU, and breaks a graph
+    if readable and not mask.any(dim=-1).all():
+        raise InvalidInput("mask must allow each query at least 1 key, got a row that is all False")
+
+
 def attention_mask(
     queries: int, keys: int, *, causal: bool = False, window: int | None = None, device: torch.device | None = None
 ) -> Bool[Tensor, "queries keys"] | None:
-    """Return where queries, the last of the keys' positions, may look, or None for everywhere.
+    """Return where queries, which are the last of the keys' positions, may attend; None if everywhere.
 
     With ``causal``, at no later position; with ``window``, less than that many positions away; with both, where both
-    hold. So every query sees itself.
+    hold. So every query attends to its own position.
 
     Raises:
         InvalidInput: for a size below 1, or more queries than keys.
@@ -78,24 +98,26 @@ def attention_mask(
     if not causal and window is None:
         return None
     check_last_queries(queries, keys)
-    ahead = torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
-    mask = ahead <= 0 if causal else None
+    offset = torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
+    mask = offset <= 0 if causal else None
     if window is not None:
         check_size("window", window)
-        mask = both(mask, ahead.abs() < window)
+        mask = both(mask, offset.abs() < window)
     return mask
 
 
 def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Return where both masks let look; None lets look everywhere."""
-    return other if mask is None else mask if other is None else mask & other
+    """Return where both masks are True; None is True everywhere."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return mask & other
 
 
 def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
-    """Cut the channels into heads, and lay the positions in one line, in raster order."""
+    """Split the channels into heads, and flatten the space axes into positions, in raster order."""
     return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "batch heads positions width"]) -> Float[Tensor, "batch positions channels"]:
-    """Put the channels of all heads beside each other: what ``split_heads`` took apart, its positions in one line."""
+    """Concatenate the channels of all heads: the inverse of ``split_heads``, its positions still flat."""
     return x.transpose(1, 2).flatten(2)

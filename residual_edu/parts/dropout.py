@@ -1,4 +1,4 @@
-r"""Dropout: a gate that flips a coin for each unit, so that no unit can rely on another.
+r"""Dropout: set randomly chosen elements to zero, so that no unit can rely on another one.
 
 .. math:: y = \frac{x \cdot m}{1 - p}, \qquad m_i \sim \mathrm{Bernoulli}(1 - p)
 
@@ -9,15 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.checked import Rate, checked
 from residual_edu.errors import check_floating, check_rate
 
 
-def flip_coins(
+def bernoulli_mask(
     shape: tuple[int, ...], rate: float, device: torch.device, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Return ones and zeros on ``device``, each a zero with probability ``rate``.
+    """Return a boolean mask on ``device``, each element False with probability ``rate``.
 
-    A generator may live on another device: the same CPU generator gives the same coins everywhere.
+    The numbers are drawn on the generator's own device: the same CPU generator gives the same mask on every device.
     """
     drawn_on = device if generator is None else generator.device
     return (torch.rand(shape, generator=generator, device=drawn_on) >= rate).to(device)
@@ -26,37 +27,40 @@ def flip_coins(
 def dropout(
     x: Float[Tensor, "*shape"], p: float = 0.5, training: bool = True, generator: torch.Generator | None = None
 ) -> Float[Tensor, "*shape"]:
-    r"""Return :math:`x \cdot m / (1 - p)`, a coin for each element; in evaluation or at p = 0 the very same ``x``.
+    r"""Return :math:`x \cdot m / (1 - p)`, one random m for each element; in evaluation, or at p = 0, ``x`` itself.
 
-    The division keeps the mean of every element what it was, so that evaluation needs no correction.
+    The division keeps the expected value of each element, so that evaluation needs no correction.
+
+    Raises:
+        InvalidInput: for a rate outside [0, 1) or an integer input.
     """
     check_floating("x", x)
     check_rate("p", p)
     if not training or p == 0:
         return x
-    return x * flip_coins(x.shape, p, x.device, generator) / (1 - p)
+    return x * bernoulli_mask(x.shape, p, x.device, generator) / (1 - p)
 
 
 class Dropout(nn.Module):
-    """``dropout`` in training, the very same tensor in evaluation.
+    """``dropout`` in training, the identity in evaluation.
 
     Args:
         p: rate in [0, 1) at which elements are dropped.
-        generator: where the coins come from; torch's global generator if none is given.
+        generator: source of the random numbers; torch's global generator unless one is given.
 
     Raises:
         InvalidInput: for a rate out of range or an integer input.
     """
 
-    def __init__(self, p: float = 0.5, generator: torch.Generator | None = None) -> None:
+    @checked
+    def __init__(self, p: Rate = 0.5, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        check_rate("p", p)
         self.p, self.generator = p, generator
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Drop elements of ``x``; shape and dtype stay."""
+        """Drop elements of ``x``; its shape and dtype are kept."""
         return dropout(x, self.p, self.training, self.generator)
 
     def extra_repr(self) -> str:
-        """Say the rate."""
+        """Show the rate."""
         return f"p={self.p}"

@@ -1,6 +1,6 @@
-"""How many floating-point operations a module costs for one sample: a multiplication and an addition are two.
+"""The number of floating-point operations of a module for one sample; a multiplication and an addition are two.
 
-Every module that knows its cost has ``flop_count(shape, inference=False)``; ``shape`` is the number of positions, or
+A module that knows its own has ``flop_count(shape, inference=False)``, where ``shape`` is the number of positions, or
 the lengths of the signal's axes. With ``inference=True`` what can be computed once and kept is not counted.
 """
 
@@ -15,7 +15,7 @@ Shape = int | Sequence[int]
 
 
 def count_positions(shape: Shape) -> int:
-    """Return the number of positions of a signal whose axes are ``shape`` long.
+    """Return the number of positions of a signal: the product of the lengths of its axes, or ``shape`` itself.
 
     Raises:
         InvalidInput: for a length below 1.
@@ -27,6 +27,6 @@ def count_positions(shape: Shape) -> int:
 
 
 def flop_count(module: nn.Module, shape: Shape, inference: bool = False) -> int:
-    """Return what ``module`` says that it costs, or 0 where it says nothing."""
+    """Return ``module.flop_count(shape, inference)``, or 0 for a module without that method."""
     count = getattr(module, "flop_count", None)
     return 0 if count is None else count(shape, inference)

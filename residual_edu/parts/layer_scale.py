@@ -1,4 +1,4 @@
-r"""LayerScale: a learned gate for each channel, nearly closed at the start.
+r"""LayerScale: multiply each channel of a branch by a learned number, which starts close to zero.
 
 .. math:: y = x \cdot \gamma, \qquad \gamma_c = \gamma_0 \text{ at the start}
 
@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_not_negative, check_size, check_width
+from residual_edu.checked import NotNegative, Size, checked
+from residual_edu.errors import check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -18,28 +19,27 @@ class LayerScale(nn.Module):
 
     Args:
         dim: number of channels on the last axis, at least 1.
-        init_value: where every gamma starts, at least 0.
+        init_value: starting value of every gamma, at least 0.
 
     Raises:
-        InvalidInput: for a size or a start out of range, an integer input, or one of another width.
+        InvalidInput: for a size or starting value out of range, an integer input, or one of another width.
     """
 
-    def __init__(self, dim: int, init_value: float = 1e-4) -> None:
+    @checked
+    def __init__(self, dim: Size, init_value: NotNegative = 1e-4) -> None:
         super().__init__()
-        check_size("dim", dim)
-        check_not_negative("init_value", init_value)
         self.dim = dim
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Scale the last axis of ``x``; shape and dtype stay."""
+        """Scale the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.dim)
         return (x * self.gamma).type_as(x)
 
     def extra_repr(self) -> str:
-        """Say the width."""
+        """Show the width."""
         return f"{self.dim}"
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Count one multiplication for each number."""
+        """Return 1 multiplication for each element."""
         return count_positions(shape) * self.dim

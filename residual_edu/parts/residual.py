@@ -1,6 +1,7 @@
 r"""The residual connection: the one equation that every block of this library repeats.
 
-A branch is a layer with a norm beside it and gates after it; it adds to the residual stream.
+A branch is a layer f with a norm before it, or after the sum, and gates g: LayerScale, dropout, stochastic depth, ...
+Its output is added to the residual stream x.
 
 .. math::
     \text{pre-norm:}  \quad x \leftarrow x + g(f(\mathrm{norm}(x))) \qquad
@@ -10,37 +11,65 @@ He et al., 2015, https://arxiv.org/abs/1512.03385; Xiong et al., 2020, https://a
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_branch, check_choice, check_rate
+from residual_edu.checked import Rate, Size, checked
+from residual_edu.errors import InvalidInput
 from residual_edu.parts.layer_norm import LayerNormalization
 
-Map = Callable[[Tensor], Tensor]
+Map = Callable[..., Tensor]
 
 
 def pre_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
+    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any
 ) -> Float[Tensor, "*batch channels"]:
-    r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else x + through(gates, check_branch(layer(norm(x)), x))
+    r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or ``x`` itself if ``layer`` is ``nn.Identity``.
+
+    ``inputs`` are further positional arguments of ``layer``, such as a condition.
+
+    Raises:
+        InvalidInput: for a layer that changes the shape.
+    """
+    if is_bypassed(layer):
+        return x
+    branch = layer(norm(x), *inputs)
+    check_branch(branch, x)
+    return x + apply_gates(gates, branch)
 
 
 def post_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = ()
+    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any
 ) -> Float[Tensor, "*batch channels"]:
-    r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or the very same ``x`` where ``layer`` is ``nn.Identity``."""
-    return x if is_bypassed(layer) else norm(x + through(gates, check_branch(layer(x), x)))
+    r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or ``x`` itself if ``layer`` is ``nn.Identity``.
+
+    ``inputs`` are further positional arguments of ``layer``, such as a condition.
+
+    Raises:
+        InvalidInput: for a layer that changes the shape.
+    """
+    if is_bypassed(layer):
+        return x
+    branch = layer(x, *inputs)
+    check_branch(branch, x)
+    return norm(x + apply_gates(gates, branch))
+
+
+def check_branch(branch: Tensor, x: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``branch`` has the shape of ``x``: a sum would broadcast another one."""
+    if branch.shape != x.shape:
+        raise InvalidInput(f"a branch must keep the shape of x, {tuple(x.shape)}, got {tuple(branch.shape)}")
 
 
 def is_bypassed(layer: Map) -> bool:
-    """Whether ``layer`` is ``nn.Identity``, the mark of a branch that is left out."""
+    """Whether ``layer`` is ``nn.Identity``, which stands for a branch or gate that is left out."""
     return isinstance(layer, nn.Identity)
 
 
-def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
-    """Pass a branch's output through its gates, in order; ``nn.Identity`` is none."""
+def apply_gates(gates: Iterable[Map], branch: Tensor) -> Tensor:
+    """Apply the gates to the output of a branch, in their order; ``nn.Identity`` is not called."""
     for gate in gates:
         if not is_bypassed(gate):
             branch = gate(branch)
@@ -48,28 +77,28 @@ def through(gates: Iterable[Map], branch: Tensor) -> Tensor:
 
 
 class ResidualConnection(nn.Module):
-    """A residual connection that takes its layer when it is called: x + dropout(sublayer(norm(x))).
+    """A residual connection that takes its layer as an argument of each call: x + dropout(sublayer(norm(x))).
 
-    Its norm is the tutorials' ``LayerNormalization``; with another one, call ``pre_norm_residual`` itself.
+    Its norm is ``LayerNormalization``, the one of many tutorials; for another one, call ``pre_norm_residual`` instead.
 
     Args:
         features: number of features on the last axis, at least 1.
         dropout: rate in [0, 1) at which elements of the branch are dropped in training.
-        placement: ``"pre"`` as above, or ``"post"``: norm(x + dropout(sublayer(x))), as Vaswani et al. (2017) had it.
+        placement: ``"pre"`` as above, or ``"post"``, as in Vaswani et al. (2017): norm(x + dropout(sublayer(x))).
 
     Raises:
-        InvalidInput: for a size, a rate or a placement out of range.
+        InvalidInput: for a size, rate or placement out of range, an input of another width, or a sublayer that changes
+            the shape.
     """
 
-    def __init__(self, features: int, dropout: float, placement: str = "pre") -> None:
+    @checked
+    def __init__(self, features: Size, dropout: Rate, placement: Literal["pre", "post"] = "pre") -> None:
         super().__init__()
-        check_rate("dropout", dropout)
-        check_choice("placement", placement, ["pre", "post"])
         self.placement = placement
         self.dropout = nn.Dropout(dropout)
         self.norm = LayerNormalization(features)
 
     def forward(self, x: Float[Tensor, "*batch channels"], sublayer: Map) -> Float[Tensor, "*batch channels"]:
-        """Add what ``sublayer`` makes of ``x``; shape stays."""
+        """Add the branch of ``sublayer`` to ``x``; its shape is kept."""
         residual = pre_norm_residual if self.placement == "pre" else post_norm_residual
         return residual(x, sublayer, self.norm, [self.dropout])

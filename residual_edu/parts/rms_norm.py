@@ -1,15 +1,16 @@
-r"""RMSNorm: keep a token's direction, set its length to sqrt(d).
+r"""RMSNorm: divide a token's d features by their root mean square, which keeps their direction.
 
 .. math:: y = \frac{x}{\sqrt{\mathrm{mean}(x^2) + \epsilon}} \cdot \mathrm{weight}
 
-Zhang & Sennrich, 2019, https://arxiv.org/abs/1910.07467
+Before the weight, y lies on the sphere of radius sqrt(d). Zhang & Sennrich, 2019, https://arxiv.org/abs/1910.07467
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_floating, check_positive, check_size, check_width
+from residual_edu.checked import Flag, Positive, Size, checked
+from residual_edu.errors import check_floating, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -18,7 +19,10 @@ def rms_norm(
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`x / \sqrt{\mathrm{mean}(x^2) + \epsilon} \cdot \mathrm{weight}`.
 
-    The mean runs over the last axis, in float32 or better; the result has x's dtype.
+    The mean is taken over the last axis, in float32 at least; the result has the dtype of ``x``.
+
+    Raises:
+        InvalidInput: for an integer input.
     """
     check_floating("x", x)
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
@@ -32,31 +36,30 @@ class RMSNorm(nn.Module):
     Args:
         dim: number of features on the last axis, at least 1.
         eps: added to the mean square inside the root, above 0.
-        fused: whether to call torch's kernel; the numbers are the same.
+        fused: whether to call torch's kernel; both ways return the same numbers, up to rounding.
 
     Raises:
         InvalidInput: for a ``dim`` or ``eps`` out of range, an integer input, or one of another width.
     """
 
-    def __init__(self, dim: int, eps: float = 1e-6, *, fused: bool = True) -> None:
+    @checked
+    def __init__(self, dim: Size, eps: Positive = 1e-6, *, fused: Flag = True) -> None:
         super().__init__()
-        check_size("dim", dim)
-        check_positive("eps", eps)
         self.dim, self.eps, self.fused = dim, eps, fused
         self.weight = nn.Parameter(torch.ones(dim))
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
-        """Normalise the last axis of ``x``; shape and dtype stay."""
+        """Normalise the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.dim)
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
-        wide = torch.promote_types(x.dtype, torch.float32)
+        wide = torch.promote_types(x.dtype, torch.float32)  # the kernel sums in the dtype that it is given
         return nn.functional.rms_norm(x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps).type_as(x)
 
     def extra_repr(self) -> str:
-        """Say width, eps and which of the two ways runs."""
+        """Show width, eps and whether torch's kernel is called."""
         return f"{self.dim}, eps={self.eps}, fused={self.fused}"
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Count three operations for each number: its square, its division, its gain."""
+        """Return 3 operations for each element: square and sum, division, gain."""
         return 3 * count_positions(shape) * self.dim

@@ -1,1 +1,1 @@
-"""Drawing: functions that take plain arrays and an axes, draw, and return the axes. No torch here."""
+"""Functions that draw arrays on a matplotlib axes and return it. No torch here."""

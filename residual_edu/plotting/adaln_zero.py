@@ -1,4 +1,4 @@
-"""A condition that shifts, scales and gates: whom it moves, what it opens, who wakes when, and what is drawn."""
+"""AdaLN-Zero: conditions, the gradient's route through a gate, gradients step by step, and generated digits."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,33 +15,33 @@ FAINTEST, STRONGEST = 1e-8, 1.0  # the sizes of gradients between which the colo
 
 
 def plot_conditions(clouds: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw, for up to three conditions, where tokens of two numbers ``(n, 2)`` lie; each name stands in its cloud."""
-    for (ink, mark), (name, points) in zip(MARKS, clouds.items(), strict=False):
+    """Draw tokens of two numbers, ``(n, 2)`` for each of up to three conditions, with the name in each cloud."""
+    for (color, mark), (name, points) in zip(MARKS, clouds.items(), strict=False):
         across, up = np.asarray(points).T
-        ax.scatter(across, up, s=12, color=ink, marker=mark, alpha=0.7, linewidths=0)
+        ax.scatter(across, up, s=12, color=color, marker=mark, alpha=0.7, linewidths=0)
         ax.annotate(
             name,
             (across.mean(), up.mean()),
-            color=ink,
+            color=color,
             weight="bold",
             ha="center",
             va="center",
-            bbox={"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": ink},
+            bbox={"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": color},
         )
     ax.set(xlabel="first number", ylabel="second number", aspect="equal")
     return ax
 
 
 def plot_route(gradients: Mapping[str, float], ax: Axes) -> Axes:
-    """Draw one gated branch and how far the gradient gets in it: an arrow where it arrives, dots where it is exactly 0.
+    """Draw one gated branch and the gradient in it: an arrow where it is not 0, dots where it is exactly 0.
 
-    ``gradients`` holds a size for each name in ``ROUTE``: the gradient that leaves its box, or arrives there.
+    ``gradients`` holds the size of the gradient on each piece of ``ROUTE``.
     """
     ax.annotate("", (-0.4, 2), (10.4, 2), arrowprops={"arrowstyle": "-|>", "color": GRADIENT, "lw": 5})
     ax.text(10.5, 2, "loss", color=GRADIENT, weight="bold", va="center")
-    for words, (place, ink) in BOXES.items():
-        frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": ink, "linewidth": 1.5}
-        ax.text(*place, words, color=ink, ha="center", va="center", bbox=frame, zorder=3)
+    for words, (place, color) in BOXES.items():
+        frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": color, "linewidth": 1.5}
+        ax.text(*place, words, color=color, ha="center", va="center", bbox=frame, zorder=3)
     for name, (start, end) in ROUTE.items():
         _way(ax, np.array(start), np.array(end), gradients[name] > 0)
     ax.set(xlim=(-0.6, 11.2), ylim=(-1.0, 2.4))
@@ -81,9 +81,9 @@ ROUTE = {  # from the box that the gradient leaves to the one that it should rea
 def plot_wake_up(
     gradients: ArrayLike, groups: Sequence[str], steps: Sequence[int], ax: Axes, numbers: bool = True
 ) -> Axes:
-    """Draw who has a gradient when: ``(groups, steps)`` sizes, deeper where larger, white where exactly 0.
+    """Draw gradients of groups of weights, ``(groups, steps)``: darker where larger, white where exactly 0.
 
-    With ``numbers``, each cell says its power of ten.
+    With ``numbers``, each cell shows its power of ten.
     """
     sizes = np.asarray(gradients, float)
     deep = np.log10(np.clip(sizes, FAINTEST, STRONGEST) / FAINTEST) / np.log10(STRONGEST / FAINTEST)
@@ -106,7 +106,7 @@ def plot_wake_up(
 
 
 def plot_digits(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Axes:
-    """Draw ``(rows, columns, side, side)`` images from -1, paper, to 1, ink, as one sheet."""
+    """Draw ``(rows, columns, side, side)`` images, from -1 (white) to 1 (black), as one sheet."""
     ax.imshow(mosaic(images), cmap="gray_r", vmin=-1, vmax=1, interpolation="none")
     down, across, side, _ = np.shape(images)
     ax.set_xticks((np.arange(across) + 0.5) * (side + 1) - 1, columns or [""] * across)
@@ -117,7 +117,7 @@ def plot_digits(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), columns: 
 
 
 def mosaic(images: ArrayLike) -> np.ndarray:
-    """Return ``(rows, columns, side, side)`` images side by side, a line of paper after each."""
+    """Return ``(rows, columns, side, side)`` images side by side, with a white line after each."""
     tiles = np.pad(np.asarray(images), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=-1)
     down, across, high, wide = tiles.shape
     return tiles.swapaxes(1, 2).reshape(down * high, across * wide)

@@ -1,4 +1,4 @@
-"""Pictures of attention: a weighted mean, how sharp a softmax is, hands that turn, and scores by distance."""
+"""Attention: a weighted mean, the sharpness of a softmax, rotary angles as clock hands, scores by distance."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, plot_mixing_matrix
 from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, STREAM
+from residual_edu.renamed import refuse_old_keywords, refuse_old_names
 
-INKS = (STREAM, BRANCH, GRADIENT, GATE)
+COLORS = (STREAM, BRANCH, GRADIENT, GATE)
 
 
 def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
-    """Draw what each token says, a bar as high as its value and as wide as its weight, and the mean that results.
+    """Draw each token as a bar, as high as its value and as wide as its weight, and their weighted mean.
 
     The area of a bar is the token's share of the mean; the weights fill the axis from 0 to 1.
     """
@@ -22,11 +23,11 @@ def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
     ax.bar(right - weights, values, weights, align="edge", color=STREAM, edgecolor="white", lw=2)
     for place, (weight, value) in enumerate(zip(weights, values, strict=True), 1):
         middle = right[place - 1] - weight / 2
-        ax.text(middle, value + 0.12, f"says {value:g}", ha="center", va="bottom", color=STREAM, weight="bold")
+        ax.text(middle, value + 0.12, f"value {value:g}", ha="center", va="bottom", color=STREAM, weight="bold")
         ax.text(middle, -0.35, f"token {place}\n{weight:g}", ha="center", va="top", linespacing=1.4)
     mean = float(weights @ values)
     ax.axhline(mean, color=BRANCH)
-    ax.text(1.01, mean, f"heard: {mean:g}", color=BRANCH, weight="bold", va="center")
+    ax.text(1.01, mean, f"mean: {mean:g}", color=BRANCH, weight="bold", va="center")
     ax.set(xlim=(0, 1), xticks=[], ylim=(0, 1.15 * values.max()), ylabel="value")
     return ax
 
@@ -34,11 +35,11 @@ def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
 def plot_sharpness(dims: ArrayLike, curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the largest weight against the number of features, a named curve, (seeds, dims), for each scale."""
     dims = np.asarray(dims, float)
-    for (name, rows), ink in zip(curves.items(), INKS, strict=False):
+    for (name, rows), color in zip(curves.items(), COLORS, strict=False):
         rows = np.atleast_2d(np.asarray(rows, float))
         for row in rows:
-            ax.plot(dims, row, color=ink, lw=1.4, marker="o", ms=3)
-        ax.text(dims[-1] * 1.15, rows[:, -1].mean(), name, color=ink, weight="bold", va="center")
+            ax.plot(dims, row, color=color, lw=1.4, marker="o", ms=3)
+        ax.text(dims[-1] * 1.15, rows[:, -1].mean(), name, color=color, weight="bold", va="center")
     ax.set_xscale("log", base=2)
     ax.set_xticks(dims, [f"{dim:g}" for dim in dims])
     ax.minorticks_off()
@@ -47,7 +48,7 @@ def plot_sharpness(dims: ArrayLike, curves: Mapping[str, ArrayLike], ax: Axes) -
 
 
 def plot_masks(masks: Mapping[str, ArrayLike], axes: Iterable[Axes]) -> list[Axes]:
-    """Draw named masks, one in each of ``axes``: orange where a query, a row, may look at a key, a column."""
+    """Draw named masks, one in each of ``axes``: orange where a query (row) may attend to a key (column)."""
     panels = list(axes)
     for ax, (name, mask) in zip(panels, masks.items(), strict=True):
         plot_mixing_matrix(np.asarray(mask, float), ax, top=2.0, named=False).set_title(
@@ -71,13 +72,13 @@ def plot_patches(image: ArrayLike, patch: int, ax: Axes) -> Axes:
 
 
 def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
-    """Draw the angles, (positions, pairs), as hands of clocks: a column for each position, a row for each pair."""
+    """Draw angles, (positions, pairs), as clock hands: a column for each position, a row for each pair."""
     angles = np.asarray(angles, float)
     for (position, pair), angle in np.ndenumerate(angles):
-        ink = INKS[pair % len(INKS)]
+        color = COLORS[pair % len(COLORS)]
         circle = np.linspace(0, 2 * np.pi, 49)
         ax.plot(position + 0.4 * np.cos(circle), pair - 0.4 * np.sin(circle), color=DROPPED, lw=0.6)
-        ax.plot([position, position + 0.4 * np.cos(angle)], [pair, pair - 0.4 * np.sin(angle)], color=ink, lw=2.4)
+        ax.plot([position, position + 0.4 * np.cos(angle)], [pair, pair - 0.4 * np.sin(angle)], color=color, lw=2.4)
     positions, pairs = angles.shape
     ax.set(xlim=(-0.6, positions - 0.4), ylim=(pairs - 0.4, -0.6), aspect="equal", xlabel="position")
     ax.set_xticks(range(positions))
@@ -87,19 +88,23 @@ def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-def plot_scores_by_distance(scores: ArrayLike, ax: Axes, ink: str = STREAM) -> Axes:
-    """Draw every score of a table, (queries, keys), as a dot above the distance between its two positions."""
+@refuse_old_keywords
+def plot_scores_by_distance(scores: ArrayLike, ax: Axes, color: str = STREAM) -> Axes:
+    """Draw every score, (queries, keys), as a dot over the distance between its two positions."""
     scores = np.asarray(scores, float)
     queries, keys = np.indices(scores.shape)
-    ax.plot((keys - queries).ravel(), scores.ravel(), "o", color=ink, ms=3, alpha=0.5, mew=0)
+    ax.plot((keys - queries).ravel(), scores.ravel(), "o", color=color, ms=3, alpha=0.5, mew=0)
     ax.set(xlabel="key's position minus query's", ylabel="score")
     return ax
 
 
 def plot_score_map(scores: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
-    """Draw what a query at ``here``, (row, column), scores with the keys of a grid, and ring it."""
+    """Draw the scores of the query at ``here``, (row, column), with the keys of a grid, and ring its place."""
     scores = np.asarray(scores, float)
     ax.imshow(scores, cmap=LOUDNESS)
     ax.plot(here[1], here[0], "o", ms=13, mfc="none", mec="white", mew=2)
     ax.set(xticks=[], yticks=[])
     return ax
+
+
+refuse_old_names(__name__)

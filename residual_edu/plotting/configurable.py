@@ -1,4 +1,4 @@
-"""A block from names: the menu, what a swap does to the loss, what is kept for a token, what one more token costs."""
+"""A configurable block: the menu of parts, losses after a swap, bytes cached a token, the cost of a token."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -8,12 +8,13 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, STREAM
+from residual_edu.renamed import refuse_old_names
 
-INKS = (STREAM, BRANCH, GRADIENT)
+COLORS = (STREAM, BRANCH, GRADIENT)
 
 
 def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes) -> Axes:
-    """Draw a column of names for each part of ``menu``, all paths from left to right, and ``order``, one of them."""
+    """Draw a column of names for each part of ``menu``, all paths through them, and ``order``, one of the paths."""
     places = {
         (column, name): (column, (len(names) - 1) / 2 - row)
         for column, names in enumerate(menu.values())
@@ -26,9 +27,9 @@ def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes)
     for start, end in pairwise(chosen):
         ax.plot(*zip(start, end, strict=True), color=BRANCH, lw=3.5, zorder=2)
     for (column, name), place in places.items():
-        ink = BRANCH if order[column] == name else REFERENCE
-        frame = {"boxstyle": "round,pad=0.45", "facecolor": "white", "edgecolor": ink, "linewidth": 1.5}
-        ax.text(*place, name, color=ink, ha="center", va="center", bbox=frame, zorder=3)
+        color = BRANCH if order[column] == name else REFERENCE
+        frame = {"boxstyle": "round,pad=0.45", "facecolor": "white", "edgecolor": color, "linewidth": 1.5}
+        ax.text(*place, name, color=color, ha="center", va="center", bbox=frame, zorder=3)
     high = max(map(len, menu.values())) / 2
     for column, title in enumerate(menu):
         ax.text(column, high + 0.05, title, ha="center", weight="bold", color=REFERENCE)
@@ -38,9 +39,10 @@ def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes)
 
 
 def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bound: float, ax: Axes) -> Axes:
-    """Draw the loss of each swap as a dot, group by group, over the span that ``chance`` alone makes.
+    """Draw the loss of each swap as a dot, group by group, beside the span of the losses ``chance``.
 
-    ``losses`` holds for each part of the block the loss by name; ``bound`` is what a table of pairs reaches.
+    ``losses`` holds the loss by name for each part of the block, ``chance`` the base's losses for other seeds;
+    ``bound`` is the loss that a table of pairs reaches.
     """
     span = np.asarray(chance, float)
     ax.axvspan(span.min(), span.max(), color=STREAM, alpha=0.2, lw=0)
@@ -58,7 +60,7 @@ def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bou
 
 
 def plot_kept(kept: Mapping[str, int], unit: str, ax: Axes) -> Axes:
-    """Draw what each name keeps as a bar, with its number at the end."""
+    """Draw the amount of each name as a bar, with its number and ``unit`` at the end."""
     for row, amount in enumerate(kept.values()):
         ax.barh(row, amount, color=STREAM, height=0.6)
         ax.text(amount, row, f"  {amount:g} {unit}", va="center", color=STREAM, weight="bold")
@@ -70,23 +72,26 @@ def plot_kept(kept: Mapping[str, int], unit: str, ax: Axes) -> Axes:
 
 
 def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw what one more token costs behind ``lengths`` tokens; each name stands at the end of its curve."""
+    """Draw the cost of one more token after ``lengths`` tokens, with each name at the end of its curve."""
     lengths = np.asarray(lengths, float)
-    for (name, cost), ink in zip(costs.items(), INKS, strict=False):
+    for (name, cost), color in zip(costs.items(), COLORS, strict=False):
         heights = np.asarray(cost, float)
-        ax.plot(lengths, heights, color=ink, marker="o", ms=4)
-        ax.annotate(name, (lengths[-1], heights[-1]), (8, 0), textcoords="offset points", color=ink, weight="bold")
+        ax.plot(lengths, heights, color=color, marker="o", ms=4)
+        ax.annotate(name, (lengths[-1], heights[-1]), (8, 0), textcoords="offset points", color=color, weight="bold")
     ax.set(xlabel="tokens before it", ylabel="million operations", xlim=(0, 1.35 * lengths[-1]), yscale="log")
     ax.set_xticks(lengths, [f"{length:g}" for length in lengths])
     return ax
 
 
 def plot_learning(curves: Sequence[ArrayLike], bound: float, ax: Axes) -> Axes:
-    """Draw losses over the steps, and ``bound``, what a table of pairs reaches."""
-    for losses, ink in zip(curves, INKS, strict=False):
+    """Draw losses over the steps, and ``bound``, the loss that a table of pairs reaches."""
+    for losses, color in zip(curves, COLORS, strict=False):
         heights = np.asarray(losses, float)
-        ax.plot(np.arange(len(heights)), heights, color=ink, lw=1.8)
+        ax.plot(np.arange(len(heights)), heights, color=color, lw=1.8)
     ax.axhline(bound, color=REFERENCE, lw=1.2, ls="--")
     ax.annotate("table of pairs", (0, bound), (3, -4), textcoords="offset points", va="top", size=9)
     ax.set(xlabel="steps taken", ylabel="loss")
     return ax
+
+
+refuse_old_names(__name__)

@@ -1,4 +1,4 @@
-"""Coins: what they do to one number, whom they hit, how many branches they leave, and what that costs."""
+"""Dropout: mean and variance, what a mask drops, how many branches stay, accuracies, and noise."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,22 +11,22 @@ from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
 
 
 def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: Axes) -> Axes:
-    """Draw mean and variance of a dropped-out 1 over the rate: dots as measured, the laws as lines."""
+    """Draw the mean and variance of a 1 after dropout over the rate: measured dots, laws as lines."""
     rates = np.asarray(rates, float)
     fine = np.linspace(0, rates.max(), 200)
-    for law, seen, ink, words, at in (
+    for law, seen, color, words, at in (
         (np.ones_like(fine), means, STREAM, "mean: 1", 50),
         (fine / (1 - fine), variances, GATE, "variance: p / (1 − p)", 165),
     ):
-        ax.plot(fine, law, color=ink, lw=1.5)
-        ax.plot(rates, seen, "o", color=ink, ms=7, clip_on=False)
-        ax.annotate(words, (fine[at], law[at]), (-8, 7), color=ink, ha="right", textcoords="offset points")
+        ax.plot(fine, law, color=color, lw=1.5)
+        ax.plot(rates, seen, "o", color=color, ms=7, clip_on=False)
+        ax.annotate(words, (fine[at], law[at]), (-8, 7), color=color, ha="right", textcoords="offset points")
     ax.set(xlabel="p, the rate", ylabel="over all draws", xlim=(0, rates.max() + 0.02), ylim=(-0.1, None))
     return ax
 
 
 def plot_coins(coins: ArrayLike, ax: Axes) -> Axes:
-    """Draw ``(samples, features)`` ones and zeros as a field: what is kept in the branch's colour, the rest grey."""
+    """Draw a mask of ones and zeros, ``(samples, features)``: kept entries in the branch's colour, the rest grey."""
     field = np.asarray(coins, float) > 0
     ax.imshow(field, cmap=ListedColormap([DROPPED, BRANCH]), vmin=0, vmax=1, aspect="auto", interpolation="none")
     rows, columns = field.shape
@@ -39,7 +39,7 @@ def plot_coins(coins: ArrayLike, ax: Axes) -> Axes:
 
 
 def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
-    """Draw how likely it is that 0, 1, ..., n branches stay: ``exact`` as bars, ``seen`` as dots, uniform as a line."""
+    """Draw the probability that 0, 1, ..., n branches stay: ``exact`` as bars, ``seen`` as dots, uniform as a line."""
     exact = np.asarray(exact, float)
     counts = np.arange(len(exact))
     ax.bar(counts, exact, color=BRANCH, alpha=0.35, width=0.8)
@@ -50,21 +50,21 @@ def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
     )
     uniform = 1 / (len(exact) - 1)
     ax.plot([0.5, counts[-1] + 0.5], [uniform] * 2, color=DROPPED, ls="--", lw=1.5)
-    ax.annotate("uniform, as it is sometimes told", (0.6, uniform), (0, 5), color=DROPPED, textcoords="offset points")
+    ax.annotate("uniform, as is sometimes written", (0.6, uniform), (0, 5), color=DROPPED, textcoords="offset points")
     ax.set(xlabel="branches that stay", ylabel="probability", xticks=counts, ylim=(0, exact.max() * 1.18))
     return ax
 
 
 def plot_scores(scores: Mapping[str, ArrayLike], rates: Sequence[float], ax: Axes, chance: float = 0.1) -> Axes:
-    """Draw test accuracies, ``(rates, seeds)`` for the branch and for the stream, in this order, and chance."""
+    """Draw test accuracies, ``(rates, seeds)``, with dropout on the branch and on the stream, and chance."""
     places = np.arange(len(rates))
-    for (name, values), ink, shift in zip(scores.items(), (BRANCH, STREAM), (-0.08, 0.08), strict=True):
+    for (name, values), color, shift in zip(scores.items(), (BRANCH, STREAM), (-0.08, 0.08), strict=True):
         values = np.asarray(values, float)
         for place, row in zip(places, values, strict=True):
-            ax.plot([place + shift] * len(row), row, "o", color=ink, ms=7, alpha=0.8)
-        ax.plot(places + shift, np.median(values, 1), color=ink, lw=1.2)
+            ax.plot([place + shift] * len(row), row, "o", color=color, ms=7, alpha=0.8)
+        ax.plot(places + shift, np.median(values, 1), color=color, lw=1.2)
         end = (places[-1] + shift, float(np.median(values[-1])))
-        ax.annotate(name, end, (10, 8), color=ink, va="center", textcoords="offset points")
+        ax.annotate(name, end, (10, 8), color=color, va="center", textcoords="offset points")
     ax.axhline(chance, color=REFERENCE, lw=1, ls=":")
     ax.annotate("chance", (places[0], chance), (0, 4), color=REFERENCE, textcoords="offset points")
     ax.set(xlabel="p, the rate", ylabel="test accuracy", ylim=(0, 1.03), xlim=(-0.3, len(rates) - 0.2))
@@ -73,7 +73,7 @@ def plot_scores(scores: Mapping[str, ArrayLike], rates: Sequence[float], ax: Axe
 
 
 def plot_noise(noise: ArrayLike, ax: Axes, depth: int = 48) -> Axes:
-    """Draw how large the coins' noise is beside the signal after each block; the axes' first line is the curve."""
+    """Draw dropout's noise over the signal after each block; the axes' first line is the curve."""
     ax.plot(range(len(np.asarray(noise))), noise, color=STREAM)
     ax.axhline(1, color=REFERENCE, lw=1, ls=":")
     ax.text(depth, 1.08, "as large as the signal", color=REFERENCE, ha="right", va="bottom")

@@ -1,4 +1,4 @@
-"""What normalisation does to a token: the pictures of the lesson on LayerNorm and RMSNorm."""
+"""What LayerNorm and RMSNorm do to a token."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ def plot_around_ones(points: ArrayLike, ax: Axes) -> Axes:
     """Draw rows of three numbers ``(n, 3)`` around the line where all three are equal, seen from the side.
 
     The plane through 0 perpendicular to that line, and on it the circle of radius sqrt(3), are drawn as guides; the
-    first three rows are numbered, so that the eye can follow them from one panel to the next.
+    first three rows are numbered, so that they can be followed from one panel to the next.
     """
     turn = np.linspace(0, 2 * np.pi, 200)
     rim = np.stack([np.cos(turn), np.sin(turn), 0 * turn], axis=-1) @ FRAME
@@ -38,7 +38,7 @@ FRAME = np.array([[1, -1, 0], [1, 1, -2], [1, 1, 1]]) / np.sqrt([[2], [6], [3]])
 
 
 def _seen(points: np.ndarray) -> np.ndarray:
-    """Across and up, ``(2, n)``, for an eye a little above the plane."""
+    """Return the coordinates on the page, ``(2, n)``, seen from a little above the plane."""
     across, deep, along = FRAME @ points.T
     return np.stack([across, 0.35 * deep + 0.94 * along])
 
@@ -56,12 +56,12 @@ def plot_floors(spread: ArrayLike, lengths: Mapping[str, ArrayLike], floors: Map
     return ax
 
 
-def plot_influence(heard: ArrayLike, cell: tuple[int, int], ax: Axes) -> Axes:
-    """Draw a table of rows and features, coloured where ``heard`` says that the entry moves the output at ``cell``."""
-    heard = np.asarray(heard)
-    rows, features = heard.shape
+def plot_influence(depends: ArrayLike, cell: tuple[int, int], ax: Axes) -> Axes:
+    """Draw a table of rows and features, coloured where the output at ``cell`` depends on the entry, by ``depends``."""
+    depends = np.asarray(depends)
+    rows, features = depends.shape
     for row, feature in np.ndindex(rows, features):
-        colour = STREAM if heard[row, feature] else "white"
+        colour = STREAM if depends[row, feature] else "white"
         ax.add_patch(Rectangle((feature, row), 1, 1, facecolor=colour, edgecolor=DROPPED, linewidth=1))
     ax.plot(cell[1] + 0.5, cell[0] + 0.5, "o", color=BRANCH, markersize=11, markeredgecolor="white")
     ax.set(xlim=(0, features), ylim=(rows, 0), aspect="equal", xlabel="feature", ylabel="row")
@@ -107,7 +107,7 @@ def plot_singular_values(values: Mapping[str, ArrayLike], ax: Axes) -> Axes:
 
 
 def plot_variance_errors(offsets: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw the relative error of a variance against the mean of the row, one labelled line per way to compute it."""
+    """Draw the relative error of a variance over the mean of the row, one labelled line for each formula."""
     for (colour, style), (name, error) in zip(LINES, errors.items(), strict=False):
         ax.loglog(offsets, error, color=colour, linestyle=style)
         end = (1.02, np.asarray(error)[-1])

@@ -1,4 +1,4 @@
-"""Gates: the valley of one gate and one weight, gradients at step 0, where gates end, and how a race went."""
+"""LayerScale: the loss over one gate and one weight, gradients at step 0, gates over the steps, losses."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,7 +12,7 @@ from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE
 def plot_valley(
     gates: ArrayLike, weights: ArrayLike, losses: ArrayLike, paths: Mapping[str, ArrayLike], ax: Axes
 ) -> Axes:
-    """Draw the loss over a gate and a weight, ``(weights, gates)``, and the way down from each named start.
+    """Draw the loss over a gate and a weight, ``(weights, gates)``, and the path from each named start.
 
     The darker, the higher the loss. Each path is ``(steps, 2)``, gate and weight; its start is ringed and named.
     """
@@ -32,37 +32,37 @@ def plot_valley(
 
 
 def plot_step_zero(starts: ArrayLike, layer: ArrayLike, gate: ArrayLike, ax: Axes) -> Axes:
-    """Draw the sizes of two gradients before any training, of a branch's layer and of its gate, over the gate's start.
+    """Draw the gradients of a branch's layer and of its gate before training, over the gate's initial value.
 
     Sizes are ``(seeds, starts)``; a dotted guide line is proportional to the start.
     """
     starts, layer = np.asarray(starts, float), np.asarray(layer, float)
     guide = starts / starts.min() * layer[:, starts.argmin()].mean()
     ax.loglog(starts, guide, ":", color=REFERENCE, lw=4, alpha=0.4)
-    for name, sizes, ink in (
+    for name, sizes, color in (
         ("gradient of the gate γ", gate, GATE),
         ("gradient of the branch's weights", layer, BRANCH),
     ):
         for row in np.asarray(sizes, float):
-            ax.loglog(starts, row, ".-", color=ink, lw=1.2)
+            ax.loglog(starts, row, ".-", color=color, lw=1.2)
         middle = len(starts) // 2
         ax.annotate(
             name,
             (starts[middle], row[middle]),
             (0, 9),
             textcoords="offset points",
-            color=ink,
+            color=color,
             weight="bold",
-            ha="right" if ink == BRANCH else "center",
+            ha="right" if color == BRANCH else "center",
         )
     ax.set(xlabel="λ, where every gate starts", ylabel="size of the gradient")
     return ax
 
 
 def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
-    """Draw how large gates are over the steps taken, ``(seeds, steps)`` for each start, both axes logarithmic.
+    """Draw gates over the steps taken, ``(seeds, steps)`` for each initial value, on logarithmic axes.
 
-    Each start is a dot, and the size of the gates that began lowest is written at their end.
+    Each initial value is a dot; the final size of the gates with the lowest one is written at their end.
     """
     lowest, *others = sorted((np.asarray(rows, float) for rows in starts), key=lambda rows: rows[0, 0])
     for rows in (lowest, *others):
@@ -82,16 +82,16 @@ def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
 def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> Axes:
     """Draw curves over the steps, ``(seeds, steps)`` for each name: the first name without the gate, the second with.
 
-    Each name stands over the second half of its curves, where ``named``.
+    If ``named``, each name is written over the second half of its curves.
     """
-    for (name, rows), ink in zip(curves.items(), (DROPPED, GATE), strict=True):
+    for (name, rows), color in zip(curves.items(), (DROPPED, GATE), strict=True):
         rows = np.asarray(rows, float)
         for row in rows:
-            ax.plot(range(len(row)), row, color=ink, lw=1.2, alpha=0.8)
+            ax.plot(range(len(row)), row, color=color, lw=1.2, alpha=0.8)
         if named:
             end = (len(row), float(rows[:, -len(row) // 2 :].max()))
             ax.annotate(
-                name, end, (0, 4), textcoords="offset points", color=ink, weight="bold", ha="right", va="bottom"
+                name, end, (0, 4), textcoords="offset points", color=color, weight="bold", ha="right", va="bottom"
             )
     ax.set(xlabel="steps taken", xlim=(0, len(row)))
     return ax

@@ -1,4 +1,4 @@
-"""Long convolutions: the matrix of the taps, what comes round a circle, kernels over their positions, and the cost."""
+"""Long convolutions: the matrix of the taps, both ends of an output, kernels over their positions, and the cost."""
 
 from collections.abc import Mapping
 
@@ -9,62 +9,63 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
 from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
+from residual_edu.renamed import refuse_old_names
 
-INKS = (BRANCH, STREAM, GATE, REFERENCE)
+COLORS = (BRANCH, STREAM, GATE, REFERENCE)
 
 
 def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
-    """Draw the matrix of a convolution, one row for each position that hears, each tap written out, 0 in grey."""
+    """Draw the matrix of a convolution, (output positions, input positions), each tap written out, 0 in grey."""
     taps = np.asarray(matrix, float) + 0.0  # no -0
     ax.set_facecolor(SILENCE)
     ax.imshow(np.ma.masked_equal(np.abs(taps), 0), cmap=LOUDNESS, vmin=0, vmax=1.6 * np.abs(taps).max())
     for (row, column), tap in np.ndenumerate(taps):
-        ink = "white" if abs(tap) > 0.7 * np.abs(taps).max() else REFERENCE if tap else DROPPED
-        ax.text(column, row, f"{tap:g}".replace("-", "−"), ha="center", va="center", color=ink, size=12)
+        color = "white" if abs(tap) > 0.7 * np.abs(taps).max() else REFERENCE if tap else DROPPED
+        ax.text(column, row, f"{tap:g}".replace("-", "−"), ha="center", va="center", color=color, size=12)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_ticks(range(len(taps)))
-    ax.set(xlabel="position that is heard", ylabel="position that hears")
+    ax.set(xlabel="input position", ylabel="output position")
     return ax
 
 
-def plot_ends(signal: ArrayLike, heard: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw a signal as bars and what a convolution makes of it under each name, as dots."""
+def plot_ends(signal: ArrayLike, outputs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+    """Draw a signal as bars and each named output as dots."""
     positions = np.arange(len(np.asarray(signal)))
     ax.bar(positions, np.asarray(signal, float), color=SILENCE, width=0.9, label="the signal")
-    for (name, values), ink, mark in zip(heard.items(), INKS, "os^D", strict=False):
-        ax.plot(positions, np.asarray(values, float), mark, color=ink, ms=8 if mark == "o" else 5, label=name)
+    for (name, values), color, mark in zip(outputs.items(), COLORS, "os^D", strict=False):
+        ax.plot(positions, np.asarray(values, float), mark, color=color, ms=8 if mark == "o" else 5, label=name)
     ax.axhline(0, color=REFERENCE, lw=0.8)
-    ax.legend(loc="upper center", ncols=1 + len(heard))
+    ax.legend(loc="upper center", ncols=1 + len(outputs))
     ax.set(xlabel="position", ylabel="value", xlim=(-0.7, len(positions) - 0.3))
     return ax
 
 
 def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes, unit: str = "position p") -> Axes:
-    """Draw named kernels over their positions, one under the other, each as high as its own largest tap."""
+    """Draw named kernels over their positions, one under the other, each scaled by its largest tap."""
     places = np.asarray(positions, float)
     for row, (name, kernel) in enumerate(kernels.items()):
-        taps, ink = np.asarray(kernel, float), INKS[row % 3]
+        taps, color = np.asarray(kernel, float), COLORS[row % 3]
         height = 0.45 / max(float(np.abs(taps).max()), 1e-12)
         ax.plot(places[[0, -1]], [-row, -row], color=DROPPED, lw=0.6)
-        ax.plot(places, -row + height * taps, color=ink)
-        ax.text(places[-1] + 0.02 * np.ptp(places), -row, name, color=ink, weight="bold", va="center")
+        ax.plot(places, -row + height * taps, color=color)
+        ax.text(places[-1] + 0.02 * np.ptp(places), -row, name, color=color, weight="bold", va="center")
     ax.axvline(0, color=DROPPED, lw=0.6)
     ax.spines["left"].set_visible(False)
     ax.set(yticks=[], xlabel=unit, ylim=(0.4 - len(kernels), 0.6))
-    ax.set_xlim(places[0], places[-1] + 0.38 * np.ptp(places))  # names stand to the right
+    ax.set_xlim(places[0], places[-1] + 0.38 * np.ptp(places))  # room for the names
     ticks = MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(*places[[0, -1]])
     ax.set_xticks([tick for tick in ticks if places[0] <= tick <= places[-1]])
     return ax
 
 
 def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], slopes: Mapping[str, float], ax: Axes) -> Axes:
-    """Draw named costs over the length, both axes logarithmic, each with its slope written beside its end."""
+    """Draw named costs over the length on logarithmic axes, each with its slope at its end."""
     lengths = np.asarray(lengths, float)
-    for (name, values), ink in zip(costs.items(), INKS, strict=False):
+    for (name, values), color in zip(costs.items(), COLORS, strict=False):
         cost = np.asarray(values, float)
-        ax.loglog(lengths, cost, "o-", color=ink, ms=4)
+        ax.loglog(lengths, cost, "o-", color=color, ms=4)
         label = f" {name},\n slope {slopes[name]:.1f}"
-        ax.text(lengths[-1] * 1.1, cost[-1], label, color=ink, weight="bold", va="center")
+        ax.text(lengths[-1] * 1.1, cost[-1], label, color=color, weight="bold", va="center")
     ax.set(xlabel="length of the signal", xlim=(lengths[0] / 1.2, lengths[-1] * 5))
     ax.set_ylim(top=3 * ax.get_ylim()[1])
     ax.set_xticks(lengths, [f"{length:g}" for length in lengths], minor=False)
@@ -73,10 +74,13 @@ def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], slopes: Mappi
 
 
 def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
-    """Draw how loudly each pixel, (height, width), is heard by the one ``here``, which is ringed; 0 in grey."""
-    heard = np.asarray(loudness, float)
+    """Draw how much the ringed pixel ``here`` depends on each pixel, (height, width); 0 in grey."""
+    effect = np.asarray(loudness, float)
     ax.set_facecolor(SILENCE)
-    ax.imshow(np.ma.masked_equal(heard, 0), cmap=LOUDNESS, vmin=0, interpolation="nearest")
+    ax.imshow(np.ma.masked_equal(effect, 0), cmap=LOUDNESS, vmin=0, interpolation="nearest")
     ax.plot([here[1]], [here[0]], "o", ms=15, mfc="none", mec=STREAM, mew=2.5)
-    ax.set(xticks=[], yticks=[], xlabel="dark: the ringed pixel hears it")
+    ax.set(xticks=[], yticks=[], xlabel="dark: the ringed pixel depends on it")
     return ax
+
+
+refuse_old_names(__name__)

@@ -1,4 +1,4 @@
-"""Who hears whom: one row for each position that hears, one column for each that is heard."""
+"""Mixing matrices: how much each output position, a row, depends on each input position, a column."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,26 +12,26 @@ SILENCE = "#C9D6DF"  # a colour that no loudness has: not a little, but nothing 
 
 
 def plot_mixing_matrix(matrix: ArrayLike, ax: Axes, top: float | None = None, named: bool = True) -> Axes:
-    """Draw how loudly each position, a row, hears each other, a column; an exact zero is grey.
+    """Draw how much each output position, a row, depends on each input position, a column; an exact zero is grey.
 
-    ``top`` is what the darkest colour stands for, the largest number if none is given; without ``named`` the axes say
-    nothing, for one panel among several.
+    ``top`` is the value of the darkest colour, by default the largest number. Without ``named`` the axes have no
+    labels, for one panel among several.
     """
-    heard = np.asarray(matrix, float)
-    silent = heard == 0
-    shown = np.ma.masked_array(heard, silent)
-    top = float(heard.max()) if top is None else top
+    weights = np.asarray(matrix, float)
+    zero = weights == 0
+    shown = np.ma.masked_array(weights, zero)
+    top = float(weights.max()) if top is None else top
     ax.set_facecolor(SILENCE)
     ax.imshow(shown, cmap=LOUDNESS, vmin=0, vmax=top or 1, interpolation="nearest")
-    for axis, count in ((ax.xaxis, heard.shape[1]), (ax.yaxis, heard.shape[0])):
+    for axis, count in ((ax.xaxis, weights.shape[1]), (ax.yaxis, weights.shape[0])):
         axis.set_ticks(ticks(count))
     if named:
-        grey = " (grey: not at all)" if silent.any() else ""
-        ax.set(xlabel=f"position that is heard{grey}", ylabel="position that hears")
+        grey = " (grey: not at all)" if zero.any() else ""
+        ax.set(xlabel=f"input position{grey}", ylabel="output position")
     ax.grid(False)
     return ax
 
 
 def ticks(count: int) -> list[int]:
-    """Return at most nine whole positions, the first among them."""
+    """Return at most nine positions, from 0 in equal steps."""
     return list(range(0, count, max(1, -(-count // 8))))

@@ -1,6 +1,6 @@
-"""Where the norm stands: the wiring, what the stream grows to, what the last block hears, and how training goes.
+"""Norm placement: the wiring, the stream's size, the last block's gradient, and training.
 
-One colour a placement throughout, the colour of what its norm stands on: pre-norm the branch's, post-norm the stream's.
+Each placement has one colour, that of what its norm is applied to: pre-norm the branch's, post-norm the stream's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,26 +48,25 @@ def _branch(ax: Axes, fork: float, join: float) -> None:
     ax.text(join, HIGH - 0.4, "+", color=STREAM, size=15, weight="bold", ha="center", va="center", zorder=4)
 
 
-def _box(ax: Axes, middle: float, height: float, word: str, ink: str) -> None:
+def _box(ax: Axes, middle: float, height: float, word: str, color: str) -> None:
     shape = FancyBboxPatch(
         (middle - 4.75, height - 4.5),
         9.5,
         9,
         boxstyle="round,pad=0,rounding_size=1.2",
         fc="white",
-        ec=ink,
+        ec=color,
         lw=2,
         zorder=3,
     )
     ax.add_patch(shape)
-    ax.text(middle, height, word, color=ink, size=12, weight="bold", ha="center", va="center", zorder=4)
+    ax.text(middle, height, word, color=color, size=12, weight="bold", ha="center", va="center", zorder=4)
 
 
 def course(handed: ArrayLike, placement: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places and sizes of the stream along a stack, from the sizes of what each norm is handed.
+    """Return the places and sizes of the stream along a stack, from the sizes of the norms' inputs.
 
-    Pre-norm's norms stand beside the stream, but for the one after the last block, which brings it to 1. Each of
-    post-norm's does.
+    In pre-norm only the norm after the last block changes the stream, to size 1. In post-norm every norm does.
     """
     sizes = np.asarray(handed, float)
     if placement == "pre":
@@ -79,7 +78,7 @@ def course(handed: ArrayLike, placement: str) -> tuple[np.ndarray, np.ndarray]:
 def plot_courses(handed: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the stream's size along stacks, one line for each name, "pre-norm" or "post-norm", and its last drop.
 
-    ``handed`` are the sizes of what each norm is handed. The drop at the last norm is thick, and says by how much.
+    ``handed`` are the sizes of the norms' inputs. The drop at the last norm is thick, with its factor beside it.
     """
     for name, sizes in handed.items():
         places, heights = course(sizes, name.removesuffix("-norm"))
@@ -104,7 +103,7 @@ def _note(ax: Axes, text: str, place: tuple[Any, Any], offset: tuple[int, int], 
 def plot_last_gradients(
     depths: Sequence[int], curves: Mapping[str, ArrayLike], ax: Axes, guide: ArrayLike | None = None
 ) -> Axes:
-    """Draw the last block's gradient over the depth: each curve ``(seeds, depths)``, its seeds as thin lines.
+    """Draw the last block's gradient over the depth, ``(seeds, depths)`` for each curve, a thin line a seed.
 
     ``guide`` is drawn dotted, and named as the slope of -1/2.
     """
@@ -122,7 +121,7 @@ def plot_last_gradients(
 
 
 def _plain(ax: Axes) -> Axes:
-    """Write the sizes on a logarithmic axis as plain numbers."""
+    """Label a logarithmic axis with plain numbers."""
     ax.set_yticks(sizes := [0.1, 0.2, 0.4, 0.8], [f"{size:g}" for size in sizes])
     ax.minorticks_off()
     ax.set_ylim(0.075, 0.85)
@@ -130,7 +129,7 @@ def _plain(ax: Axes) -> Axes:
 
 
 def label_ends(ax: Axes) -> Axes:
-    """Write the name of each curve beside its right end, and push names apart that would lie on one another."""
+    """Write the name of each curve beside its right end; names that would overlap are moved apart."""
     lines = sorted((line for line in ax.get_lines() if not str(line.get_label()).startswith("_")), key=_end)
     scale = ax.yaxis.get_transform()
     lowest, highest = scale.transform(ax.get_ylim())
@@ -150,11 +149,11 @@ def _end(line: Line2D) -> float:
 
 
 def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, constant: float) -> Axes:
-    """Draw the last gradients over what the last norm divides by: a dot a network, and ``constant`` / size dotted."""
+    """Draw the last gradients over the last norm's divisor: a dot a network, and ``constant`` / size dotted."""
     for name, (sizes, gradients) in found.items():
-        ink = look(name)["color"]
-        face = ink if name.endswith("-norm") else "white"
-        ax.plot(np.ravel(sizes), np.ravel(gradients), "o", ms=6, color=ink, mfc=face, label=name)
+        color = look(name)["color"]
+        face = color if name.endswith("-norm") else "white"
+        ax.plot(np.ravel(sizes), np.ravel(gradients), "o", ms=6, color=color, mfc=face, label=name)
     ends = np.array([0.9, 1.1 * max(np.max(sizes) for sizes, _ in found.values())])
     ax.plot(ends, constant / ends, color=REFERENCE, lw=1.2, ls=":", zorder=0)
     _note(ax, f"{constant:.1f} / size", (3, constant / 3), (4, 4), color=REFERENCE)
@@ -165,7 +164,7 @@ def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, c
 
 
 def plot_runs(runs: Mapping[str, ArrayLike], ax: Axes, every: int = 10) -> Axes:
-    """Draw what was measured every few steps of training: each ``(seeds, times)``, the median and the seeds' band."""
+    """Draw curves over training, ``(seeds, times)`` each: the median and the band of the seeds."""
     for name, sizes in runs.items():
         values = np.asarray(sizes, float)
         steps = every * np.arange(1, values.shape[1] + 1)

@@ -1,4 +1,4 @@
-"""The residual block: trainings side by side, signals of one to three dimensions, shares of branches, patients."""
+"""The residual block: trainings, signals of one to three dimensions, branches' shares, blocks with a fault."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,15 +9,16 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, STREAM
+from residual_edu.renamed import refuse_old_keywords
 
 
 def plot_trainings(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw losses over the steps, ``(seeds, steps)`` for each of at most three names, written in their colours."""
-    for place, ((name, values), ink) in enumerate(zip(curves.items(), (STREAM, BRANCH, GRADIENT), strict=False)):
+    for place, ((name, values), color) in enumerate(zip(curves.items(), (STREAM, BRANCH, GRADIENT), strict=False)):
         rows = np.asarray(values, float)
         steps = rows.shape[1]
-        ax.plot(rows.T, color=ink, lw=1.1, alpha=0.7)
-        style: dict[str, Any] = {"color": ink, "weight": "bold", "ha": "right", "va": "top"}
+        ax.plot(rows.T, color=color, lw=1.1, alpha=0.7)
+        style: dict[str, Any] = {"color": color, "weight": "bold", "ha": "right", "va": "top"}
         ax.text(0.98, 0.95 - 0.12 * place, name, transform=ax.transAxes, **style)
     ax.set(xlabel="steps taken", ylabel="loss", xlim=(0, steps), ylim=(0, None))
     return ax
@@ -34,7 +35,7 @@ def plot_text(text: str, ax: Axes) -> Axes:
 
 
 def plot_volume(volume: ArrayLike, ax: Axes, step: float = 2.5) -> Axes:
-    """Draw a ``(depth, height, width)`` volume as sheets from 0, paper, to 1, ink; the first lies on top.
+    """Draw a ``(depth, height, width)`` volume, from 0 (white) to 1 (black), as sheets; the first is on top.
 
     A volume of one sheet is an image.
     """
@@ -63,11 +64,12 @@ def plot_answers(answers: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, ink: str = BRANCH) -> Axes:
+@refuse_old_keywords
+def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, color: str = BRANCH) -> Axes:
     """Draw ``(branches, blocks)`` shares as dots whose area is the share, each with its percentage under it."""
     shares = np.asarray(shares, float)
     rows, blocks = np.indices(shares.shape)
-    ax.scatter(blocks + 1, rows, s=450 * np.nan_to_num(shares), color=ink, alpha=0.85, lw=0)
+    ax.scatter(blocks + 1, rows, s=450 * np.nan_to_num(shares), color=color, alpha=0.85, lw=0)
     for row, block in np.ndindex(*shares.shape):
         words = "off" if np.isnan(shares[row, block]) else f"{100 * shares[row, block]:.0f} %"
         ax.text(block + 1, row + 0.27, words, ha="center", va="top", size=9, color=REFERENCE)
@@ -79,22 +81,22 @@ def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, ink: s
 
 
 def plot_patient(patient: Sequence[ArrayLike], healthy: Sequence[ArrayLike], ax: Axes, low: float = 1e-2) -> Axes:
-    """Draw activation, delta and the MLPs' weight gradient along a stack over those of a healthy one, dashed.
+    """Draw activation, delta and the MLPs' weight gradient along a stack; dashed, those of a stack without a fault.
 
-    Activation and delta are ``(blocks + 1,)``, the weight gradient ``(blocks,)``, drawn halfway; what is below ``low``,
-    0 too, is drawn there.
+    Activation and delta are ``(blocks + 1,)``, the weight gradient ``(blocks,)``, drawn halfway between. Values below
+    ``low`` are drawn at ``low``.
     """
     for curves, style in ((healthy, {"ls": "--", "lw": 1.2, "alpha": 0.6}), (patient, {"lw": 2.0})):
-        for values, ink, start in zip(curves, (STREAM, GRADIENT, BRANCH), (0, 0, 0.5), strict=True):
+        for values, color, start in zip(curves, (STREAM, GRADIENT, BRANCH), (0, 0, 0.5), strict=True):
             heights = np.maximum(np.asarray(values, float), low)
-            ax.plot(np.arange(len(heights)) + start, heights, color=ink, **style)
+            ax.plot(np.arange(len(heights)) + start, heights, color=color, **style)
     ax.hlines(1, 0, np.asarray(healthy[0]).size - 1, color=DROPPED, lw=0.6, zorder=0)
     ax.set(yscale="log", xlabel="blocks passed", ylabel="root mean square")
     return ax
 
 
 def plot_visitors(images: ArrayLike, lists: Sequence[Sequence[int]], verdicts: Sequence[bool], ax: Axes) -> Axes:
-    """Draw ``(n, side, side)`` images from 0 to 1 in a row, each under its list and over the verdict, yes or no."""
+    """Draw ``(n, side, side)`` images from 0 to 1 in a row, each with its list above and its verdict below."""
     images = np.asarray(images, float)
     wide = images.shape[-1]
     for place, (image, names, verdict) in enumerate(zip(images, lists, verdicts, strict=True)):
@@ -102,8 +104,8 @@ def plot_visitors(images: ArrayLike, lists: Sequence[Sequence[int]], verdicts: S
         ax.imshow(image, cmap="gray_r", vmin=0, vmax=1, extent=(left, left + wide, 0, wide))
         words: dict[str, Any] = {"ha": "center", "size": 10}
         ax.text(left + wide / 2, wide + 1, " ".join(map(str, names)), va="bottom", color=REFERENCE, **words)
-        ink, said = (GRADIENT, "yes") if verdict else (DROPPED, "no")
-        ax.text(left + wide / 2, -1, said, va="top", color=ink, weight="bold", **words)
+        color, word = (GRADIENT, "yes") if verdict else (DROPPED, "no")
+        ax.text(left + wide / 2, -1, word, va="top", color=color, weight="bold", **words)
     ax.set(xlim=(-1, 1.4 * wide * len(images)), ylim=(-0.6 * wide, 1.6 * wide), aspect="equal")
     ax.axis("off")
     return ax

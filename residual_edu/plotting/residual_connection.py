@@ -1,4 +1,4 @@
-"""One residual connection, number by number; then its gradient, and what happens when many are stacked."""
+"""One residual connection, number by number; its gradient; and stacks of many."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, REFERENCE, STREAM
 
-# Where things stand in the picture of one connection, which is 100 wide and 64 high.
+# Coordinates in the picture of one connection, which is 100 wide and 64 high.
 X, NORM, HIDDEN, LAYER, GATED, OUT = 6.5, 24.0, 41.0, 58.0, 75.0, 91.5
 IN_STREAM, IN_BRANCH = 48.5, 19.5
 COLUMN, BANK = 17.6, 9.6  # height of a column of numbers; from the middle of the stream to its bank
@@ -21,8 +21,8 @@ def plot_connection(
 ) -> Axes:
     """Draw where each number of x + g f(norm(x)) comes from, for one token of up to four features.
 
-    The stream crosses the top. The branch leaves it, is normalised, passes f (``hidden`` are its features behind the
-    ReLU) and the gate, and comes back to be added. What the ReLU or the gate set to 0 is grey.
+    The stream is at the top. The branch leaves it, is normalised, passes f (``hidden`` are its features after the ReLU)
+    and the gate, and is added. Numbers that the ReLU or the gate set to 0 are grey.
     """
     x, normed, hidden, layer, gated = (np.asarray(values, float) for values in (x, normed, hidden, layer, gated))
     blue, orange = [STREAM] * len(x), _inks(gated)
@@ -64,34 +64,34 @@ def _channel(ax: Axes, place: float, bank: float) -> None:
 
 
 def _heights(count: int, middle: float) -> list[float]:
-    """Return where ``count`` numbers of one column stand, the first on top."""
+    """Return the heights of ``count`` numbers in one column, the first at the top."""
     return list(middle + COLUMN * (0.5 - (np.arange(count) + 0.5) / count))
 
 
-def _wires(ax: Axes, ends: tuple[float, float], middle: float, inks: Sequence[str]) -> None:
+def _wires(ax: Axes, ends: tuple[float, float], middle: float, colors: Sequence[str]) -> None:
     """Draw one straight line per feature, dotted where it was dropped."""
-    for height, ink in zip(_heights(len(inks), middle), inks, strict=True):
-        ax.plot(ends, [height] * 2, color=ink, lw=1.5, alpha=0.7, ls=":" if ink == DROPPED else "-", zorder=1)
+    for height, color in zip(_heights(len(colors), middle), colors, strict=True):
+        ax.plot(ends, [height] * 2, color=color, lw=1.5, alpha=0.7, ls=":" if color == DROPPED else "-", zorder=1)
 
 
 def _crossing(ax: Axes, place: float, count: int, hidden: np.ndarray) -> None:
     """Draw a line between each of ``count`` numbers and each hidden feature."""
     for outer in _heights(count, IN_BRANCH):
-        for inner, ink in zip(_heights(len(hidden), IN_BRANCH), _inks(hidden), strict=True):
-            ax.plot([place, HIDDEN], [outer, inner], color=ink, lw=0.6, alpha=0.55, zorder=1)
+        for inner, color in zip(_heights(len(hidden), IN_BRANCH), _inks(hidden), strict=True):
+            ax.plot([place, HIDDEN], [outer, inner], color=color, lw=0.6, alpha=0.55, zorder=1)
 
 
 def _neurons(ax: Axes, hidden: np.ndarray) -> None:
-    for height, ink in zip(_heights(len(hidden), IN_BRANCH), _inks(hidden), strict=True):
-        _frame(ax, HIDDEN, height, (4.0, 1.3), ink, "white" if ink == DROPPED else ink)
+    for height, color in zip(_heights(len(hidden), IN_BRANCH), _inks(hidden), strict=True):
+        _frame(ax, HIDDEN, height, (4.0, 1.3), color, "white" if color == DROPPED else color)
 
 
-def _numbers(ax: Axes, place: float, middle: float, texts: Sequence[str], inks: Sequence[str]) -> None:
+def _numbers(ax: Axes, place: float, middle: float, texts: Sequence[str], colors: Sequence[str]) -> None:
     """Draw a column of numbers, each in its frame."""
-    for height, text, ink in zip(_heights(len(texts), middle), texts, inks, strict=True):
-        _frame(ax, place, height, (9.6, 3.5), ink, "white")
-        weight = "bold" if ink == STREAM else "normal"
-        ax.text(place, height - 0.1, text, ha="center", va="center", color=ink, weight=weight, zorder=3)
+    for height, text, color in zip(_heights(len(texts), middle), texts, colors, strict=True):
+        _frame(ax, place, height, (9.6, 3.5), color, "white")
+        weight = "bold" if color == STREAM else "normal"
+        ax.text(place, height - 0.1, text, ha="center", va="center", color=color, weight=weight, zorder=3)
 
 
 def _frame(ax: Axes, place: float, height: float, size: tuple[float, float], edge: str, face: str) -> None:
@@ -106,12 +106,12 @@ def _captions(ax: Axes) -> Axes:
     ax.text((NORM + GATED) / 2, above, "the stream: x itself, unchanged", color=STREAM, size=11.5, ha="center")
     ax.text(97, above, "x + g·f(norm(x))", color=STREAM, size=13, weight="bold", ha="right")
     ax.text((NORM + GATED) / 2, IN_BRANCH + BANK + 2.5, "the branch: what to add", color=BRANCH, size=11.5, ha="center")
-    for place, letter, words, ink in (
+    for place, letter, words, color in (
         (NORM, "norm", "less the mean,\nover the spread", REFERENCE),
         ((HIDDEN + LAYER) / 2, "f", "two linear maps,\na ReLU between", BRANCH),
         (GATED, "g", "dropout: set to 0,\nor scaled up", GATE),
     ):
-        ax.text(place, below, letter, color=ink, size=13, weight="bold", ha="center", va="top")
+        ax.text(place, below, letter, color=color, size=13, weight="bold", ha="center", va="top")
         ax.text(place, below - 3.4, words, color=REFERENCE, ha="center", va="top", linespacing=1.2)
     return ax
 
@@ -139,13 +139,13 @@ def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLi
     The gates begin at 0, where all entries of a kind meet in one point.
     """
     gates = np.asarray(gates, float)
-    for entries, ink, words in ((with_skip, GRADIENT, "with the skip"), (without, DROPPED, "without it")):
+    for entries, color, words in ((with_skip, GRADIENT, "with the skip"), (without, DROPPED, "without it")):
         values = np.asarray(entries, float)
         meeting = values[0].mean()
-        ax.plot(gates, values, color=ink, lw=1.2, alpha=0.8)
-        ax.plot(0, meeting, "o", color=ink, ms=8, clip_on=False, zorder=3)
+        ax.plot(gates, values, color=color, lw=1.2, alpha=0.8)
+        ax.plot(0, meeting, "o", color=color, ms=8, clip_on=False, zorder=3)
         ax.annotate(
-            f" {words}: {meeting:g}", (0, meeting), (8, 11), color=ink, weight="bold", textcoords="offset points"
+            f" {words}: {meeting:g}", (0, meeting), (8, 11), color=color, weight="bold", textcoords="offset points"
         )
     ax.set(xlabel="g, the gate on the branch", ylabel="entries of the input's gradient", xlim=(0, gates.max()))
     return ax
@@ -161,10 +161,10 @@ def plot_depths(
 
     The curves come in the order no skip, skip, skip and norm, skip and gate, as many as there are. Laws are dotted.
     """
-    for (name, sizes), ink in zip(curves.items(), (DROPPED, STREAM, REFERENCE, GATE), strict=False):
+    for (name, sizes), color in zip(curves.items(), (DROPPED, STREAM, REFERENCE, GATE), strict=False):
         values = np.asarray(sizes, float)
-        ax.fill_between(depths, values.min(0), values.max(0), color=ink, alpha=0.25, lw=0)
-        ax.plot(depths, np.median(values, 0), color=ink, marker="o", ms=4, label=name)
+        ax.fill_between(depths, values.min(0), values.max(0), color=color, alpha=0.25, lw=0)
+        ax.plot(depths, np.median(values, 0), color=color, marker="o", ms=4, label=name)
     for law in laws:
         ax.plot(depths, law, color=REFERENCE, lw=1, ls=":", zorder=3)
     ax.set(xscale="log", yscale="log", xlabel="connections in the stack")
@@ -177,8 +177,8 @@ def label_ends(ax: Axes) -> Axes:
     """Write the name of each curve of ``plot_depths`` beside its right end, in its colour."""
     for line in ax.get_lines():
         if not (name := str(line.get_label())).startswith("_"):
-            end, ink = np.asarray(line.get_xydata())[-1], line.get_color()
-            ax.annotate(name, end, (8, 0), color=ink, weight="bold", textcoords="offset points", va="center")
+            end, color = np.asarray(line.get_xydata())[-1], line.get_color()
+            ax.annotate(name, end, (8, 0), color=color, weight="bold", textcoords="offset points", va="center")
     return ax
 
 
@@ -188,9 +188,9 @@ def plot_profile(signal: ArrayLike, gradient: ArrayLike, ax: Axes, depth: int = 
     The signal runs from left to right and the gradient from right to left; the zone within a factor of 2 is shaded.
     The first two lines of the axes are the two sizes.
     """
-    for sizes, ink in ((signal, STREAM), (gradient, GRADIENT)):
+    for sizes, color in ((signal, STREAM), (gradient, GRADIENT)):
         values = np.asarray(sizes, float)
-        ax.plot(np.arange(len(values)), values, color=ink)
+        ax.plot(np.arange(len(values)), values, color=color)
     ax.axhspan(0.5, 2, color=REFERENCE, alpha=0.08, lw=0)
     for height, words in ((0.95, "floods"), (0.05, "dries out")):
         ax.text(0.5, height, words, transform=ax.transAxes, color=DROPPED, ha="center", va="center", style="italic")

@@ -1,4 +1,4 @@
-"""A memory that fades and is written to, what a scan costs, and which mixer can hold what."""
+"""Scans: a state that decays, chunks and errors, the cost, and what each mixer can remember."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,15 +18,15 @@ SHADES = ["#08306B", "#2171B5", "#6BAED6", "#C6DBEF", "#DEEBF7"]
 
 
 def plot_memory(shares: ArrayLike, ax: Axes) -> Axes:
-    """Draw a memory step by step, ``(steps, inputs)``, as a stack of what is left of each input, the oldest below."""
+    """Draw a state over the steps, ``(steps, inputs)``: a stack of what is left of each input, the oldest lowest."""
     shares = np.asarray(shares, float)
     steps, floor = np.arange(1, len(shares) + 1), np.zeros(len(shares))
     for place, left in enumerate(shares.T):
         bars = ax.bar(steps, left, 0.7, bottom=floor, color=SHADES[place % len(SHADES)], edgecolor="white")
         floor = floor + left
         texts = [f"{number:g}" if number > 0 else "" for number in left]
-        inks = "white" if place < 2 else REFERENCE
-        ax.bar_label(bars, texts, label_type="center", color=inks, size=10)
+        colors = "white" if place < 2 else REFERENCE
+        ax.bar_label(bars, texts, label_type="center", color=colors, size=10)
     for step, total in zip(steps, floor, strict=True):
         ax.annotate(f"{total:g}", (step, total), (0, 3), textcoords="offset points", ha="center", weight="bold")
     ax.set(xlabel="position", ylabel="memory", xticks=steps, ylim=(0, 1.2 * floor.max()))
@@ -34,18 +34,18 @@ def plot_memory(shares: ArrayLike, ax: Axes) -> Axes:
 
 
 def plot_latch(numbers: ArrayLike, marked: ArrayLike, memories: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw what is heard, dots, those that are ``marked`` filled, and what memories make of it, named at their ends."""
+    """Draw the inputs as dots, filled where ``marked``, and the named states as curves."""
     numbers, marked = np.asarray(numbers, float), np.asarray(marked, bool)
     places = np.arange(1, len(numbers) + 1)
     ax.plot(places[~marked], numbers[~marked], "o", color=DROPPED, mfc="white", ms=7)
     ax.plot(places[marked], numbers[marked], "o", color=REFERENCE, ms=10)
     for place, number in zip(places[marked], numbers[marked], strict=True):
         ax.annotate(f"{number:g}", (place, number), (0, 8), textcoords="offset points", ha="center", weight="bold")
-    for (name, memory), ink in zip(memories.items(), (BRANCH, STREAM), strict=False):
+    for (name, memory), color in zip(memories.items(), (BRANCH, STREAM), strict=False):
         memory = np.asarray(memory, float)
-        ax.step(places, memory, where="mid", color=ink)
+        ax.step(places, memory, where="mid", color=color)
         end = (places[-1] + 0.5, memory[-1])
-        ax.annotate(name, end, (6, 0), textcoords="offset points", color=ink, weight="bold", va="center")
+        ax.annotate(name, end, (6, 0), textcoords="offset points", color=color, weight="bold", va="center")
     ax.set(xlabel="position", ylabel="number", xticks=places, xlim=(0.5, 1.25 * len(numbers) + 0.5))
     return ax
 
@@ -70,7 +70,7 @@ def plot_states(states: ArrayLike, names: Sequence[str], ax: Axes) -> Axes:
 
 
 def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
-    """Draw how much is left at each position, a row, of what each wrote, a column, and the borders of the chunks."""
+    """Draw how much of what each position (column) wrote is left at each later one (row), with the chunks' borders."""
     left = np.asarray(matrix, float)
     count = len(left)
     ax.imshow(np.ma.masked_less_equal(left, 0), cmap="Blues", norm=LogNorm(1e-5, 1.0, clip=True))
@@ -89,18 +89,18 @@ def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
 
 
 def plot_errors(steps: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw errors over the size of the largest step, both on log scales; a cross stands where a curve ends in NaN."""
+    """Draw errors over the size of the largest step on logarithmic axes; a cross marks the last value before NaN."""
     steps = np.asarray(steps, float)
-    for (name, error), ink in zip(errors.items(), (BRANCH, STREAM), strict=False):
+    for (name, error), color in zip(errors.items(), (BRANCH, STREAM), strict=False):
         error = np.asarray(error, float)
         fine = np.flatnonzero(np.isfinite(error))
-        ax.loglog(steps[fine], error[fine], "o-", color=ink, ms=4)
+        ax.loglog(steps[fine], error[fine], "o-", color=color, ms=4)
         last = (steps[fine[-1]], error[fine[-1]])
         ended = len(fine) < len(error)
         if ended:
-            ax.plot(*last, "X", color=ink, ms=11)
+            ax.plot(*last, "X", color=color, ms=11)
         text, shift, side = (f"{name}: NaN beyond", (12, 0), "left") if ended else (name, (0, -14), "right")
-        style: dict[str, Any] = {"textcoords": "offset points", "color": ink, "weight": "bold", "va": "center"}
+        style: dict[str, Any] = {"textcoords": "offset points", "color": color, "weight": "bold", "va": "center"}
         ax.annotate(text, last, shift, ha=side, **style)
     ax.margins(y=0.15)
     ax.set(xlabel="size of the steps", ylabel="relative error")
@@ -108,7 +108,7 @@ def plot_errors(steps: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> 
 
 
 def slope(lengths: ArrayLike, costs: ArrayLike, last: int = 4) -> float:
-    """Return how steep ``costs`` are over the ``last`` lengths, on log scales: 1 for linear, 2 for quadratic."""
+    """Return the slope of ``costs`` over the ``last`` lengths on logarithmic axes: 1 is linear, 2 quadratic."""
     across, up = (np.log(np.asarray(values, float)[-last:]) for values in (lengths, costs))
     return float(np.polyfit(across, up, 1)[0])
 

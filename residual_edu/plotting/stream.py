@@ -1,7 +1,7 @@
-"""The stream as a river: what flows through a residual stack, and what flows back.
+"""The residual stream drawn as a river, once forward and once backward.
 
-The upper bed is as wide as the residual stream, and each branch a tributary as wide as what it adds. The lower bed is
-the gradient on its way back, each tributary the share that came through a branch. A norm is a lock.
+The upper river is as wide as the stream; each branch is a tributary as wide as its output. The lower river is the
+gradient with respect to the stream; each tributary is the part of it that came through a branch. A norm is a lock.
 """
 
 from dataclasses import dataclass
@@ -40,31 +40,31 @@ class Flow(Protocol):
         """What each block added, (steps, blocks)."""
 
     @property
-    def delta(self) -> ArrayLike:
+    def stream_gradient(self) -> ArrayLike:
         """The gradient at the places of ``activation``."""
 
     @property
-    def branch_share(self) -> ArrayLike:
+    def branch_gradient(self) -> ArrayLike:
         """What each branch added to the gradient, (steps, blocks)."""
 
 
 @dataclass(frozen=True)
 class River:
-    """A bed and its tributaries in the order of the flow, in drawn units."""
+    """A river and its tributaries in the order of the flow, in drawn units."""
 
     sizes: np.ndarray
     added: np.ndarray
     side: int  # 1 above, flowing to the right; -1 below, flowing to the left
-    ink: str
+    color: str
 
     @property
     def blocks(self) -> int:
-        """How many blocks it flows through."""
+        """The number of blocks."""
         return len(self.added)
 
     @property
     def scale(self) -> float:
-        """What one unit of size measures: the largest fills the bed, if it is 2 to 10 times what flows in."""
+        """Drawn units for one unit of size: the largest size fills the bed if it is 2 to 10 times the first."""
         source = first_number(self.sizes)
         return FULL / float(
             np.clip(np.max(self.sizes, where=~np.isnan(self.sizes), initial=0), 2 * source, FLOOD * source)
@@ -88,13 +88,14 @@ class River:
 
 
 def plot_stream(flow: Flow, ax: Axes, step: int = 0, norms: str = "") -> Axes:
-    """Draw one step of ``flow`` as two rivers; ``norms`` says where a norm stands, "pre", "post" or "".
+    """Draw one step of ``flow`` as two rivers; ``norms`` is the norms' placement, "pre", "post" or "".
 
     The signal flows from left to right, the gradient from right to left. Each bed has its own scale, given by the
     numbers at its ends; one that swells more than ten times is cut off and hatched.
     """
     signal, added, delta, share = (
-        np.asarray(sizes, float)[step] for sizes in (flow.activation, flow.added, flow.delta, flow.branch_share)
+        np.asarray(sizes, float)[step]
+        for sizes in (flow.activation, flow.added, flow.stream_gradient, flow.branch_gradient)
     )
     for river in (River(signal, added, 1, STREAM), River(delta[::-1], share[::-1], -1, GRADIENT)):
         draw_numbers(ax, river)
@@ -115,14 +116,14 @@ def draw_bed(ax: Axes, river: River) -> None:
     last = np.flatnonzero(np.isfinite(half))[-1]
     tip = along[last] + river.side * np.array([-0.3, 0, 2.2])
     for places, banks in ((along, half), (tip, half[last] * np.array([1, 1, 0]))):
-        ax.fill_between(places, middle - banks, middle + banks, color=river.ink, lw=0, zorder=2)
+        ax.fill_between(places, middle - banks, middle + banks, color=river.color, lw=0, zorder=2)
     flood, dry = river.swell(flowed) > 1.001 * FULL, 2 * half < DRY
     hatch = ax.fill_between(along, middle - half, middle + half, where=flood, facecolor="none", lw=0, zorder=3)
     hatch.set(hatch="////", edgecolor="white", alpha=0.6)
-    ax.plot(np.where(dry, along, np.nan), np.full_like(along, middle), color=river.ink, lw=1.4, ls=":", zorder=2)
-    for where, word, ink, height in ((flood, "off the chart", "white", 0), (dry, "dry", river.ink, 0.17)):
+    ax.plot(np.where(dry, along, np.nan), np.full_like(along, middle), color=river.color, lw=1.4, ls=":", zorder=2)
+    for where, word, color, height in ((flood, "off the chart", "white", 0), (dry, "dry", river.color, 0.17)):
         if where.mean() > 0.2:
-            ax.text(along[where].mean(), middle + height, word, color=ink, weight="bold", **CENTRED, zorder=5)
+            ax.text(along[where].mean(), middle + height, word, color=color, weight="bold", **CENTRED, zorder=5)
     draw_chevrons(ax, river)
 
 
@@ -163,12 +164,12 @@ def span(blocks: int) -> float:
 
 
 def lock_width(blocks: int) -> float:
-    """Return the points that a lock is wide, fewer where locks stand close."""
+    """Return a lock's width in points, less where locks are close."""
     return min(1.8, 30 / blocks)
 
 
 def draw_locks(ax: Axes, river: River, norms: str) -> None:
-    """Draw, in post-norm, a lock across the bed behind each block."""
+    """Draw, in post-norm, a lock across the bed after each block."""
     if norms != "post":
         return
     blocks = np.arange(1, river.blocks + 1)
@@ -177,18 +178,18 @@ def draw_locks(ax: Axes, river: River, norms: str) -> None:
 
 
 def draw_numbers(ax: Axes, river: River) -> None:
-    """Write at both ends what flows, and how large it is there."""
+    """Write the name and the size at both ends."""
     finite = river.sizes[np.isfinite(river.sizes)]
     name = "signal" if river.side > 0 else "gradient"
     source, mouth = (-1.5, LONG + 4) if river.side > 0 else (LONG + 1.5, -4)
     left, right = ("right", "left") if river.side > 0 else ("left", "right")
-    style: dict[str, Any] = {"va": "center", "color": river.ink, "linespacing": 1.25}
+    style: dict[str, Any] = {"va": "center", "color": river.color, "linespacing": 1.25}
     for place, side, word, sizes in ((source, left, f"{name} in", finite[:1]), (mouth, right, "out", finite[-1:])):
         ax.text(place, river.side * MIDDLE, "\n".join([word, *map(number, sizes)]), ha=side, weight="bold", **style)
 
 
 def draw_captions(ax: Axes, blocks: int, norms: str) -> None:
-    """Say what the tributaries and the locks are, and count the blocks between the rivers."""
+    """Label the tributaries and the locks, and number the blocks between the rivers."""
     beside: dict[str, Any] = {"color": BRANCH, "va": "center", "linespacing": 1.2}
     ax.text(LONG + 4, 1.85, "what each\nblock adds", ha="left", **beside)
     ax.text(-4, -1.85, "what came\nback through it", ha="right", **beside)
@@ -200,7 +201,7 @@ def draw_captions(ax: Axes, blocks: int, norms: str) -> None:
 
 
 def number(size: float) -> str:
-    """Write a size with three digits, tiny and huge ones as a power of ten."""
+    """Return a size with three digits, tiny and huge ones as a power of ten."""
     if size == 0 or 0.001 <= abs(size) < 10000:
         return f"{size:.3g}"
     digits, power = f"{size:.1e}".split("e")

@@ -1,4 +1,4 @@
-"""Tokens of an image: how they are laid out, which channels win, where attention looks, and what it costs."""
+"""ViT-5: the layout of tokens, competing channels, attention maps, accuracies and costs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
+from residual_edu.renamed import refuse_old_names
 
 CELL: dict[str, Any] = {"ha": "center", "va": "center"}
 
@@ -23,9 +24,9 @@ def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -
     ends = -(-len(others) // columns)
     for place in range(columns * ends):
         name = others[place] if place < len(others) else "0"
-        ink = DROPPED if name == "0" else GATE if name == "CLS" else BRANCH
+        color = DROPPED if name == "0" else GATE if name == "CLS" else BRANCH
         row, column = rows + place // columns, place % columns
-        ax.fill([column, column + 1, column + 1, column], [row, row, row + 1, row + 1], color=ink, alpha=0.35, lw=0)
+        ax.fill([column, column + 1, column + 1, column], [row, row, row + 1, row + 1], color=color, alpha=0.35, lw=0)
         ax.text(column + 0.5, row + 0.5, name, color=REFERENCE, size=10, weight="bold", **CELL)
     for row in range(rows + ends + 1):
         ax.axhline(row, color="white", lw=1.2)
@@ -41,18 +42,18 @@ def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -
 
 
 def plot_competition(shares: Mapping[str, ArrayLike], channels: Sequence[str], ax: Axes) -> Axes:
-    """Draw how large each channel is against the mean of all, a bar for each of the samples that ``shares`` names."""
+    """Draw the size of each channel over the mean size, a bar for each of the samples that ``shares`` names."""
     places, height = np.arange(len(channels)), 0.8 / len(shares)
-    for which, ((name, share), ink) in enumerate(zip(shares.items(), (STREAM, BRANCH), strict=False)):
+    for which, ((name, share), color) in enumerate(zip(shares.items(), (STREAM, BRANCH), strict=False)):
         at = places + (which - (len(shares) - 1) / 2) * height
-        ax.barh(at, np.asarray(share, float), 0.92 * height, color=ink)
+        ax.barh(at, np.asarray(share, float), 0.92 * height, color=color)
         widest = int(np.argmax(share))
         ax.annotate(
             name,
             (float(np.asarray(share, float)[widest]), at[widest]),
             (5, 0),
             textcoords="offset points",
-            color=ink,
+            color=color,
             weight="bold",
             va="center",
         )
@@ -64,10 +65,10 @@ def plot_competition(shares: Mapping[str, ArrayLike], channels: Sequence[str], a
 
 
 def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) -> Axes:
-    """Draw how much of its attention a token gives to each of a square of patches, and in a column beside it to others.
+    """Draw a token's attention weights for a square of patches and, in a column beside it, for other tokens.
 
     ``weights`` are those of the patches, then of ``others``, by name; the darkest is ``top``. The number at the bottom
-    is what the patches get together.
+    is the sum over the patches.
     """
     weights = np.asarray(weights, float)
     patches, rest = np.split(weights, [len(weights) - len(others)])
@@ -77,15 +78,15 @@ def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) 
     high = min(side / max(len(others), 1), 1.0)
     for place, (name, weight) in enumerate(zip(others, rest, strict=True)):
         ax.imshow([[weight]], extent=(side + 0.4, side + 1.4, (place + 1) * high, place * high), **scale)
-        ax.text(side + 0.9, (place + 0.5) * high, name, color=inks(weight, top), size=8, **CELL)
+        ax.text(side + 0.9, (place + 0.5) * high, name, color=text_color(weight, top), size=8, **CELL)
     ax.text(side / 2, side + 0.2, f"patches {patches.sum():.0%}", size=9, ha="center", va="top")
     ax.set(xlim=(0, side + 1.5), ylim=(side + 0.9, 0), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     return ax
 
 
-def inks(weight: float, top: float) -> str:
-    """Return the colour of a name that can be read on the shade of ``weight``, the darkest being ``top``."""
+def text_color(weight: float, top: float) -> str:
+    """Return the text colour that can be read on the shade of ``weight``; the darkest shade is ``top``."""
     return "white" if weight > 0.6 * top else REFERENCE
 
 
@@ -101,16 +102,16 @@ def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
 
 
 def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: float, ax: Axes) -> Axes:
-    """Draw what a block's maps and its tables of attention cost over the number of tokens, and where they cross."""
-    for name, cost, ink, side in (("maps: 16 T C²", maps, STREAM, -1), ("tables: 4 T² C", tables, BRANCH, 1)):
-        ax.loglog(tokens, cost, color=ink)
+    """Draw the cost of a block's linear maps and of its attention over the number of tokens, and where they cross."""
+    for name, cost, color, side in (("maps: 16 T C²", maps, STREAM, -1), ("tables: 4 T² C", tables, BRANCH, 1)):
+        ax.loglog(tokens, cost, color=color)
         end = (np.asarray(tokens, float)[-1], np.asarray(cost, float)[-1])
         ax.annotate(
             name,
             end,
             (0, 4 if side > 0 else -22),
             textcoords="offset points",
-            color=ink,
+            color=color,
             weight="bold",
             ha="right",
             va="bottom" if side > 0 else "top",
@@ -120,3 +121,6 @@ def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: 
     ax.margins(y=0.12)
     ax.set(xlabel="tokens T", ylabel="operations")
     return ax
+
+
+refuse_old_names(__name__)

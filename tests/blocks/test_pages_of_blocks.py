@@ -142,6 +142,7 @@ def test_a_condition_that_nobody_hears_may_be_anything():
     assert all(made(x, condition).equal(made(x, None)) for condition in (torch.zeros(9), torch.ones(3, 4).long()))
 
 
+@pytest.mark.usefixtures("as_installed")
 @pytest.mark.parametrize("kind", [AssertionError, ValueError])
 def test_a_missing_condition_is_refused_as_either_page_promises(kind):
     for made in (residual_block(cross=CROSS), adaln_zero_block()):

@@ -1,7 +1,6 @@
 """The same numbers by another way: compiled, in 16 bits, with less memory, copied, kept in a file, exported."""
 
 import copy
-import inspect
 import pickle
 from functools import partial
 
@@ -68,14 +67,6 @@ def same(found, expected, **tolerance):
         torch.testing.assert_close(a, b, **tolerance)
 
 
-@pytest.fixture
-def unhooked(monkeypatch):
-    """Take the test run's shape hook, which dynamo cannot trace, off every method that a forward passes through."""
-    for owner, name in ((ViT5ResidualBlock, "_registers"), (CKConv, "taps"), (Hyena, "_short")):
-        monkeypatch.setattr(owner, name, inspect.unwrap(getattr(owner, name)))
-
-
-@pytest.mark.usefixtures("unhooked")
 def test_compiled_into_one_graph(made, compiled):
     x = torch.randn(2, TOKENS, C)
     same(run(compiled(made), x), run(made, x), rtol=1e-4, atol=1e-4)
@@ -118,7 +109,6 @@ def test_autocast_to_16_bits(made):
         assert a.dtype == torch.float32 and (a - b).norm() < 0.08 * b.norm()
 
 
-@pytest.mark.usefixtures("unhooked")
 def test_exported(made):
     x = torch.randn(3, TOKENS, C)
     torch.testing.assert_close(torch.export.export(made.eval(), (x,)).module()(x), made(x), rtol=1e-5, atol=1e-5)

@@ -138,7 +138,9 @@ def test_the_cost_of_padding_is_counted():
     made = block(partial(ViT5HyenaAdapter, Keeper, 3))
     per_token = made.flop_count(3) // 3
     assert made.flop_count(12) == 12 * per_token
-    with pytest.raises(InvalidInput, match="^the tokens must fill whole rows of 3, got 11 tokens; "):
+    with pytest.raises(
+        InvalidInput, match="^the number of tokens must be a multiple of grid_w=3, got 11; pad them with 1 more"
+    ):
         made.flop_count(11)
 
 

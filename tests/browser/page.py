@@ -86,6 +86,7 @@ class LessonPage:
             choices.first.press("Space")
         else:
             prediction.locator("input").fill("1")
+            prediction.locator("input").press("Enter")
         return prediction.locator("[role=status]").inner_text()
 
     def folds(self) -> list[Locator]:

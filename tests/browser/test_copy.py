@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,8 +31,12 @@ device = setup()
 # %% tags=["predict"]
 guess = predict("Is 1 below 2?", ["no", "yes"])
 
+# %% tags=["reveal"]
+# Answer first, then run this cell.
+guess.reveal("yes" if 1 < 2 else "no")
+
 # %%
-guess.reveal("yes")
+device
 """
 
 
@@ -59,7 +64,9 @@ class Command:
         command = [sys.executable, "-m", "residual_edu.course", "lab", *words, *options]
         self.log = self.home / f"log {self.port}"
         with self.log.open("w") as log:
-            self.process = subprocess.Popen(command, cwd=checkout, env=surroundings, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                command, cwd=checkout, env=surroundings, stdout=log, stderr=log, start_new_session=True
+            )
 
     def address(self) -> str:
         """Where it is, once it says so; its starting page leads on to the lesson."""
@@ -71,7 +78,7 @@ class Command:
         return self.log.read_text()
 
     def stop(self) -> None:
-        self.process.terminate()
+        os.killpg(self.process.pid, signal.SIGTERM)  # JupyterLab is the command's child, and would go on without it
         self.process.wait(timeout=120)
 
 
@@ -94,7 +101,7 @@ def test_an_evening_of_learning_leaves_the_course_as_it_was(checkout, chromium, 
         page = learner(chromium, running, checkout)
         page.run_all()
         (question,) = page.predictions()
-        assert page.answer(question) == "You said no; we saw yes."
+        assert page.answer(question) == "You said no; we measured yes."
         page.page.locator(".jp-CodeCell .cm-content").last.click()
         page.page.keyboard.press("Control+End")
         page.page.keyboard.type("\nprint('mine')")
@@ -112,7 +119,7 @@ def test_an_evening_of_learning_leaves_the_course_as_it_was(checkout, chromium, 
 
         page.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
         page.run_all()  # nothing was lost: the answer stands there again
-        assert "You said no; we saw yes." in outputs(page)
+        assert "You said no; we measured yes." in outputs(page)
         assert "mine" in outputs(page)
         page.close()
     finally:
@@ -130,7 +137,7 @@ def test_it_is_started_anew_and_the_old_one_kept(checkout, chromium):
     try:
         page = learner(chromium, running, checkout)
         page.run_all()
-        assert "You made no prediction; we saw yes." in outputs(page)
+        assert "You made no prediction; we measured yes." in outputs(page)
         assert "mine" not in outputs(page)
         page.close()
     finally:

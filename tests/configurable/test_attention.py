@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from residual_edu import GQA, MHA, MLA, AttentionBase, ConfigurableBlock, InvalidInput, SlidingWindowGQA, repeat_heads
+from residual_edu import GQA, MHA, MLA, AttentionBase, InvalidInput, SlidingWindowGQA, repeat_heads
 
 from . import transcription
 from .small import POSITIONS, causal, config
@@ -144,15 +144,3 @@ def test_a_class_by_itself_says_what_it_needs(name):
     message = f"^{KINDS[name].needs[0]} must be given for {KINDS[name].__name__}, got None$"
     with pytest.raises(InvalidInput, match=message):
         KINDS[name](missing)
-
-
-@pytest.mark.usefixtures("as_installed")
-def test_masks_that_cannot_be():
-    block, x = ConfigurableBlock(config()), torch.randn(2, 4, 16)
-    for mask, message in [
-        (torch.ones(3, 4, dtype=torch.bool), r"mask must end in \(queries, keys\) = \(4, 4\), got shape \(3, 4\)"),
-        (torch.zeros(4, 4), "mask must be boolean, True where a query may look, got torch.float32; .*"),
-        ("causal", "mask must be a tensor, got 'causal'"),
-    ]:
-        with pytest.raises(InvalidInput, match=f"^{message}$"):
-            block(x, mask)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from inspect import signature
 
 import pytest
@@ -85,7 +86,7 @@ def test_a_recorder_reads_a_stack_of_blocks():
     stack = Stack()
     with GradientFlowRecorder(stack, stack.blocks) as flow:
         stack(signal().requires_grad_()).square().sum().backward()
-    assert flow.activation.shape == (1, 4) and flow.branch_share.isfinite().all()
+    assert flow.activation.shape == (1, 4) and flow.branch_gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("way", ["deepcopy", "pickle", "state_dict"])
@@ -103,9 +104,16 @@ def test_same_numbers_by_another_way(way, position):
 @pytest.mark.parametrize(
     ("attention", "position"), [("gqa", "rope"), ("mla", "rope"), ("sliding_window_gqa", "alibi"), ("none", "none")]
 )
-def test_compiles_into_one_graph(attention, position, compiled, as_installed):
+def test_compiles_into_one_graph(attention, position, compiled):
     made, x = block(attention=attention, position=position), signal()
     torch.testing.assert_close(compiled(made)(x, causal(5))[0], made(x, causal(5))[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("attention", "position"), [("gqa", "rope"), ("mla", "alibi")])
+def test_exported(attention, position, as_installed):
+    made, given = block(attention=attention, position=position).eval(), (signal(), causal(5))
+    y, cache = torch.export.export(made, given).module()(*given)
+    torch.testing.assert_close((y, cache), made(*given), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -128,38 +136,54 @@ def test_inputs_are_left_alone():
 PAIR = tuple(torch.zeros(2, 2, 5, 4) for _ in range(2))
 
 
+def run(*shape, cache=None, mask=None, dtype=torch.float32):
+    return ConfigurableBlock(config(attention="gqa"))(torch.zeros(shape, dtype=dtype), mask, cache)
+
+
+def latents():
+    return ConfigurableBlock(config(attention="mla"))(torch.zeros(2, 5, 16))[1]
+
+
 @pytest.mark.parametrize(
-    ("x", "cache", "message"),
+    ("call", "message"),
     [
-        (torch.zeros(2, 5), None, r"x must have shape \(batch, tokens, 16\), got \(2, 5\)"),
-        (torch.zeros(2, 5, 8), None, r"x must have shape \(batch, tokens, 16\), got \(2, 5, 8\)"),
-        (torch.zeros(2, 5, 16).long(), None, r"x must be floating point, got torch.int64; .*"),
-        (torch.zeros(2, 17, 16), None, "positions must be at most max_seq_len=16, got 17"),
-        (torch.zeros(2, 12, 16), PAIR, "positions must be at most max_seq_len=16, got 5 before and 12 new ones"),
-        (torch.zeros(2, 1, 16), PAIR[0], "cache must be a pair of tensors, .*, got a Tensor"),
-        (torch.zeros(2, 1, 16), (), r"cache must be a pair of tensors, as an earlier call returned it, got \(\)"),
-        (torch.zeros(2, 1, 16), (PAIR[0], PAIR[0][:, :, 1:]), r"cache must hold two tensors with .*"),
-        (torch.zeros(3, 1, 16), PAIR, r"cache must hold \(3, 2, positions, 4\), got \(2, 2, 5, 4\); .*"),
+        (lambda: ConfigurableBlock({"attention": "mha"}), "config must be a BlockConfig, got "),
+        (lambda: ConfigurableBlock(BlockConfig), "config must be a BlockConfig, got a type"),
+        (lambda: run(2, 5), "x must have shape (batch, tokens, 16), got (2, 5)"),
+        (lambda: run(2, 5, 8), "x must have shape (batch, tokens, 16), got (2, 5, 8)"),
+        (lambda: run(2, 5, 16, dtype=torch.long), "x must be floating point, got torch.int64"),
+        (lambda: run(2, 17, 16), "positions must be at most max_seq_len=16, got 17"),
+        (lambda: run(2, 12, 16, cache=PAIR), "positions must be at most max_seq_len=16, got 5 before and 12 new ones"),
+        (
+            lambda: run(2, 1, 16, cache=PAIR[0]),
+            "cache must be a pair of tensors, as an earlier call returned it, got a",
+        ),
+        (lambda: run(2, 1, 16, cache=()), "cache must be a pair of tensors, as an earlier call returned it, got ()"),
+        (
+            lambda: run(3, 1, 16, cache=PAIR),
+            "cache must hold (3, 2, positions, 4), got (2, 2, 5, 4); it is another model's",
+        ),
+        (lambda: run(2, 1, 16, cache=latents()), "cache must hold (2, 2, positions, 4), got (2, 5, 6); it is another"),
+        (
+            lambda: run(2, 4, 16, mask=torch.ones(3, 4).bool()),
+            "mask must end in (queries, keys) = (4, 4), got shape (3, 4)",
+        ),
+        (
+            lambda: run(2, 4, 16, cache=PAIR, mask=torch.ones(4, 4).bool()),
+            "mask must end in (queries, keys) = (4, 9), got shape (4, 4)",
+        ),
+        (lambda: run(2, 4, 16, mask=torch.zeros(4, 4)), "mask must be boolean, True where a query may "),
+        (lambda: run(2, 4, 16, mask="causal"), "mask must be a tensor, got 'causal'"),
+        (
+            lambda: run(2, 4, 16, mask=torch.ones(4).bool()),
+            "mask must have at least the axes (queries, keys), got shape (4,)",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("as_installed")
-def test_what_does_not_fit(x, cache, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        ConfigurableBlock(config(attention="gqa"))(x, None, cache)
-
-
-@pytest.mark.usefixtures("as_installed")
-def test_the_cache_of_another_kind():
-    _, latents = ConfigurableBlock(config(attention="mla"))(torch.zeros(2, 5, 16))
-    message = r"^cache must hold \(2, 2, positions, 4\), got \(2, 5, 6\); it is another model's or batch's$"
-    with pytest.raises(InvalidInput, match=message):
-        ConfigurableBlock(config(attention="gqa"))(torch.zeros(2, 1, 16), None, latents)
-
-
-@pytest.mark.usefixtures("as_installed")
-def test_a_block_is_built_from_a_config():
-    with pytest.raises(InvalidInput, match="^config must be a BlockConfig, got a dict$"):
-        ConfigurableBlock(vars(BlockConfig()))
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        call()
 
 
 def test_the_pages_signature():

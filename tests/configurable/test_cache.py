@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -30,25 +32,25 @@ def test_new_positions_stand_behind_the_old_ones(before, widths):
 @pytest.mark.parametrize(
     ("cache", "message"),
     [
-        ((torch.zeros(2, 3),), "cache must be a pair of tensors, as an earlier call returned it, got .*"),
-        ([torch.zeros(2, 3)] * 2, "cache must be a pair of tensors, .*"),
-        ((torch.zeros(2, 3), None), "cache must be a pair of tensors, .*"),
+        ((torch.zeros(2, 3),), "cache must be a pair of tensors, as an earlier call returned it, got "),
+        ([torch.zeros(2, 3)] * 2, "cache must be a pair of tensors"),
+        ((torch.zeros(2, 3), None), "cache must be a pair of tensors"),
         (
             (torch.zeros(3), torch.zeros(3)),
-            r"cache must hold two tensors with as many positions, got \(3,\) and \(3,\)",
+            "cache must hold two tensors with the same number of positions, got (3,) and",
         ),
-        (pair(3, 2)[:1] + pair(4, 2)[:1], r"cache must hold two tensors .*, got \(2, 3, 3\) and \(2, 4, 3\)"),
+        ((torch.zeros(2, 3, 3), torch.zeros(2, 4, 3)), "number of positions, got (2, 3, 3) and (2, 4, 3)"),
+        (pair(5, 3), "cache must hold (2, positions, 3), got (3, 5, 3); it is another model's or batch's"),
+        (pair(5, 2, widths=(4, 3)), "cache must hold (2, positions, 3), got (2, 5, 4)"),
+        (pair(5, 2, widths=(3, 4)), "cache must hold (2, positions, 3), got (2, 5, 4)"),
+        (pair(5, 2, 1), "cache must hold (2, positions, 3), got (2, 1, 5, 3)"),
     ],
 )
-def test_what_is_no_cache(cache, message):
-    for call in (cache_length, lambda c: extend(c, *pair(1, 2))):
-        with pytest.raises(InvalidInput, match=f"^{message}$"):
-            call(cache)
+def test_what_is_refused(cache, message):
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        extend(cache, *pair(1, 2))
 
 
-@pytest.mark.parametrize("new", [pair(1, 3), pair(1, 2, widths=(4, 3)), pair(1, 2, 1), pair(1, 2, widths=(3, 4))])
-def test_what_does_not_continue_it(new):
-    with pytest.raises(
-        InvalidInput, match=r"^cache must hold \(.*positions, .\), got \(2, 5, 3\); it is another model's"
-    ):
-        extend(pair(5, 2), *new)
+def test_a_length_is_read_of_a_cache_alone():
+    with pytest.raises(InvalidInput, match="^cache must be a pair of tensors"):
+        cache_length(torch.zeros(2, 3))

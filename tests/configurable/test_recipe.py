@@ -25,6 +25,8 @@ from residual_edu import (
 
 from .small import causal, config, in_chunks
 
+pytestmark = pytest.mark.usefixtures("as_installed")
+
 PAGE = '''
 import torch
 import torch.nn as nn

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import nbformat
 import pytest
 
 from residual_edu.course import main
+from residual_edu.course.answers import join
 from residual_edu.course.lint.code import RULES as CODE
 from residual_edu.course.lint.outputs import RULES as OUTPUTS
 from residual_edu.course.notebook import plan
@@ -29,7 +31,13 @@ print(object())
 fig = Figure(figsize=(3, 2))
 fig.add_subplot().plot(torch.randn(50).cumsum(0))
 show(fig, alt="A random walk of fifty steps.")
-guess.reveal("yes")
+
+# %% [markdown]
+# Does it?
+
+# %% tags=["reveal"]
+print(object())
+guess.reveal("yes" if len(fig.axes) else "no")
 
 # %% [markdown]
 # ### Exercise 1
@@ -73,14 +81,21 @@ def test_a_lesson_with_a_figure_builds_to_the_same_bytes_twice(checkout, capsys)
     (checkout / "source" / "00_small.py").write_text(LESSON)
     target = checkout / "00_small.ipynb"
     assert main(["build"]) == 0
-    first = target.read_bytes()
-    assert re.fullmatch(r"00_small .*10/10 cells, \d+\.\d s\n", capsys.readouterr().out)
+    answers = checkout / "answers" / "00_small.json"
+    first = target.read_bytes(), answers.read_bytes()
+    assert re.fullmatch(r"00_small .*12/12 cells, \d+\.\d s\n", capsys.readouterr().out)
     target.unlink()
     assert main(["build", "00"]) == 0
-    assert target.read_bytes() == first
+    assert (target.read_bytes(), answers.read_bytes()) == first
     assert check(capsys)[0] == 0
     notebook = nbformat.read(target, as_version=4)
     nbformat.validate(notebook)
+    hidden = [cell for cell in notebook.cells if "hide-cell" in cell.metadata.get("tags", [])]
+    assert [cell.metadata.tags[0] for cell in hidden] == ["reveal", "solution"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in hidden)
+    assert b"we measured" not in first[0] and b"we measured yes" in first[1]
+    join(notebook, answers)
+    assert [cell.outputs[0].text for cell in hidden] == ["<object object at 0x...>\n", "twice\n"]
     assert [finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook)] == []
     pictures = [o for c in notebook.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
     assert [p.metadata["image/png"].alt for p in pictures] == ["A random walk of fifty steps."]
@@ -98,6 +113,21 @@ def test_an_error_stops_with_lesson_cell_and_traceback_and_writes_nothing(checko
 
 def test_check_is_content_with_what_build_wrote(built, capsys):
     assert check(capsys) == (0, "Every notebook is what its source builds.\n")
+
+
+def test_check_shows_answers_that_are_missing_or_belong_to_no_lesson(built, capsys):
+    source, target = built
+    source.write_text(source.read_text() + '\n# %% tags=["reveal"]\nprint(2)\n')
+    notebook = plan(source)
+    notebook.cells[1].update(execution_count=1, outputs=[nbformat.v4.new_output("stream", text="1\n")])
+    nbformat.write(notebook, target)
+    code, said = check(capsys)
+    assert code == 1 and "answers/00_small.json holds the outputs of other cells; run: residual-edu build" in said
+    (target.parent / "answers").mkdir()
+    (target.parent / "answers" / "00_small.json").write_text(json.dumps({notebook.cells[2].id: []}))
+    assert check(capsys)[0] == 0
+    (target.parent / "answers" / "01_gone.json").write_text("{}")
+    assert check(capsys)[1] == "01_gone.json has no source in notebooks/source; delete it, or write its source\n"
 
 
 def test_check_shows_one_character_changed_in_the_source(built, capsys):

@@ -2,7 +2,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from residual_edu.course.execute import WIDGET, CellFailed, clean, execute, joined, plain, steady
+from residual_edu.course.execute import WIDGET, CellFailed, clean, execute, joined, normalise_output, plain
 
 
 def stream(text, name="stdout"):
@@ -34,16 +34,16 @@ def test_leniently_an_error_is_an_output_and_the_next_cell_runs(tmp_path):
 )
 def test_addresses_and_colours_go_and_numbers_stay(text, kept):
     assert plain(text) == kept
-    assert steady(stream(text)).text == kept
-    assert steady(new_output("display_data", {"text/plain": text})).data == {"text/plain": kept}
-    assert steady(new_output("error", ename="E", evalue="", traceback=[text])).traceback == [kept]
+    assert normalise_output(stream(text)).text == kept
+    assert normalise_output(new_output("display_data", {"text/plain": text})).data == {"text/plain": kept}
+    assert normalise_output(new_output("error", ename="E", evalue="", traceback=[text])).traceback == [kept]
 
 
 def test_a_widget_leaves_its_picture_and_its_words():
     picture = "0x1234567890abcdef"  # base64 may happen to look like an address
     data = {WIDGET: {"model_id": "1"}, "image/png": picture, "text/plain": "words"}
     output = new_output("display_data", data, metadata={"image/png": {"alt": "words"}})
-    kept = steady(output)
+    kept = normalise_output(output)
     assert kept.data == {"image/png": picture, "text/plain": "words"}
     assert kept.metadata == {"image/png": {"alt": "words"}}
 

@@ -89,7 +89,7 @@ def test_an_exercise_becomes_stub_check_note_and_folded_solution():
     _, blank, test, note, folded, _ = cells
     assert (blank.source, test.source, note.source) == (stub(SOURCE), 'check(scale, "scale")', NOTE)
     assert folded.source == f'{solved(SOURCE)}\n\ncheck(scale, "scale")'
-    assert folded.metadata == {"jupyter": {"source_hidden": True}, "tags": ["solution"]}
+    assert folded.metadata == {"tags": ["solution"]}
     assert blank.metadata.tags == ["exercise"]
     assert [cell.metadata.nbgrader.grade_id for cell in cells if "nbgrader" in cell.metadata] == [
         "scale",

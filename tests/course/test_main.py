@@ -25,7 +25,7 @@ def test_a_verb_runs_from_an_inner_folder(checkout, monkeypatch, capsys):
 
 def test_outside_a_checkout_one_sentence_and_exit_code_2(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for verb in ("build", "promote"):
+    for verb in ("build", "lint"):
         assert main([verb]) == 2
         said = capsys.readouterr().err
         assert said == (

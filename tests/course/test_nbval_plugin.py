@@ -40,7 +40,7 @@ def run(folder, cells, *options, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
     )
     cases = ElementTree.parse(report).findall(".//testcase")
     return done, {case.get("name"): {part.tag for part in case} - {"properties"} for case in cases}, cases

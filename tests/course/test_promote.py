@@ -57,68 +57,114 @@ def cell(target, body):
     return f'\n# %% tags=["promote:{target}"]\n{body}\n'
 
 
-def test_equal_text_is_no_drift(module, capsys):
+def test_equal_code_is_no_difference(lesson, module, capsys):
     assert main(["promote", "--check"]) == 0
     assert capsys.readouterr().out == "Every promoted piece (1) stands in its module as in its lesson.\n"
-    assert main(["promote"]) == 0
-    assert module.read_text() == MODULE
+    assert (lesson.read_text(), module.read_text()) == (LESSON, MODULE)
 
 
 @pytest.mark.parametrize("side", ["module", "lesson"])
-@pytest.mark.parametrize(("old", "new"), [("r**2", "r**3"), ("the area.", "the area"), ("(r):", "(r ):")])
-def test_one_character_on_either_side_is_shown(request, capsys, side, old, new):
+@pytest.mark.parametrize(("old", "new"), [("r**2", "r**3"), ("(r):", "(r, d):"), ("math.pi", "-math.pi")])
+def test_another_tree_on_either_side_is_shown(request, capsys, side, old, new):
     path = request.getfixturevalue(side)
     path.write_text(path.read_text().replace(old, new, 1))
     before = path.read_text()
     assert main(["promote", "--check"]) == 1
-    said = capsys.readouterr().out
+    said = capsys.readouterr().out.replace(" ** ", "**")
     assert said.startswith("--- area of residual_edu/parts/circle.py\n+++ the same in 00_circle.py\n")
+    assert "residual-edu promote --refresh 00  # writes the module's code into the lesson\n" in said
     removed, added = (new, old) if side == "module" else (old, new)
     assert any(line.startswith("-") and removed in line for line in said.splitlines()[2:])
     assert any(line.startswith("+") and added in line for line in said.splitlines()[2:])
     assert path.read_text() == before
 
 
-def test_promote_replaces_that_definition_alone(lesson, module, capsys):
-    lesson.write_text(LESSON.replace("math.pi * r**2", "math.pi * r * r  # no power\n    # the end"))
-    assert main(["promote"]) == 0
-    assert capsys.readouterr().out == "area of residual_edu/parts/circle.py is now as in 00_circle.py\n"
-    assert module.read_text() == MODULE.replace("math.pi * r**2", "math.pi * r * r  # no power")
+@pytest.mark.parametrize("side", ["module", "lesson"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(r):", "(r: float) -> float:"),
+        ("the area.", "another thing."),
+        ("    return", '    check_size("r", r)\n    return'),
+        ("    return", "    if r < 0:\n        raise InvalidInput(r)\n    return"),
+        ("math.pi * r**2", "(math.pi\n        * r ** 2)  # by Archimedes"),
+    ],
+)
+def test_what_a_lesson_leaves_out_is_no_difference_on_either_side(request, side, old, new):
+    path = request.getfixturevalue(side)
+    path.write_text(path.read_text().replace(old, new, 1))
     assert main(["promote", "--check"]) == 0
 
 
-def test_promote_keeps_its_place_when_the_text_grows(lesson, module):
-    decorated = "@functools.cache\n@functools.cache\ndef area(r):\n    two = 2\n    return math.pi * r**two"
-    head, tail = LESSON.split("def area")[0], "\n\n# %%\nx = 1\n"
-    lesson.write_text(head + decorated + tail)
-    assert main(["promote"]) == 0
-    start, end = MODULE.index("def area"), MODULE.index("\n\n\ndef other")
-    assert module.read_text() == MODULE[:start] + decorated + MODULE[end:]
+def test_imports_stand_above_the_pieces_of_a_cell(lesson):
+    lesson.write_text(LESSON.replace("def area", "import math\nfrom math import pi\n\n\ndef area"))
+    assert main(["promote", "--check"]) == 0
 
 
-def test_promote_appends_what_the_module_lacks(lesson, module):
-    ring = "class Ring:\n    hole = 1"
-    lesson.write_text(LESSON + cell("parts/circle", ring))
+RING = "class Ring:\n    hole = 1\n\n    def area(self, r):\n        return math.pi * Disc(r) + HALF"
+
+
+def test_a_new_piece_is_written_with_its_imports(lesson, module, capsys):
+    extra = "\n# %%\nfrom residual_edu.parts.disc import Disc\n" + cell("parts/circle", f"import math\n\n\n{RING}")
+    lesson.write_text(LESSON + extra)
     assert main(["promote", "--check"]) == 1
-    assert main(["promote"]) == 0
-    assert module.read_text() == f"{MODULE}\n\n{ring}\n"
+    assert "residual-edu promote Ring  # writes the lesson's code into the module, " in capsys.readouterr().out
+    assert main(["promote", "Ring"]) == 0
+    said = "Ring of residual_edu/parts/circle.py is new, as in 00_circle.py; "
+    assert capsys.readouterr().out == f"{said}its docstring, annotations and checks belong there.\n"
+    imports = "import math\n\nfrom residual_edu.parts.disc import Disc\n"
+    assert module.read_text() == MODULE.replace("import math\n", imports) + f"\n\n{RING}\n"
     assert main(["promote", "--check"]) == 0
 
 
-def test_promote_begins_a_new_module(lesson, module):
-    lesson.write_text(LESSON + cell("parts/ring", "def ring(): ...\n\n\nclass Ring: ..."))
-    assert main(["promote"]) == 0
-    assert module.with_name("ring.py").read_text() == "def ring(): ...\n\n\nclass Ring: ...\n"
+def test_a_new_piece_imports_what_the_lesson_promotes_elsewhere(lesson, module):
+    lesson.write_text(LESSON + cell("parts/ring", "def ring(r):\n    return area(r)"))
+    assert main(["promote", "ring"]) == 0
+    text = "from residual_edu.parts.circle import area\n\n\ndef ring(r):\n    return area(r)\n"
+    assert module.with_name("ring.py").read_text() == text
 
 
-def test_one_module_stands_in_no_room(lesson, checkout, capsys):
+def test_a_name_that_nothing_binds_is_said(lesson, module, capsys):
+    lesson.write_text(LESSON + cell("parts/circle", "def ring(r):\n    return thickness * r"))
+    assert main(["promote", "ring"]) == 0
+    assert capsys.readouterr().out.endswith("\nIt reads thickness, which nothing binds there.\n")
+
+
+def test_a_piece_that_is_there_is_never_overwritten(lesson, module, capsys):
+    edited = MODULE.replace("return math.pi * r**2", "return math.pi * r**2  # a comment of the module's")
+    module.write_text(edited)
+    assert main(["promote", "area"]) == 0
+    said = "area of residual_edu/parts/circle.py is there already, with the code of 00_circle.py.\n"
+    assert capsys.readouterr().out == said
+    lesson.write_text(LESSON.replace("r**2", "r * r"))
+    assert main(["promote", "area"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("area of residual_edu/parts/circle.py is there already and stays as it is.\n--- area of")
+    assert "+    return math.pi * r * r\n" in said
+    assert "residual-edu promote --refresh 00  # " in said
+    assert module.read_text() == edited
+
+
+def test_one_module_stands_in_no_room(lesson, checkout):
     lesson.write_text(LESSON + cell("config", "def build(spec): ..."))
-    assert main(["promote"]) == 0
-    assert capsys.readouterr().out == "build of residual_edu/config.py is now as in 00_circle.py\n"
+    assert main(["promote", "build"]) == 0
     assert (checkout / "residual_edu" / "config.py").read_text() == "def build(spec): ...\n"
 
 
-LOOSE = "00_circle.py: the cell tagged promote:parts/ring may hold whole classes and functions alone, not {!r}."
+def test_a_name_that_no_lesson_promotes_is_refused(module, capsys):
+    assert main(["promote", "area", "other"]) == 2
+    assert capsys.readouterr().err == "No lesson promotes other.\n"
+
+
+@pytest.mark.parametrize("argv", [[], ["--check", "--refresh"]])
+def test_without_a_task_the_usage_is_shown(module, capsys, argv):
+    with pytest.raises(SystemExit):
+        main(["promote", *argv])
+    assert "usage: residual-edu promote" in capsys.readouterr().err
+
+
+RING_CELL = "00_circle.py: the cell tagged promote:parts/ring"
+LOOSE = f"{RING_CELL} may hold imports, then whole classes and functions alone, not {{!r}}."
 NOWHERE = "00_circle.py: the cell tagged promote:{} names no room/module of residual_edu, such as "
 
 
@@ -126,7 +172,8 @@ NOWHERE = "00_circle.py: the cell tagged promote:{} names no room/module of resi
     ("target", "body", "message"),
     [
         ("parts/ring", "def ring(): ...\nring()", LOOSE.format("ring()")),
-        ("parts/ring", "import math\ndef ring(): ...", LOOSE.format("import math")),
+        ("parts/ring", "def ring(): ...\nimport math", LOOSE.format("import math")),
+        ('parts/ring", "promote:config', "def ring(): ...", "is promoted to 2 modules; a cell holds pieces of one."),
         ("../parts", "def ring(): ...", NOWHERE.format("../parts")),
         ("parts/../../ring", "def ring(): ...", NOWHERE.format("parts/../../ring")),
         ("/tmp/ring", "def ring(): ...", NOWHERE.format("/tmp/ring")),
@@ -140,10 +187,11 @@ NOWHERE = "00_circle.py: the cell tagged promote:{} names no room/module of resi
 )
 def test_what_cannot_be_promoted_is_refused_before_anything_is_written(lesson, module, capsys, target, body, message):
     lesson.write_text(LESSON.replace("r**2", "r**3") + cell(target, body))
-    for argv in (["promote"], ["promote", "--check"]):
+    for argv in (["promote", "ring"], ["promote", "--refresh"], ["promote", "--check"]):
         assert main(argv) == 2
         assert message in capsys.readouterr().err
     assert module.read_text() == MODULE
+    assert not module.with_name("ring.py").exists()
 
 
 def test_two_lessons_may_not_promote_the_same(lesson, checkout):
@@ -155,5 +203,5 @@ def test_two_lessons_may_not_promote_the_same(lesson, checkout):
 
 def test_a_module_that_is_not_python_is_refused(module, capsys):
     module.write_text("def area(:\n")
-    assert main(["promote"]) == 2
+    assert main(["promote", "area"]) == 2
     assert "circle.py is not valid Python" in capsys.readouterr().err

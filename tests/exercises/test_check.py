@@ -11,7 +11,7 @@ from residual_edu.exercises import check, guard
 from residual_edu.exercises import report as check_report
 from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.check import NotYet
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, answer, close, draw, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, value_of
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -33,8 +33,8 @@ CENTER = Exercise(
 )
 SEVEN = Exercise(
     reference=lambda: 7,
-    observe=lambda f: answer(f, int),
-    properties=(Property("it is the seventh", lambda f: close(answer(f, int), 7, "the depth")),),
+    observe=lambda f: value_of(f, int),
+    properties=(Property("it is the seventh", lambda f: close(value_of(f, int), 7, "the depth")),),
     mistakes=(Mistake(lambda: 8, "one too many", "Count from 0."),),
     hints=("Count.", "Count from 0."),
 )
@@ -47,11 +47,11 @@ def exercises(monkeypatch):
     monkeypatch.setattr(check_report, "WIDTH", 10_000)  # test_report.py breaks the lines
 
 
-def report(capsys, candidate, name="center"):
+def report(capsys, answer, name="center"):
     """Return the lines that a check prints, and what it raises."""
     error = None
     try:
-        check(candidate, name)
+        check(answer, name)
     except NotYet as caught:
         error = str(caught)
     out, err = capsys.readouterr()
@@ -126,7 +126,7 @@ def test_a_module_without_forward_was_attempted(capsys):
 
 
 @pytest.mark.parametrize(
-    "candidate, seen",
+    "answer, seen",
     [
         (lambda x: x[0], "it returned shape (3,), where (2, 3) was asked for"),
         (lambda x: center(x).double(), "it returned torch.float64, where torch.float32 was asked for"),
@@ -138,12 +138,12 @@ def test_a_module_without_forward_was_attempted(capsys):
         (lambda x: x.numpy().tolist(), "it returned a list, where a tensor was asked for"),
     ],
 )
-def test_whatever_it_does_is_a_line_of_the_report(capsys, candidate, seen):
-    lines, error = report(capsys, candidate)
+def test_whatever_it_does_is_a_line_of_the_report(capsys, answer, seen):
+    lines, error = report(capsys, answer)
     assert any(line.startswith(f"         {seen}") for line in lines), lines
     assert error.startswith("center: ")
     assert (lines[-1] == "Mend that first, then check again.") == seen.startswith(("it raised", "it changed"))
-    assert report(capsys, candidate) == (lines, error)
+    assert report(capsys, answer) == (lines, error)
 
 
 def test_a_wrong_value_comes_before_an_error_further_down(capsys):

@@ -41,7 +41,7 @@ class Wordless(Exception):
 
 
 def test_a_value_comes_back_and_the_candidate_goes_in():
-    assert Guard(3).call(lambda candidate: candidate + 4) == Outcome(value=7)
+    assert Guard(3).call(lambda answer: answer + 4) == Outcome(value=7)
     assert Outcome(value=7).trouble == ""
 
 

@@ -39,11 +39,11 @@ def unwritten(*_, **__):
     raise NotImplementedError
 
 
-def report(capsys, candidate, name):
+def report(capsys, answer, name):
     """Return what a check prints and what it raises."""
     error = None
     try:
-        check(candidate, name)
+        check(answer, name)
     except NotYet as caught:
         error = str(caught)
     out, err = capsys.readouterr()

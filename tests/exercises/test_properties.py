@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu.exercises.properties import Unmet, answer, close, construct, draw, gradients, run
+from residual_edu.exercises.properties import Unmet, close, construct, draw, gradients, run, value_of
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -166,8 +166,8 @@ def test_construct_makes_a_module_in_float64():
         (" BAC ", str, "bac"),
     ],
 )
-def test_an_answer(value, kind, want):
-    found = answer(lambda: value, kind)
+def test_the_value_of_an_answer(value, kind, want):
+    found = value_of(lambda: value, kind)
     assert found == want and type(found) in (type(want), int)
 
 
@@ -183,10 +183,10 @@ def test_an_answer(value, kind, want):
         ([3], int, "it returned a list, where a number was asked for"),
     ],
 )
-def test_what_answer_says(value, kind, message):
-    assert unmet(answer, lambda: value, kind) == message
+def test_what_is_no_value(value, kind, message):
+    assert unmet(value_of, lambda: value, kind) == message
 
 
 def test_nan_is_a_number():
-    assert np.isnan(answer(lambda: float("nan"), float))
-    assert answer(lambda: float("inf"), float) == float("inf")
+    assert np.isnan(value_of(lambda: float("nan"), float))
+    assert value_of(lambda: float("inf"), float) == float("inf")

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from residual_edu.explorers.attention import LISTENER, POSITIONS, explore_attention, listen, rival
+from residual_edu.explorers.attention import POSITIONS, QUERY, attend, explore_attention, rival
 
 FEATURES = (2, 4, 8, 16, 32, 64)
 
@@ -30,18 +30,18 @@ def by_hand(features, sharpness, rotation, causal):
 @pytest.mark.parametrize("sharpness", [0.0, 4.0, 20.0])
 def test_scores_and_weights_by_hand(features, sharpness, rotation, causal):
     for seen, expected in zip(
-        listen(features, sharpness, rotation, causal), by_hand(features, sharpness, rotation, causal), strict=True
+        attend(features, sharpness, rotation, causal), by_hand(features, sharpness, rotation, causal), strict=True
     ):
         np.testing.assert_allclose(seen, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_what_there_is_to_find():
-    """Up to 8 features a full turn, six positions away, is louder than the neighbour; from 16 on it is not."""
+    """Up to 8 features a full turn, six positions away, scores more than the neighbour; from 16 on it is not."""
     for features in FEATURES:
-        scores = listen(features, 4.0, True, False)[0]
+        scores = attend(features, 4.0, True, False)[0]
         assert (scores[rival(scores)] > scores[1]) == (features <= 8)
         assert rival(scores) == 6 or features > 16
-    weights = listen(8, 4.0, False, True)[1]
+    weights = attend(8, 4.0, False, True)[1]
     np.testing.assert_allclose(weights, np.tri(POSITIONS) / np.arange(1, POSITIONS + 1)[:, None])
 
 
@@ -52,19 +52,19 @@ def choose(explorer, **values):
 
 def test_the_picture_and_the_reading_show_what_was_chosen(explorer):
     choose(explorer, features=8, sharpness=6.0, causal=True)
-    matrix, neighbour, line, loud, *_ = explorer.animated
+    matrix, neighbour, line, high, *_ = explorer.animated
     scores, weights = by_hand(8, 6.0, True, True)
     assert np.allclose(matrix.get_array().filled(0), weights) and matrix.get_clim()[1] == pytest.approx(weights.max())
     assert np.allclose(line.get_ydata(), scores) and np.allclose(neighbour.get_ydata(), scores[1])
-    assert np.allclose(loud.get_xydata(), [[6, scores[6]]])
-    assert f"Position 8 hears itself with {weights[LISTENER, 8]:.3f}, 7 with" in explorer.reading.value
-    assert "9 with 0.000" in explorer.reading.value and "Distance 6 scores 0.95, louder than" in explorer.reading.value
+    assert np.allclose(high.get_xydata(), [[6, scores[6]]])
+    assert f"Position 8 attends to itself with {weights[QUERY, 8]:.3f}, 7 with" in explorer.reading.value
+    assert "9 with 0.000" in explorer.reading.value and "Distance 6 scores 0.95, more than" in explorer.reading.value
     assert explorer.animated[-1].get_text() == "8 features, rotated by position, causal"
 
 
-def test_without_rotation_all_are_as_loud(explorer):
+def test_without_rotation_all_scores_are_equal(explorer):
     choose(explorer, rotation=False)
-    assert "as loud as the neighbour" in explorer.reading.value and not explorer.animated[3].get_visible()
+    assert "as much as the neighbour" in explorer.reading.value and not explorer.animated[3].get_visible()
 
 
 def test_every_corner_of_the_controls_can_be_drawn(explorer):

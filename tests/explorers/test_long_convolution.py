@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from residual_edu.explorers.long_convolution import FINE, explore_kernel, recovered, say, unmasked
+from residual_edu.explorers.long_convolution import FINE, explore_kernel, masked_kernel, recovered, unmasked
 from residual_edu.mixers import ExponentialModulation
 
 OMEGAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -23,13 +23,13 @@ def choose(explorer, **values):
 
 
 def test_a_longer_signal_asks_for_more_taps_of_the_same_kernel():
-    few, many = say(8.0, 16, 2.0), say(8.0, 31, 2.0)
+    few, many = masked_kernel(8.0, 16, 2.0), masked_kernel(8.0, 31, 2.0)
     assert len(few[0]) == 31 and len(many[0]) == 61
     assert np.allclose(many[0][::2], few[0], atol=1e-6) and np.allclose(many[1][::2], few[1], atol=1e-4)
 
 
 def test_the_mask_fades_what_is_far():
-    (places, bare), (_, faded) = say(4.0, 32, 0.0), say(4.0, 32, 5.0)
+    (places, bare), (_, faded) = masked_kernel(4.0, 32, 0.0), masked_kernel(4.0, 32, 5.0)
     mask = ExponentialModulation(1, 1, fast_decay_pct=5.0, slow_decay_pct=5.0)
     masked = mask(torch.tensor(places).view(1, -1, 1), torch.tensor(bare).view(1, -1, 1)).detach().flatten()
     assert np.allclose(faded, masked, atol=1e-5)
@@ -53,18 +53,18 @@ def test_recovered_is_one_on_the_curve_and_never_below_zero():
 
 def test_the_discovery_three_positions_for_each_wave():
     for omega, least in {4.0: 13, 8.0: 24, 16.0: 47}.items():
-        whole = say(omega, FINE, 0.0)
-        shares = [recovered(*say(omega, length, 0.0), *whole) for length in range(least - 1, least + 8)]
+        whole = masked_kernel(omega, FINE, 0.0)
+        shares = [recovered(*masked_kernel(omega, length, 0.0), *whole) for length in range(least - 1, least + 8)]
         assert shares[0] < 0.9 <= min(shares[1:])
 
 
 def test_the_picture_shows_the_chosen_kernel(explorer):
     choose(explorer, omega=16.0, length=20, decay=3.0)
     curve, taps, title, image = explorer.animated
-    places, values = say(16.0, 20, 3.0)
+    places, values = masked_kernel(16.0, 20, 3.0)
     assert np.allclose(taps.get_xydata(), np.stack([places, values], 1))
-    assert np.allclose(curve.get_ydata(), say(16.0, FINE, 3.0)[1])
-    share = recovered(places, values, *say(16.0, FINE, 3.0))
+    assert np.allclose(curve.get_ydata(), masked_kernel(16.0, FINE, 3.0)[1])
+    share = recovered(places, values, *masked_kernel(16.0, FINE, 3.0))
     assert title.get_text() == f"39 taps draw {100 * share:.0f} % of the curve"
     lag = np.subtract.outer(np.arange(20), np.arange(20))
     assert np.allclose(image.get_array(), np.abs(values)[lag + 19] / np.abs(values).max(), atol=1e-6)

@@ -52,7 +52,7 @@ def test_curves_agree_with_the_recorder(there, fault):
         model(x.clone().requires_grad_(), tokens).backward(probe)
     stream, delta, weights = curves(*there, 4, fault)
     assert stream == pytest.approx(flow.activation[0].numpy(), rel=1e-5)
-    assert delta == pytest.approx(flow.delta[0].numpy(), rel=1e-5)
+    assert delta == pytest.approx(flow.stream_gradient[0].numpy(), rel=1e-5)
     assert len(weights) == (4 if there[2] else 0)
     assert (fault == "mixer for MLP") == (there[2] and not weights.any()) or not there[2]
     model.zero_grad()

@@ -1,1 +1,1 @@
-"""What a recorder measures, against autograd in float64; what it lives through; that it leaves no hook behind."""
+"""What a recorder measures, against autograd in float64; ways to run a network; no hook is left."""

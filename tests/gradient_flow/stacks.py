@@ -1,11 +1,11 @@
-"""Stacks to record, what autograd says of them, and how many hooks stand on them."""
+"""Stacks to record, their sizes by autograd, and the number of hooks on them."""
 
 import torch
 from torch import nn
 
 from residual_edu.gradient_flow import GradientFlowRecorder
 
-QUANTITIES = ["activation", "added", "delta", "skip_share", "branch_share", "weight_gradient"]
+QUANTITIES = ["activation", "added", "stream_gradient", "skip_gradient", "branch_gradient", "weight_gradient"]
 
 
 class Block(nn.Module):
@@ -24,7 +24,7 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """Blocks one after another; ``run`` says how a block is called."""
+    """Blocks one after another; ``run`` calls a block."""
 
     def __init__(self, *blocks, run=lambda block, x: block(x)):
         super().__init__()
@@ -59,11 +59,11 @@ def expected(model, x):
         added.append(block.branch(stream[-1]))
         stream.append(stream[-1] + added[-1])
     total = (stream[-1] * torch.linspace(-1, 2, 4, dtype=x.dtype)).sum()
-    deltas = torch.autograd.grad(total, stream, retain_graph=True)
-    shares = []
-    for block, entering, leaving in zip(model.blocks, stream[:-1], deltas[1:], strict=True):
+    gradients = torch.autograd.grad(total, stream, retain_graph=True)
+    through_branches = []
+    for block, entering, leaving in zip(model.blocks, stream[:-1], gradients[1:], strict=True):
         alone = entering.detach().requires_grad_()
-        shares += torch.autograd.grad(block.branch(alone), alone, leaving)
+        through_branches += torch.autograd.grad(block.branch(alone), alone, leaving)
     weights = [
         torch.cat([g.flatten() for g in torch.autograd.grad(total, list(block.parameters()), retain_graph=True)])
         for block in model.blocks
@@ -71,9 +71,9 @@ def expected(model, x):
     found = {
         "activation": stream,
         "added": added,
-        "delta": deltas,
-        "skip_share": deltas[1:],
-        "branch_share": shares,
+        "stream_gradient": gradients,
+        "skip_gradient": gradients[1:],
+        "branch_gradient": through_branches,
         "weight_gradient": weights,
     }
     return {name: torch.stack([rms(value) for value in values]) for name, values in found.items()}
@@ -93,7 +93,7 @@ def same(flow, want, row=-1, names=QUANTITIES):
 
 
 def hooks(model, *tensors):
-    """How many hooks of any kind stand on the modules and tensors."""
+    """The number of hooks of any kind on the modules and tensors."""
     kinds = ["_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"]
     on_modules = sum(len(getattr(module, kind)) for module in model.modules() for kind in kinds)
     kinds = ["_backward_hooks", "_post_accumulate_grad_hooks"]

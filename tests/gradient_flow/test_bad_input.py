@@ -1,6 +1,5 @@
 """What a recorder refuses."""
 
-import itertools
 import re
 
 import pytest
@@ -10,46 +9,67 @@ from torch import nn
 from residual_edu.errors import InvalidInput
 from residual_edu.gradient_flow import GradientFlowRecorder
 
-from .stacks import loss, record, stack
+from .stacks import expected, hooks, record, same, stack
 
 
-@pytest.mark.usefixtures("as_installed")
+def recorder(blocks=None, every=1):
+    model = stack()
+    return GradientFlowRecorder(model, model.blocks if blocks is None else blocks, every)
+
+
+def entered(model, blocks=None):
+    with GradientFlowRecorder(model, model.blocks if blocks is None else blocks):
+        pass
+
+
+def around():
+    blocks = stack()
+    return entered(nn.Sequential(torch.compile(blocks, backend="eager")), blocks.blocks)
+
+
+def in_place():
+    model = stack()
+    model.compile(backend="eager")
+    entered(model)
+
+
+def twice():
+    flow = recorder()
+    with flow, flow:
+        pass
+
+
+COMPILED = "model must not be compiled, since it then runs no hooks; compile its blocks one by one"
+
+
 @pytest.mark.parametrize(
-    ("blocks", "message"),
+    ("call", "words"),
     [
-        ([], "blocks must name at least 1 module, got none"),
-        (7, "blocks must be a list of modules, got 7; put it into [ ]"),
-        (nn.ReLU(), "blocks must be a list of modules, got ReLU(); put it into [ ]"),
-        ([3], "blocks[0] must be a module, got 3"),
-        ([nn.ReLU()], "blocks[0], a ReLU, must be a module of model; keep blocks in an nn.ModuleList"),
+        (lambda: recorder([]), "blocks must hold at least 1 module, got none"),
+        (lambda: recorder(7), "blocks must be a list of modules, got 7; put it into [ ]"),
+        (lambda: recorder(nn.ReLU()), "blocks must be a list of modules, got ReLU(); put it into [ ]"),
+        (lambda: recorder([3]), "blocks[0] must be a Module, got 3"),
+        (
+            lambda: recorder([nn.ReLU()]),
+            "blocks[0], a ReLU, must be a module of model; keep blocks in an nn.ModuleList",
+        ),
+        (lambda: recorder(every=0), "every must be at least 1, got 0"),
+        (lambda: recorder(every=2.5), "every must be a whole number, got 2.5"),
+        (lambda: entered(torch.compile(stack(), backend="eager")), COMPILED),
+        (in_place, COMPILED),
+        (around, COMPILED),
+        (twice, "a recorder must be entered once at a time, got a second `with`; make another recorder"),
     ],
 )
-def test_bad_blocks_are_refused(blocks, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        GradientFlowRecorder(stack(), blocks)
-
-
 @pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize(("every", "message"), [(0, "at least 1, got 0"), (2.5, "a whole number, got 2.5")])
-def test_a_bad_number_of_steps_is_refused(every, message):
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}$"):
+        call()
+
+
+def test_a_refusal_leaves_no_hook_and_the_first_recording_whole(x):
     model = stack()
-    with pytest.raises(InvalidInput, match=f"^every must be {message}$"):
-        GradientFlowRecorder(model, model.blocks, every)
-
-
-@pytest.mark.parametrize("steps", [1, 7])
-def test_a_long_run_keeps_one_small_tensor_a_step(x, steps):
-    model = stack()
-    flow = record(model, x, steps)
-    assert [step.numel() for step in flow.steps] == [20] * steps
-    assert flow.step.runs == flow.step.hooks == [] and flow.step.inside == {}
-
-
-def test_any_list_of_blocks_will_do(x):
-    model = stack(depth=4)
-    flow = record(model, x)
-    for first, last in itertools.combinations(range(5), 2):
-        with GradientFlowRecorder(model, iter(model.blocks[first:last])) as part:
-            model.zero_grad()
-            loss(model, x).backward()
-        assert torch.equal(part.delta, flow.delta[:, first : last + 1])
+    with pytest.raises(InvalidInput), GradientFlowRecorder(model, model.blocks) as flow, flow:
+        pass
+    assert hooks(model) == 0
+    same(record(model, x), expected(model, x))

@@ -39,23 +39,23 @@ def test_a_bypassed_block_adds_nothing(x):
     model = stack()
     model.blocks[1] = nn.Identity()
     flow = record(model, x)
-    assert flow.added[0, 1] == 0 and flow.branch_share[0, 1] == 0
-    assert flow.delta[0, 1] == flow.delta[0, 2] > 0
+    assert flow.added[0, 1] == 0 and flow.branch_gradient[0, 1] == 0
+    assert flow.stream_gradient[0, 1] == flow.stream_gradient[0, 2] > 0
     assert flow.weight_gradient[0, 1].isnan()
 
 
 def test_a_block_that_is_skipped_in_a_step_has_nan_there(x):
     model = stack(run=lambda block, x: block(x) if block is not model.blocks[1] else x)
     flow = record(model, x)
-    assert flow.delta[0].isnan().tolist() == [False, True, False, False]
+    assert flow.stream_gradient[0].isnan().tolist() == [False, True, False, False]
 
 
 def test_a_block_whose_ends_differ_in_shape_has_sizes_but_no_difference(x):
     model = stack(wrap=lambda y: y[:2])
     flow = record(model, x)
     assert flow.added[0].isnan().tolist() == [True, False, False]
-    assert flow.branch_share[0].isnan().tolist() == [True, False, False]
-    assert flow.activation.isfinite().all() and flow.delta.isfinite().all()
+    assert flow.branch_gradient[0].isnan().tolist() == [True, False, False]
+    assert flow.activation.isfinite().all() and flow.stream_gradient.isfinite().all()
 
 
 def test_a_block_listed_once_shows_its_first_run_and_listed_often_each_of_them(x):
@@ -64,9 +64,9 @@ def test_a_block_listed_once_shows_its_first_run_and_listed_often_each_of_them(x
     block = model.blocks[0]
     with GradientFlowRecorder(model, [block]) as once, GradientFlowRecorder(model, [block] * 3) as thrice:
         loss(model, x).backward()
-    names = ["activation", "added", "delta", "branch_share"]
+    names = ["activation", "added", "stream_gradient", "branch_gradient"]
     same(thrice, want, names=names)
-    for name in ("added", "branch_share"):
+    for name in ("added", "branch_gradient"):
         assert torch.equal(getattr(once, name), getattr(thrice, name)[:, :1])
     total = torch.cat([p.grad.flatten() for p in block.parameters()])
     torch.testing.assert_close(thrice.weight_gradient[0], rms(total).expand(3))
@@ -94,9 +94,9 @@ def test_what_no_gradient_reaches_is_nan(x):
     model.stem.requires_grad_(False)
     model.blocks[0].requires_grad_(False)
     flow = record(model, x)
-    assert flow.delta[0].isnan().tolist() == [True, True, False, False]  # the second block's input needs no gradient
+    assert flow.stream_gradient[0].isnan().tolist() == [True, True, False, False]  # block 1's input needs no gradient
     assert flow.activation[0].isnan().tolist() == [True, False, False, False]
-    assert flow.branch_share[0].isnan().tolist() == [True, True, False]
+    assert flow.branch_gradient[0].isnan().tolist() == [True, True, False]
     assert flow.weight_gradient[0].isnan().tolist() == [True, False, False]
 
 
@@ -109,4 +109,4 @@ def test_an_input_that_is_a_leaf_keeps_no_hook_from_step_to_step():
             model(x).sum().backward()
             assert len(x._backward_hooks or ()) <= 1
     assert hooks(model, x) == 0
-    assert len(flow.delta) == 3 and flow.delta.isfinite().all()
+    assert len(flow.stream_gradient) == 3 and flow.stream_gradient.isfinite().all()

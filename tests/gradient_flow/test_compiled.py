@@ -1,32 +1,11 @@
-"""Compiled blocks, and compiled models."""
+"""Compiled blocks; a compiled model is refused (test_bad_input.py)."""
 
-import re
 import warnings
 
 import pytest
 import torch
-from torch import nn
-
-from residual_edu.errors import InvalidInput
-from residual_edu.gradient_flow import GradientFlowRecorder
 
 from .stacks import expected, hooks, record, same, stack
-
-
-@pytest.mark.parametrize("how", ["wrapped", "in place", "around"])
-def test_a_compiled_model_is_refused(how):
-    model = stack()
-    if how == "wrapped":
-        model = torch.compile(model, backend="eager")
-    elif how == "in place":
-        model.compile(backend="eager")
-    else:
-        blocks, model = model.blocks, nn.Sequential(torch.compile(model, backend="eager"))
-    message = "model must not be compiled: it calls no hooks then; compile its blocks one by one, or none"
-    flow = GradientFlowRecorder(model, blocks if how == "around" else model.blocks)
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"), flow:
-        pass
-    assert hooks(model) == 0
 
 
 @pytest.mark.usefixtures("as_installed")

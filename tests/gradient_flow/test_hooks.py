@@ -1,4 +1,4 @@
-"""Nothing stays behind."""
+"""No hook, graph or gradient is left."""
 
 import gc
 import weakref
@@ -16,7 +16,7 @@ class Stop(BaseException):
 
 @pytest.mark.parametrize("stop", [ValueError, KeyboardInterrupt, Stop])
 @pytest.mark.parametrize("where", ["outside", "forward", "backward"])
-def test_no_hook_stays_behind_after_an_exception(x, stop, where):
+def test_no_hook_is_left_after_an_exception(x, stop, where):
     model = stack()
 
     def raise_(*_):
@@ -39,13 +39,13 @@ def test_no_hook_stays_behind_after_an_exception(x, stop, where):
     if where == "outside":
         assert hooks(model, *streams) == 0
         total.backward()  # of a graph that outlives the recorder
-        assert len(flow.delta) == 0
+        assert len(flow.stream_gradient) == 0
     if handle:
         handle.remove()
         same(record(model, x), expected(model, x))
 
 
-def test_no_hook_stays_behind_after_a_break_or_a_return(x):
+def test_no_hook_is_left_after_a_break_or_a_return(x):
     model = stack()
     for _ in range(3):
         with GradientFlowRecorder(model, model.blocks):

@@ -1,5 +1,6 @@
 """The mixing matrix against the whole Jacobian, and on maps whose mixing is known."""
 
+import re
 import weakref
 
 import pytest
@@ -32,17 +33,17 @@ def test_it_is_the_norm_of_the_jacobian(space):
     torch.testing.assert_close(mixing_matrix(module, x), by_whole_jacobian(module, x), rtol=1e-12, atol=1e-14)
 
 
-def test_a_position_wise_map_hears_itself_alone():
+def test_in_a_position_wise_map_each_position_depends_on_itself_alone():
     matrix = mixing_matrix(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(1, 4, 3))
     assert torch.equal(matrix > 0, torch.eye(4, dtype=torch.bool))
 
 
-def test_a_linear_mean_is_heard_alike():
+def test_of_a_mean_every_position_depends_alike_on_every_other():
     matrix = mixing_matrix(lambda x: x.mean(1, keepdim=True).expand(x.shape), torch.randn(1, 5, 4))
     torch.testing.assert_close(matrix, torch.full((5, 5), 4**0.5 / 5).double())  # the identity over 5, of norm sqrt(4)
 
 
-def test_outputs_may_stand_at_other_positions():
+def test_outputs_may_have_other_positions():
     matrix = mixing_matrix(lambda x: x.unflatten(1, (2, 3)).sum(2), torch.ones(1, 6, 1))
     assert torch.equal(matrix, torch.tensor([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).double())
 
@@ -60,7 +61,7 @@ def test_small_slopes_are_not_lost():
     torch.testing.assert_close(matrix, 1e-30 * torch.eye(2).double(), rtol=1e-6, atol=0)
 
 
-def test_it_leaves_nothing_behind_and_needs_no_grad_mode():
+def test_it_changes_nothing_and_needs_no_grad_mode():
     module, x = nn.Linear(3, 3).eval(), torch.randn(1, 4, 3)
     with torch.no_grad():
         assert mixing_matrix(module, x).any()
@@ -83,20 +84,19 @@ def test_it_holds_one_row_of_the_jacobian_at_a_time(monkeypatch):
     assert len(rows) == 5 * 4 and max(alive) <= 1
 
 
+X, AXES = torch.ones(1, 2, 3), "must have at least the axes (batch, positions, channels), got shape"
+
+
 @pytest.mark.parametrize(
-    "module, x, message",
+    ("call", "words"),
     [
-        (nn.Identity(), torch.ones(1, 2, 3).long(), r"x must be floating point, got torch\.int64"),
-        (nn.Identity(), torch.ones(2, 3), r"x must have at least the axes \(batch, positions, channels\), got shape"),
-        (
-            lambda x: x.sum(),
-            torch.ones(1, 2, 3),
-            r"module\(x\) must have at least the axes \(batch, positions, channels",
-        ),
-        (lambda x: x.detach(), torch.ones(1, 2, 3), r"module\(x\) must have a gradient with respect to x, got one"),
-        (lambda x: (x, x), torch.ones(1, 2, 3), r"module\(x\) must be a tensor, got"),
+        (lambda: mixing_matrix(nn.Identity(), X.long()), "x must be floating point, got torch.int64; convert it"),
+        (lambda: mixing_matrix(nn.Identity(), X[0]), f"x {AXES} (2, 3)"),
+        (lambda: mixing_matrix(lambda x: x.sum(), X), f"module(x) {AXES} ()"),
+        (lambda: mixing_matrix(lambda x: x.detach(), X), "module(x) must have a gradient with respect to x, got none"),
+        (lambda: mixing_matrix(lambda x: (x, x), X), "module(x) must be a tensor, got"),
     ],
 )
-def test_bad_input(module, x, message):
-    with pytest.raises(InvalidInput, match=f"^{message}"):
-        mixing_matrix(module, x)
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

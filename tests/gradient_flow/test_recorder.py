@@ -14,14 +14,14 @@ def test_every_size_is_that_of_autograd_through_the_branch_alone(x):
     same(record(model, x), expected(model, x))
 
 
-def test_the_shares_add_up_to_the_delta_as_vectors(x):
+def test_skip_and_branch_add_up_to_the_stream_gradient(x):
     """Where a branch is c times the identity, skip and branch point the same way, so that their sizes add too."""
     model = stack()
     for block in model.blocks:
         block.branch = lambda x: 0.25 * x
     flow = record(model, x)
-    torch.testing.assert_close(flow.skip_share + flow.branch_share, flow.delta[:, :-1])
-    torch.testing.assert_close(flow.branch_share, 0.25 * flow.skip_share)
+    torch.testing.assert_close(flow.skip_gradient + flow.branch_gradient, flow.stream_gradient[:, :-1])
+    torch.testing.assert_close(flow.branch_gradient, 0.25 * flow.skip_gradient)
 
 
 def test_results_are_plain_float64_on_the_cpu_that_numpy_takes(x):
@@ -30,7 +30,7 @@ def test_results_are_plain_float64_on_the_cpu_that_numpy_takes(x):
     for name in QUANTITIES:
         found = getattr(flow, name)
         assert found.dtype == torch.float64 and not found.requires_grad
-        assert np.asarray(found).shape == (2, 4 if name in ("activation", "delta") else 3)
+        assert np.asarray(found).shape == (2, 4 if name in ("activation", "stream_gradient") else 3)
 
 
 def test_a_training_run_is_one_row_a_step(x):
@@ -43,7 +43,7 @@ def test_a_training_run_is_one_row_a_step(x):
             optimizer.zero_grad()
             loss(model, x).backward()
             optimizer.step()
-    assert len(flow.delta) == 4
+    assert len(flow.stream_gradient) == 4
     for row, want in enumerate(wanted):
         same(flow, want, row)
 
@@ -70,7 +70,7 @@ def test_opening_again_goes_on_recording(x):
     flow = record(model, x)
     with flow:
         loss(model, x).backward()
-    assert len(flow.delta) == 2
+    assert len(flow.stream_gradient) == 2
 
 
 def test_the_line_that_describes_it(x):
@@ -82,7 +82,7 @@ def test_the_line_that_describes_it(x):
 def test_before_the_first_step_results_are_empty():
     model = stack()
     flow = GradientFlowRecorder(model, model.blocks)
-    assert flow.delta.shape == (0, 4) and flow.skip_share.shape == (0, 3)
+    assert flow.stream_gradient.shape == (0, 4) and flow.skip_gradient.shape == (0, 3)
 
 
 def test_it_changes_nothing(x):
@@ -103,4 +103,4 @@ def test_two_recorders_at_once_see_the_same(x):
         loss(model, x).backward()
     assert hooks(model) == 0
     same(outer, expected(model, x))
-    torch.testing.assert_close(inner.delta, outer.delta[:, 1:])
+    torch.testing.assert_close(inner.stream_gradient, outer.stream_gradient[:, 1:])

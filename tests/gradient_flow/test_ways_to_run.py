@@ -1,5 +1,7 @@
 """Ways to run a network."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -19,7 +21,7 @@ def test_forward_passes_without_a_graph_are_not_recorded(x):
             model(x)
         model(x)
         assert hooks(model) == 7  # two a block and one on the model
-    assert len(flow.delta) == 0
+    assert len(flow.stream_gradient) == 0
 
 
 def test_a_pass_without_a_graph_between_forward_and_backward_does_no_harm(x):
@@ -38,7 +40,7 @@ def test_inference_tensors_go_through(x):
     model = nn.Sequential(nn.Identity(), nn.Identity())
     with GradientFlowRecorder(model, model) as flow:
         model(z)
-    assert len(flow.delta) == 0
+    assert len(flow.stream_gradient) == 0
 
 
 def test_with_gradient_accumulation_each_micro_batch_is_a_step(x):
@@ -56,8 +58,8 @@ def test_of_several_calls_before_a_backward_pass_the_last_is_recorded(x):
     model = stack()
     with GradientFlowRecorder(model, model.blocks) as flow:
         (loss(model, 3 * x) + loss(model, x)).backward()
-    assert len(flow.delta) == 1
-    same(flow, expected(model, x), names=["activation", "added", "delta", "branch_share"])
+    assert len(flow.stream_gradient) == 1
+    same(flow, expected(model, x), names=["activation", "added", "stream_gradient", "branch_gradient"])
 
 
 def test_a_second_backward_pass_through_the_same_graph(x):
@@ -66,8 +68,8 @@ def test_a_second_backward_pass_through_the_same_graph(x):
         total = loss(model, x)
         total.backward(retain_graph=True)
         total.backward()
-    assert len(flow.delta) == 1
-    same(flow, expected(model, x), names=["activation", "added", "delta", "branch_share"])
+    assert len(flow.stream_gradient) == 1
+    same(flow, expected(model, x), names=["activation", "added", "stream_gradient", "branch_gradient"])
 
 
 def test_a_gradient_of_a_gradient(x):
@@ -76,7 +78,7 @@ def test_a_gradient_of_a_gradient(x):
     with GradientFlowRecorder(model, model.blocks) as flow:
         (slope,) = torch.autograd.grad(loss(model, x), x, create_graph=True)
         slope.square().sum().backward()
-    assert len(flow.delta) == 1 and flow.delta.isfinite().all()
+    assert len(flow.stream_gradient) == 1 and flow.stream_gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -93,7 +95,7 @@ def test_gradient_checkpointing_changes_no_number(x, reentrant, size):
 
     model.forward = forward
     flow = record(model, x, steps=2)
-    assert len(flow.delta) == 2
+    assert len(flow.stream_gradient) == 2
     for row in range(2):
         same(flow, want, row)
 
@@ -114,7 +116,7 @@ def test_half_precision_sums_its_squares_in_float32():
     x = torch.full((65536,), 0.25, dtype=torch.bfloat16, requires_grad=True)
     with GradientFlowRecorder(model, model) as flow:
         model(x * 1).sum().backward()
-    assert flow.activation[0, 0] == 0.25 and flow.delta[0, 0] == 1
+    assert flow.activation[0, 0] == 0.25 and flow.stream_gradient[0, 0] == 1
 
 
 @pytest.mark.parametrize("scale", [1e-35, 1e-25, 1e-15, 1e15, 1e25, 1e35])
@@ -124,7 +126,7 @@ def test_sizes_whose_squares_float32_cannot_hold(scale):
     with GradientFlowRecorder(model, model) as flow:
         (model(x) / scale).sum().backward()
     assert flow.activation[0, 0].item() == pytest.approx(scale)
-    assert flow.delta[0, 1].item() == pytest.approx(1 / scale)
+    assert flow.stream_gradient[0, 1].item() == pytest.approx(1 / scale)
     assert flow.weight_gradient[0, 0].item() == pytest.approx(4)
     with GradientFlowRecorder(model, model) as flow:
         model.zero_grad()
@@ -137,4 +139,22 @@ def test_zero_means_zero():
     x = torch.zeros(8, requires_grad=True)
     with GradientFlowRecorder(model, model) as flow:
         (0 * model(x * 1)).sum().backward()
-    assert flow.activation[0, 0] == flow.added[0, 0] == flow.delta[0, 0] == flow.branch_share[0, 0] == 0
+    assert flow.activation[0, 0] == flow.added[0, 0] == flow.stream_gradient[0, 0] == flow.branch_gradient[0, 0] == 0
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_a_long_run_keeps_one_small_tensor_a_step(x, steps):
+    model = stack()
+    flow = record(model, x, steps)
+    assert [step.numel() for step in flow.steps] == [20] * steps
+    assert flow.step.runs == flow.step.hooks == [] and flow.step.inside == {}
+
+
+def test_any_list_of_blocks_will_do(x):
+    model = stack(depth=4)
+    flow = record(model, x)
+    for first, last in itertools.combinations(range(5), 2):
+        with GradientFlowRecorder(model, iter(model.blocks[first:last])) as part:
+            model.zero_grad()
+            loss(model, x).backward()
+        assert torch.equal(part.stream_gradient, flow.stream_gradient[:, first : last + 1])

@@ -1,4 +1,5 @@
 import itertools
+import re
 from functools import partial
 from math import log2, prod, sqrt
 
@@ -12,11 +13,12 @@ from residual_edu import (
     CKConvND,
     ExponentialModulation,
     GaussianModulation,
+    InvalidInput,
     KernelFiLMGenerator,
     SIRENKernel,
     parameter_groups,
 )
-from residual_edu.mixers.long_convolution import fast_length
+from residual_edu.mixers.long_convolution import next_fast_len
 
 FILM = partial(KernelFiLMGenerator, 5, 6, 2)
 
@@ -167,16 +169,16 @@ def test_its_cost(space, way, film):
     with FlopCounterMode(display=False) as counter:
         conv(torch.randn(1, *space, 4).double(), conditioning=torch.randn(1, 5).double())
     taps = prod(2 * length - 1 for length in space)
-    said = counter.get_total_flops() + taps * 3 * 6 + (taps * 2 * 2 * 6 + 64 if film else 0)
-    sizes = [fast_length(2 * length - 1) for length in space]
+    generated = counter.get_total_flops() + taps * 3 * 6 + (taps * 2 * 2 * 6 + 64 if film else 0)
+    sizes = [next_fast_len(2 * length - 1) for length in space]
     points, positions = prod(sizes), prod(space)
 
     def convolving(transforms):
         return int(transforms * 5 * 4 * points * sum(map(log2, sizes))) + 6 * 4 * points + 4 * positions
 
     shape = space if len(space) > 1 else space[0]
-    assert conv.flop_count(shape) == said + convolving(3)
-    assert conv.flop_count(shape, inference=True) == (said + convolving(3) if film else convolving(2))
+    assert conv.flop_count(shape) == generated + convolving(3)
+    assert conv.flop_count(shape, inference=True) == (generated + convolving(3) if film else convolving(2))
 
 
 @pytest.mark.usefixtures("as_installed")
@@ -184,3 +186,50 @@ def test_it_compiles(compiled):
     conv, x = make(film_cfg=FILM, mask_cfg=partial(GaussianModulation, 1, 4)), signal(6)
     condition = torch.randn(2, 5, dtype=torch.float64)
     torch.testing.assert_close(compiled(conv)(x, conditioning=condition), conv(x, conditioning=condition))
+
+
+def built(**changes):
+    kernel = partial(SIRENKernel, 4, 1, 6, 3, 6, 5.0, 8, True)
+    parts = {"kernel_cfg": kernel, "mask_cfg": nn.Identity, "grid_type": "double", "fft_padding": "zero"}
+    return CKConv(**({"data_dim": 1, "hidden_dim": 4} | parts | changes))
+
+
+SIGNAL = "x must have shape (batch, positions, 4), got"
+REFUSED = [
+    (lambda: built(data_dim=4), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
+    (lambda: built(hidden_dim=0), "hidden_dim must be at least 1, got 0"),
+    (lambda: built(hidden_dim=3), "kernel's out_dim must be 3, hidden_dim, got 4"),
+    (lambda: built(data_dim=2), "kernel's data_dim must be 2, that of CKConv, got 1"),
+    (lambda: built(grid_type="triple"), "grid_type must be one of 'double', 'single', got 'triple'"),
+    (lambda: built(fft_padding="same"), "fft_padding must be one of 'zero', 'circular', got 'same'"),
+    (lambda: built(fft_padding="causal"), "fft_padding must be one of 'zero', 'circular', got 'causal'"),
+    (lambda: built(fft_padding=["zero"] * 2), "fft_padding must be one for all, or a list with one for each of 1 axes"),
+    (lambda: built(fft_padding="circular"), "grid_type must be 'single' or None where fft_padding is 'circular'"),
+    (lambda: built(is_causal="yes"), "is_causal must be True or False, got 'yes'"),
+    (lambda: built(data_dim=2, is_causal=True), "data_dim must be 1 where is_causal=True: positions need an order"),
+    (
+        lambda: built(grid_type="single", fft_padding="circular", is_causal=True),
+        "fft_padding must be 'zero' where is_causal=True, got 'circular'",
+    ),
+    *[
+        (lambda shape=shape: built()(torch.zeros(shape)), f"{SIGNAL} {shape}")
+        for shape in ((2, 6, 3), (2, 6), (2, 3, 3, 4), (2, 0, 4))
+    ],
+    (lambda: built()(torch.zeros(2, 6, 4).long()), "x must be floating point, got torch.int64"),
+    (
+        lambda: make(film_cfg=FILM)(signal(6), conditioning=torch.zeros(3, 5).double()),
+        "kernel must hold 2 samples, or 1 for them all, got shape (3, 11, 4)",
+    ),
+    (
+        lambda: make(film_cfg=FILM)(signal(6), conditioning=torch.zeros(2, 4).double()),
+        "conditioning must have shape (batch, 5), got (2, 4)",
+    ),
+    (lambda: make().flop_count((3, 4)), "shape must be one for all, or a list with one for each of 1 axes, got [3, 4]"),
+]
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("call, words", REFUSED)
+def test_refusals(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -1,3 +1,4 @@
+import re
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ from residual_edu import (
     CausalConv1D,
     CKConv,
     Hyena,
+    InvalidInput,
     KernelFiLMGenerator,
     QKVSequenceMixer,
     RMSNorm,
@@ -129,7 +131,7 @@ def test_causal_by_perturbation_and_by_the_triangle():
     assert reach.triu(1).max() < 1e-10 and reach.diagonal().min() > 1e-3
 
 
-def test_what_mixes_depends_on_what_is_said():
+def test_how_positions_mix_depends_on_the_signal():
     x, hyena = signals(6)[0].detach(), make()
     for mixer, changes in ((lambda x: hyena(x, x, x), True), (hyena.global_conv, False)):
         one, two = (torch.autograd.functional.jacobian(mixer, each) for each in (x, 2 * x + 1))
@@ -162,7 +164,7 @@ def test_norms_that_look_for_channels_on_axis_1_find_them(norm):
     torch.testing.assert_close(hyena(*given), hyena.global_conv(normed) * silu(given[2]))
 
 
-def test_keys_and_who_is_spared_by_weight_decay():
+def test_keys_and_what_is_exempt_from_weight_decay():
     hyena = make(qk_norm_cfg=NORM, pixelhyena_norm_cfg=NORM, output_norm_cfg=NORM, gate_nonlinear_cfg=nn.Identity)
     keys = [key for key in hyena.state_dict() if not key.startswith("global_conv.")]
     norms = ["pixelhyena_norm", "output_norm", "q_norm", "k_norm"]
@@ -216,6 +218,32 @@ def test_it_compiles(compiled):
     torch.testing.assert_close(compiled(hyena)(*given, conditioning=condition), hyena(*given, conditioning=condition))
 
 
-def test_a_convolution_of_one_tap_hears_no_future():
+def test_a_convolution_of_one_tap_is_causal():
     for short in (partial(nn.Conv1d, 12, 12, 1), nn.Identity):
         make(is_causal=True, short_conv_cfg=short)
+
+
+LATER = "short_conv must be causal, since global_conv is, got a"
+CHANNELS = "short_conv must have 12 channels in and out (query, key, value), got"
+X = torch.zeros(2, 7, 4).double()
+REFUSED = [
+    (lambda: make(short_conv_cfg=partial(nn.Linear, 12, 12)), "short_conv must be an nn.Conv1d, nn.Conv2d, nn.Conv3d"),
+    (lambda: make(global_conv_cfg=nn.Identity), "global_conv must take (x, conditioning=), Identity.forward takes"),
+    (lambda: make(is_causal=True, short_conv_cfg=partial(nn.Conv1d, 12, 12, 3, padding=1)), f"{LATER} Conv1d that"),
+    (lambda: make(is_causal=True, short_conv_cfg=partial(CausalConv1D, 12, 12, 3, is_causal=False)), f"{LATER} Causal"),
+    (lambda: make(is_causal=True, output_norm_cfg=partial(nn.GroupNorm, 2, 4)), "output_norm must be causal, since"),
+    (lambda: make(short_conv_cfg=partial(nn.Conv1d, 12, 12, 3))(X, X, X), "short_conv must keep all positions, (7,)"),
+    (lambda: make(short_conv_cfg=partial(nn.Conv1d, 4, 4, 1))(X, X, X), f"{CHANNELS} (4, 4)"),
+    (lambda: make(short_conv_cfg=partial(nn.Conv1d, 12, 4, 1))(X, X, X), f"{CHANNELS} (12, 4)"),
+    (lambda: make(short_conv_cfg=partial(nn.Conv2d, 12, 12, 1))(X, X, X), "short_conv must have as many axes as the "),
+    (lambda: make()(X, X[:, 1:], X), "key must have the shape of query, (2, 7, 4), got (2, 6, 4)"),
+    (lambda: make()(X, X, X[:1]), "value must have the shape of query, (2, 7, 4), got (1, 7, 4)"),
+    (lambda: make()(X.long(), X, X), "query must be floating point, got torch.int64"),
+]
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("call, words", REFUSED)
+def test_refusals(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -1,3 +1,4 @@
+import re
 from functools import partial
 from math import pi, prod, sqrt
 
@@ -106,7 +107,7 @@ def test_the_hidden_frequency_cancels():
     assert make(hidden_omega_0=30.0)([8])[0].equal(plain)
 
 
-def test_all_but_the_last_matrix_is_spared_by_weight_decay():
+def test_all_but_the_last_matrix_is_exempt_from_weight_decay():
     kernel = make(film_cfg=FILM)
     decayed = {id(p) for p in parameter_groups(kernel, 0.1)[0]["params"]}
     names = {name for name, p in kernel.named_parameters() if id(p) in decayed}
@@ -172,42 +173,44 @@ def test_a_half_precision_kernel_still_tells_neighbours_apart():
     assert len(grid.unique()) == 8191
 
 
-@pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"out_dim": 0}, "out_dim must be at least 1, got 0"),
-        ({"mlp_hidden_dim": 0}, "mlp_hidden_dim must be at least 1, got 0"),
-        ({"embedding_dim": 0}, "embedding_dim must be at least 1, got 0"),
-        ({"num_layers": 1}, "num_layers must be at least 2, got 1"),
-        ({"omega_0": 0.0}, "omega_0 must be a finite number above 0, got 0.0"),
-        ({"hidden_omega_0": -1.0}, "hidden_omega_0 must be a finite number above 0, got -1.0"),
-        ({"L_cache": 1}, "L_cache must be at least 2, got 1"),
-        ({"L_cache": [8, 1], "data_dim": 2}, "L_cache must be at least 2, got 1"),
-        ({"L_cache": [8, 8]}, "L_cache must be one for all, or a list with one for each of 1 axes, got [8, 8]"),
-        ({"L_cache": True}, "L_cache must be a whole number, got True"),
-        ({"data_dim": 4}, "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
-        ({"film_cfg": nn.Identity}, "film_cfg must build a KernelFiLMGenerator, got Identity"),
-        (
-            {"film_cfg": partial(KernelFiLMGenerator, 6, 5, 3)},
-            "num_film_layers must be 2, one for each layer that is modulated, got 3",
-        ),
-        ({"film_cfg": partial(KernelFiLMGenerator, 6, 4, 2)}, "kernel_hidden_dim must be 5, mlp_hidden_dim, got 4"),
-        (
-            {"film_cfg": FILM, "film_after_pos_embed": True},
-            "embedding_dim must be 5, mlp_hidden_dim, with film_after_pos_embed, got 4",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused(changes, message):
-    with pytest.raises(InvalidInput) as refusal:
-        make(**changes)
-    assert str(refusal.value) == message
+EACH = "must be one for all, or a list with one for each of 1 axes, got"
+REFUSED = [
+    (lambda: make(out_dim=0), "out_dim must be at least 1, got 0"),
+    (lambda: make(mlp_hidden_dim=0), "mlp_hidden_dim must be at least 1, got 0"),
+    (lambda: make(embedding_dim=0), "embedding_dim must be at least 1, got 0"),
+    (lambda: make(num_layers=1), "num_layers must be at least 2, got 1"),
+    (lambda: make(omega_0=0.0), "omega_0 must be a finite number above 0, got 0.0"),
+    (lambda: make(hidden_omega_0=-1.0), "hidden_omega_0 must be a finite number above 0, got -1.0"),
+    (lambda: make(data_dim=4), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
+    (lambda: make(use_bias="False"), "use_bias must be True or False, got 'False'"),
+    (lambda: make(film_after_pos_embed=0), "film_after_pos_embed must be True or False, got 0"),
+    (lambda: make(L_cache=1), "L_cache must be at least 2, got 1"),
+    (lambda: make(L_cache=[8, 1], data_dim=2), "L_cache must be at least 2, got 1"),
+    (lambda: make(L_cache=[8, 8]), f"L_cache {EACH} [8, 8]"),
+    (lambda: make(L_cache=True), "L_cache must be a whole number, got True"),
+    (lambda: make()([4, 4]), f"lengths {EACH} [4, 4]"),
+    (lambda: SIRENPositionalEmbedding(4, 3, 8, 1.0), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
+    (lambda: SIRENPositionalEmbedding(1, 0, 8, 1.0), "embedding_dim must be at least 1, got 0"),
+    (lambda: SIRENPositionalEmbedding(1, 3, 8, 0.0), "omega_0 must be a finite number above 0, got 0.0"),
+    (lambda: SIRENPositionalEmbedding(1, 3, 8, 1.0, 1), "use_bias must be True or False, got 1"),
+    (lambda: make(film_cfg=nn.Identity), "film_cfg must build a KernelFiLMGenerator, got Identity"),
+    (
+        lambda: make(film_cfg=partial(KernelFiLMGenerator, 6, 5, 3)),
+        "num_film_layers must be 2, one for each layer that is modulated, got 3",
+    ),
+    (
+        lambda: make(film_cfg=partial(KernelFiLMGenerator, 6, 4, 2)),
+        "kernel_hidden_dim must be 5, mlp_hidden_dim, got 4",
+    ),
+    (
+        lambda: make(film_after_pos_embed=True),
+        "embedding_dim must be 5, mlp_hidden_dim, with film_after_pos_embed, got 4",
+    ),
+]
 
 
 @pytest.mark.usefixtures("as_installed")
-def test_lengths_for_another_number_of_axes_are_refused():
-    with pytest.raises(
-        InvalidInput, match=r"^lengths must be one for all, or a list with one for each of 1 axes, got \["
-    ):
-        make()([4, 4])
+@pytest.mark.parametrize("call, words", REFUSED)
+def test_refusals(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -1,3 +1,4 @@
+import re
 from math import exp
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_spread_beyond_its_limits_counts_as_the_limit_and_can_come_back(way):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_they_are_spared_by_weight_decay_and_keep_the_dtype(kind):
+def test_they_are_exempt_from_weight_decay_and_keep_the_dtype(kind):
     mask = kind(2, 3)
     assert parameter_groups(mask, 0.1)[0]["params"] == []
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
@@ -82,38 +83,34 @@ def test_they_are_spared_by_weight_decay_and_keep_the_dtype(kind):
         assert mask.to(dtype)(where, torch.ones(1, 5, 5, 3, dtype=dtype)).dtype == dtype
 
 
-@pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize("kind", BOTH)
-def test_wrong_widths_are_refused(kind):
-    mask = kind(1, 3)
-    with pytest.raises(InvalidInput, match=r"^grid must have 1 features on its last axis, got shape \(1, 7, 2\)$"):
-        mask(torch.zeros(1, 7, 2), torch.zeros(1, 7, 3))
-    with pytest.raises(InvalidInput, match=r"^x must have 3 features on its last axis, got shape \(1, 7, 1\)$"):
-        mask(torch.zeros(1, 7, 1), torch.zeros(1, 7, 1))
-    with pytest.raises(InvalidInput, match=r"^data_dim must be 1, 2 or 3 \(text, images, volumes\), got 4$"):
-        kind(4, 3)
-    with pytest.raises(InvalidInput, match="^num_channels must be at least 1, got 0$"):
-        kind(1, 0)
+def test_a_softplus_start_that_its_exponential_could_not_reach():
+    mask = GaussianModulation(1, 3, init_std_low=50.0, init_std_high=200.0, parametrization="softplus")
+    torch.testing.assert_close(mask.std.detach(), torch.tensor([[50.0, 100.0, 200.0]]))
+
+
+PARTS = torch.zeros(1, 7, 1), torch.zeros(1, 7, 3)
+REFUSED = [
+    *[(lambda k=kind: k(4, 3), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4") for kind in BOTH],
+    *[(lambda k=kind: k(1, 0), "num_channels must be at least 1, got 0") for kind in BOTH],
+    *[(lambda k=kind: k(2, 3)(*PARTS), "grid must have 2 features on its last axis, got shape (1, 7") for kind in BOTH],
+    *[(lambda k=kind: k(1, 4)(*PARTS), "x must have 4 features on its last axis, got shape (1, 7") for kind in BOTH],
+    *[
+        (lambda k=kind, n=name: k(1, 3, **{n: 0.0}), f"{name} must be a finite number above 0, got 0.0")
+        for kind, names in zip(BOTH, [["fast_decay_pct", "slow_decay_pct"], ["min_std", "max_std"]], strict=True)
+        for name in names
+    ],
+    (lambda: GaussianModulation(1, 3, init_std_low=0), "init_std_low must be a finite number above 0, got 0"),
+    (lambda: GaussianModulation(1, 3, init_std_high=0), "init_std_high must be a finite number above 0, got 0"),
+    (lambda: GaussianModulation(1, 3, min_std=0.5, max_std=0.1), "min_std must be below max_std=0.1, got 0.5"),
+    (
+        lambda: GaussianModulation(1, 3, parametrization="logs"),
+        "parametrization must be one of 'direct', 'log', 'softplus', got 'logs'; did you mean 'log'?",
+    ),
+]
 
 
 @pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize("name", ["fast_decay_pct", "slow_decay_pct"])
-def test_decays_out_of_range_are_refused(name):
-    with pytest.raises(InvalidInput, match=f"^{name} must be a finite number above 0, got 0$"):
-        ExponentialModulation(1, 3, **{name: 0})
-
-
-@pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize("name", ["min_std", "max_std", "init_std_low", "init_std_high"])
-def test_spreads_out_of_range_are_refused(name):
-    with pytest.raises(InvalidInput, match=f"^{name} must be a finite number above 0, got 0.0$"):
-        GaussianModulation(1, 3, **{name: 0.0})
-
-
-@pytest.mark.usefixtures("as_installed")
-def test_more_that_is_refused():
-    with pytest.raises(InvalidInput, match="^min_std must be below 0.1, got 0.5$"):
-        GaussianModulation(1, 3, min_std=0.5, max_std=0.1)
-    message = "^parametrization must be one of 'direct', 'log', 'softplus', got 'logs'; did you mean 'log'\\?$"
-    with pytest.raises(InvalidInput, match=message):
-        GaussianModulation(1, 3, parametrization="logs")
+@pytest.mark.parametrize("call, words", REFUSED)
+def test_refusals(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

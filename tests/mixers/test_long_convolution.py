@@ -1,12 +1,13 @@
 """The long convolution against its definition: a loop over every pair of positions."""
 
 import itertools
+import re
 
 import pytest
 import torch
 
 from residual_edu import InvalidInput, convolution_matrix, long_convolution
-from residual_edu.mixers.long_convolution import circle_size, fast_length
+from residual_edu.mixers.long_convolution import fft_size, next_fast_len
 
 
 def by_definition(x, kernel, paddings):
@@ -108,16 +109,16 @@ def test_sums_run_in_float32_at_least(dtype):
     assert (found.double() - wide).abs().max() < accuracy * wide.abs().max()
 
 
-def test_a_circle_is_as_small_as_it_may_be():
-    assert circle_size(100, 199, "zero") == fast_length(199) == 200  # not the 298 of the whole convolution
-    assert circle_size(64, 64, "causal") == fast_length(127) == 128
-    assert circle_size(97, 97, "circular") == 97
+def test_a_transform_is_as_short_as_it_may_be():
+    assert fft_size(100, 199, "zero") == next_fast_len(199) == 200  # not the 298 of the whole convolution
+    assert fft_size(64, 64, "causal") == next_fast_len(127) == 128
+    assert fft_size(97, 97, "circular") == 97
 
 
 def test_fast_lengths_have_small_factors():
     by_trial = [n for n in range(1, 5000) if smooth(n)]
     for least in (1, 2, 7, 11, 127, 2046, 4097):
-        assert fast_length(least) == min(n for n in by_trial if n >= least)
+        assert next_fast_len(least) == min(n for n in by_trial if n >= least)
 
 
 def smooth(n):
@@ -134,42 +135,26 @@ def test_it_compiles(compiled):
     torch.testing.assert_close(compiled(long_convolution)(x, kernel, paddings), long_convolution(x, kernel, paddings))
 
 
+X, KERNEL = torch.zeros(2, 4, 3), torch.zeros(1, 7, 3)
+UNKNOWN = "padding must be one of 'zero', 'circular', 'causal', got 'zeros'; did you mean 'zero'?"
+REFUSED = [
+    (lambda: long_convolution(X, KERNEL, "zeros"), UNKNOWN),
+    (lambda: convolution_matrix(KERNEL[0, :, 0], 4, "zeros"), UNKNOWN),
+    (lambda: convolution_matrix(KERNEL[0, :, 0], 0), "length must be at least 1, got 0"),
+    (lambda: long_convolution(X, KERNEL, ["zero"] * 2), "padding must be one for all, or a list with one for each of"),
+    (lambda: long_convolution(X, KERNEL, "circular"), "kernel must have at most 4 taps on a circular axis of 4, got 7"),
+    (lambda: long_convolution(X, torch.zeros(1, 7, 2)), "kernel must have shape (batch, positions, 3), got (1, 7, 2)"),
+    (lambda: long_convolution(X, KERNEL[0]), "kernel must have shape (batch, positions, 3), got (7, 3)"),
+    (lambda: long_convolution(X, KERNEL.expand(3, 7, 3)), "kernel must hold 2 samples, or 1 for them all, got shape ("),
+    (lambda: long_convolution(X[:, :0], KERNEL), "x must have shape (batch, 1 to 3 axes of space, 3), got (2, 0, 3)"),
+    (lambda: long_convolution(X[0, 0], KERNEL), "x must have at least the axes (batch, position, channels), got shape"),
+    (lambda: long_convolution(None, KERNEL), "x must be a tensor, got None"),
+    (lambda: long_convolution(X.long(), KERNEL), "x must be floating point, got torch.int64; convert it with x.float"),
+]
+
+
 @pytest.mark.usefixtures("as_installed")
-class TestRefusals:
-    x, kernel = torch.zeros(2, 4, 3), torch.zeros(1, 7, 3)
-
-    def test_an_unknown_padding(self):
-        message = "^padding must be one of 'zero', 'circular', 'causal', got 'zeros'; did you mean 'zero'\\?$"
-        with pytest.raises(InvalidInput, match=message):
-            long_convolution(self.x, self.kernel, "zeros")
-        with pytest.raises(InvalidInput, match=message):
-            convolution_matrix(self.kernel[0, :, 0], 4, "zeros")
-
-    def test_paddings_of_another_number_of_axes(self):
-        message = r"^padding must be one for all, or a list with one for each of 1 axes, got \['zero', 'zero'\]$"
-        with pytest.raises(InvalidInput, match=message):
-            long_convolution(self.x, self.kernel, ["zero", "zero"])
-
-    def test_a_circular_kernel_longer_than_its_axis(self):
-        with pytest.raises(InvalidInput, match="^a circular kernel must be no longer than its axis, 4, got 7 taps$"):
-            long_convolution(self.x, self.kernel, "circular")
-
-    def test_kernels_that_do_not_fit(self):
-        with pytest.raises(InvalidInput, match=r"^kernel must have shape \(batch, positions, 3\), got \(1, 7, 2\)$"):
-            long_convolution(self.x, torch.zeros(1, 7, 2))
-        with pytest.raises(InvalidInput, match=r"^kernel must have shape \(batch, positions, 3\), got \(7, 3\)$"):
-            long_convolution(self.x, self.kernel[0])
-        with pytest.raises(
-            InvalidInput, match="^kernel must hold 1 kernel for all, or one for each of 2 samples, got 3"
-        ):
-            long_convolution(self.x, self.kernel.expand(3, 7, 3))
-
-    def test_signals_that_are_none(self):
-        with pytest.raises(
-            InvalidInput, match=r"^x must have at least 1 position along each axis, got shape \(2, 0, 3\)$"
-        ):
-            long_convolution(self.x[:, :0], self.kernel)
-        with pytest.raises(InvalidInput, match="^x must be floating point, got torch.int64; convert it with x.float"):
-            long_convolution(self.x.long(), self.kernel)
-        with pytest.raises(InvalidInput, match="^length must be at least 1, got 0$"):
-            convolution_matrix(self.kernel[0, :, 0], 0)
+@pytest.mark.parametrize("call, words", REFUSED)
+def test_refusals(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -18,7 +18,7 @@ as_users_meet_it = pytest.mark.usefixtures("as_installed")
 
 
 class Average(nn.Module):
-    """A mixer of one signal: every position hears the mean of all, and of the conditioning."""
+    """A mixer of one signal: each position becomes the mean of all, or the conditioning."""
 
     def forward(self, x, *, conditioning=None):
         mean = x.flatten(1, -2).mean(1) if conditioning is None else conditioning
@@ -26,7 +26,7 @@ class Average(nn.Module):
 
 
 class Gate(nn.Module):
-    """A mixer of three signals that says by its cost and its output what it was given."""
+    """A mixer of three signals whose cost and output show what it was given."""
 
     def forward(self, query, key, value, *, conditioning=None):
         return query * key + value + (0 if conditioning is None else conditioning[:, None])
@@ -98,7 +98,7 @@ def test_without_an_init_they_are_torchs():
 @pytest.mark.parametrize("space", GRIDS)
 @pytest.mark.parametrize("elsewhere", [(), (1,), (5,), (2, 2), (2, 1, 3)])
 @pytest.mark.parametrize("samples", [1, 2])
-def test_each_position_asks_the_condition(space, elsewhere, samples):
+def test_each_position_attends_to_the_condition(space, elsewhere, samples):
     mixer = QKVConditionMixer(12, PLAIN).double()
     x, condition = signal(*space), torch.randn(samples, *elsewhere, 12, dtype=torch.float64)
     state = mixer.state_dict()
@@ -114,7 +114,7 @@ def test_each_position_asks_the_condition(space, elsewhere, samples):
     torch.testing.assert_close(mixer(x, condition), expected.view(x.shape), rtol=1e-11, atol=1e-11)
 
 
-def test_a_condition_of_one_position_says_the_same_to_all():
+def test_with_a_condition_of_one_position_all_outputs_are_equal():
     mixer = QKVConditionMixer(12, PLAIN).double()
     y = mixer(signal(6), torch.randn(2, 12).double())
     torch.testing.assert_close(y, y[:, :1].expand(y.shape))
@@ -144,49 +144,54 @@ def test_flop_count_of_a_condition_mixer(space, elsewhere):
     assert elsewhere != (1,) or mixer.flop_count(space) == products
 
 
-SPACE = "must be (batch, 1 to 3 axes of space, channels), got shape"
+class OfOneAndMore(nn.Module):
+    def forward(self, *signals, **options):
+        return signals[0]
 
 
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda: QKVSequenceMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
-        (lambda: QKVConditionMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
-        (
-            lambda: QKVSequenceMixer(12, partial(nn.Linear, 12, 12)),
-            "mixer must take query, key and value or one signal, and conditioning=, got Linear.forward(input: ",
-        ),
-        (
-            lambda: QKVConditionMixer(12, Average),
-            "mixer must take query, key and value, and conditioning=, got Average.forward(x, *, conditioning=None)",
-        ),
-        (lambda: QKVSequenceMixer(12, PLAIN)(torch.zeros(6, 12)), f"x {SPACE} (6, 12)"),
-        (
-            lambda: QKVSequenceMixer(12, PLAIN)(torch.zeros(2, 6, 8)),
-            "x must have 12 features on its last axis, got shape (2, 6, 8)",
-        ),
-        (lambda: QKVConditionMixer(12, PLAIN)(torch.zeros(2, 12), torch.zeros(2, 12)), f"x {SPACE} (2, 12)"),
+class OfTwo(nn.Module):
+    def forward(self, query, memory, *, conditioning=None):
+        return query
+
+
+def test_how_many_signals_a_mixer_takes():
+    mixers = Gate, Average, PLAIN, OfOneAndMore
+    assert [QKVSequenceMixer(12, make).signals for make in mixers] == [3, 1, 3, 3]
+
+
+def crossed(condition, x=(2, 6, 12)):
+    return QKVConditionMixer(12, PLAIN)(torch.zeros(x), condition)
+
+
+zeros, SPACE = torch.zeros, "must have shape (batch, 1 to 3 axes of space, 12), got"
+WAYS = "mixer must take (query, key, value, conditioning=) or (x, conditioning=)"
+REFUSED = [
+    (lambda: QKVSequenceMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
+    (lambda: QKVSequenceMixer(12, PLAIN, qkv_bias="no"), "qkv_bias must be True or False, got 'no'"),
+    (lambda: QKVSequenceMixer(12, PLAIN, out_proj_bias=1), "out_proj_bias must be True or False, got 1"),
+    (lambda: QKVSequenceMixer(12, partial(nn.Linear, 12, 12)), f"{WAYS}, Linear.forward takes (input)"),
+    (lambda: QKVSequenceMixer(12, OfTwo), f"{WAYS}, OfTwo.forward takes (query, memory, conditioning); wrap it"),
+    (lambda: QKVSequenceMixer(12, PLAIN)(zeros(6, 12)), f"x {SPACE} (6, 12)"),
+    (lambda: QKVSequenceMixer(12, PLAIN)(zeros(2, 6, 8)), f"x {SPACE} (2, 6, 8)"),
+    (lambda: QKVConditionMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
+    (
+        lambda: QKVConditionMixer(12, Average),
+        "mixer must take (query, key, value, conditioning=), Average.forward takes (x, conditioning)",
+    ),
+    (lambda: crossed(zeros(2, 12), x=(2, 12)), f"x {SPACE} (2, 12)"),
+    *[
+        (lambda shape=shape: crossed(zeros(shape)), f"condition {SPACE} {shape}")
+        for shape in ((2, 5, 8), (12,), (2, 0, 12), (2, 1, 1, 1, 1, 12))
     ],
-)
-@as_users_meet_it
-def test_bad_input(make, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
-        make()
+    (lambda: crossed(zeros(2, 8)), f"condition {SPACE} (2, 1, 8)"),
+    (lambda: crossed(zeros(3, 12)), "condition must hold 2 samples, or 1 for them all, got shape (3, 1, 12)"),
+    (lambda: crossed(zeros(2, 12).long()), "condition must be floating point, got torch.int64; convert it with"),
+    (lambda: crossed(None), "condition must be a tensor, got None"),
+]
 
 
-@pytest.mark.parametrize(
-    "condition, message",
-    [
-        (torch.zeros(2, 8), "condition must have 12 features on its last axis, got shape (2, 1, 8)"),
-        (torch.zeros(2, 5, 8), "condition must have 12 features on its last axis, got shape (2, 5, 8)"),
-        (torch.zeros(12), f"condition {SPACE} (12,)"),
-        (torch.zeros(2, 1, 1, 1, 1, 12), f"condition {SPACE} (2, 1, 1, 1, 1, 12)"),
-        (torch.zeros(3, 12), "condition must hold 2 samples, or 1 for them all, got shape (3, 1, 12)"),
-        (torch.zeros(2, 12).long(), "condition must be floating point, got torch.int64; convert it with"),
-        (None, "condition must be a tensor, got None"),
-    ],
-)
 @as_users_meet_it
-def test_conditions_that_do_not_fit(condition, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
-        QKVConditionMixer(12, PLAIN)(torch.zeros(2, 6, 12), condition)
+@pytest.mark.parametrize("call, words", REFUSED)
+def test_refusals(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -6,7 +6,7 @@ import torch
 
 from residual_edu import InvalidInput
 from residual_edu.mixers import chunked_scan, selective_scan
-from residual_edu.mixers.selective_scan import decay_between, in_chunks
+from residual_edu.mixers.selective_scan import in_chunks, segsum
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -96,6 +96,15 @@ def test_one_huge_step_does_not_blur_the_small_ones_after_it():
     torch.testing.assert_close(chunked_scan(x, dt, *rest)[:, 6:], expected[:, 6:], rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_an_overflow_stays_out_of_earlier_chunks(place):
+    given = reading(40)
+    clean = chunked_scan(*given, chunk_size=8)
+    given[place][:, 24] = torch.inf  # the first position of the fourth chunk: x, dt, or B
+    y = chunked_scan(*given, chunk_size=8)
+    assert y[:, :24].equal(clean[:, :24]) and not y[:, 24].isfinite().all()
+
+
 def test_float32_is_as_exact_as_the_loop():
     given = reading(300, dtype=torch.float32)
     exact = selective_scan(*(z.double() for z in given))
@@ -105,7 +114,8 @@ def test_float32_is_as_exact_as_the_loop():
 
 def test_decays_between_positions_by_hand():
     halves = torch.tensor([0.5, 0.25, 0.5]).log()
-    assert torch.allclose(decay_between(halves), torch.tensor([[1, 0, 0], [0.25, 1, 0], [0.125, 0.5, 1.0]]))
+    assert torch.allclose(segsum(halves).exp(), torch.tensor([[1, 0, 0], [0.25, 1, 0], [0.125, 0.5, 1.0]]))
+    assert segsum(halves).triu(1)[0, 1:].tolist() == [-torch.inf] * 2
 
 
 @pytest.mark.parametrize("time, length", [(5, 2), (4, 2), (1, 1), (3, 3)])
@@ -129,32 +139,36 @@ def test_compiled_and_mapped(compiled):
     torch.testing.assert_close(torch.func.vmap(one)(x, dt, B, C), selective_scan(*given))
 
 
-WRONG = [
-    (0, torch.zeros(2, 5, 6), "x must be (batch, time, heads, headdim), at least 1 position long, got shape (2, 5, 6)"),
-    (0, torch.zeros(2, 0, 3, 2), "x must be (batch, time, heads, headdim), at least 1 position long, got shape "),
-    (0, torch.zeros(2, 5, 3, 2).long(), "x must be floating point, got torch.int64; convert it with x.float()"),
-    (1, torch.zeros(2, 5), "dt must have shape (2, 5, 3), got (2, 5)"),
-    (1, None, "dt must be a tensor, got None"),
-    (2, torch.zeros(2), "A must have shape (3,), got (2,)"),
-    (3, torch.zeros(2, 4, 4), "B must have shape (2, 5, 4), got (2, 4, 4)"),
-    (3, torch.tensor(1.0), "B must have shape (2, 5, 1), got ()"),
-    (4, torch.zeros(2, 5, 7), "C must have shape (2, 5, 4), got (2, 5, 7)"),
-    (5, torch.zeros(3, 2), "D must have shape (3,), got (3, 2)"),
+def changed(scan, place, value, **options):
+    given = list(reading(5))
+    given[place] = value
+    return scan(*given, **options)
+
+
+zeros = torch.zeros
+REFUSED = [
+    *[
+        (lambda s=scan, p=place, v=value: changed(s, p, v), words)
+        for scan in (selective_scan, chunked_scan)
+        for place, value, words in [
+            (0, zeros(2, 5, 6), "x must have shape (batch, time, heads, headdim), got (2, 5, 6)"),
+            (0, zeros(2, 0, 3, 2), "x must have at least 1 position along time, its second axis, got shape (2, 0, 3"),
+            (0, zeros(2, 5, 3, 2).long(), "x must be floating point, got torch.int64; convert it with x.float()"),
+            (1, zeros(2, 5), "dt must have shape (2, 5, 3), got (2, 5)"),
+            (1, None, "dt must be a tensor, got None"),
+            (2, zeros(2), "A must have shape (3,), got (2,)"),
+            (3, zeros(2, 4, 4), "B must have shape (2, 5, 4), got (2, 4, 4)"),
+            (3, torch.tensor(1.0), "B must have shape (batch, time, state), got ()"),
+            (4, zeros(2, 5, 7), "C must have shape (2, 5, 4), got (2, 5, 7)"),
+            (5, zeros(3, 2), "D must have shape (3,), got (3, 2)"),
+        ]
+    ],
+    (lambda: chunked_scan(*reading(5), chunk_size=0), "chunk_size must be at least 1, got 0"),
+    (lambda: chunked_scan(*reading(5), chunk_size=2.5), "chunk_size must be a whole number, got 2.5"),
 ]
 
 
-@pytest.mark.parametrize("scan", [selective_scan, chunked_scan])
-@pytest.mark.parametrize("place, value, message", WRONG)
-def test_what_does_not_fit(scan, place, value, message):
-    given = list(reading(5))
-    given[place] = value
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
-        scan(*given)
-
-
-@pytest.mark.parametrize(
-    "size, message", [(0, "chunk_size must be at least 1, got 0"), (2.5, "chunk_size must be a whole number, got 2.5")]
-)
-def test_chunks_of_no_size(size, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        chunked_scan(*reading(5), chunk_size=size)
+@pytest.mark.parametrize("call, words", REFUSED)
+def test_refusals(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -1,3 +1,4 @@
+import re
 import sys
 
 import pytest
@@ -59,7 +60,7 @@ def test_each_row_ends_with_its_own_stop_token():
     assert len({row[-1] for row in stopped.tolist()} & {2, 5}) == 2
 
 
-def test_writing_ends_when_every_row_has():
+def test_generation_ends_when_every_row_has():
     made = model()
     first = made.generate(prompt(1), 1, temperature=0.0)[0, -1].item()
     assert made.generate(prompt(1), 16, temperature=0.0, stop_tokens=[first]).shape == (1, 5)
@@ -83,7 +84,7 @@ def test_top_k_1_and_a_tiny_top_p_are_greedy():
     assert made.generate(prompt(), 12, top_p=1e-6).equal(greedy)
 
 
-def test_a_heavy_penalty_writes_every_token_once():
+def test_a_heavy_penalty_gives_every_token_once():
     made = model()
     written = made.generate(prompt(1)[:, :1], 6, temperature=0.0, repetition_penalty=1e9)[0].tolist()
     scores = made(torch.tensor([written]))[0][0, :-1]
@@ -110,41 +111,52 @@ def test_progress_is_shown_only_if_asked_for(capsys):
     made.generate(prompt(), 3)
     assert capsys.readouterr().out == ""
     made.generate(prompt(), 3, progress=True)
-    assert "writing" in capsys.readouterr().out
+    assert "generating" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"temperature": -1}, "temperature must be a finite number, at least 0, got -1"),
-        ({"top_k": 1.5}, r"top_k must be a whole number, at least 0, got 1\.5"),
-        ({"top_k": -1}, "top_k must be a whole number, at least 0, got -1"),
-        ({"top_p": 0}, r"top_p must lie in \(0, 1\], got 0"),
-        ({"top_p": 1.1}, r"top_p must lie in \(0, 1\], got 1\.1"),
-        ({"repetition_penalty": 0}, "repetition_penalty must be a finite number above 0, got 0"),
-        ({"stop_tokens": [7]}, "stop_tokens must be whole numbers from 0 to 6, got 7"),
-        ({"stop_tokens": ["."]}, r"stop_tokens must be whole numbers from 0 to 6, got '\.'"),
-        ({"stop_tokens": 7}, "stop_tokens must be whole numbers from 0 to 6, got 7"),
-        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
-        ({"max_tokens": 21}, "positions must be at most max_seq_len=24, got 4 before and 21 new ones"),
-        ({"prompt": torch.tensor([[9]])}, "prompt must be whole numbers from 0 to 6, got 9 to 9"),
-        ({"prompt": torch.tensor([1])}, r"prompt must have at least the axes \(batch, positions\), got shape \(1,\)"),
-    ],
-)
-@pytest.mark.usefixtures("as_installed")
-def test_settings_out_of_range(settings, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        model().generate(**({"prompt": prompt()} | settings))
-
-
-def test_progress_needs_rich(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rich", None)
-    message = "^progress=True needs the package rich, which is not installed; install it, or leave progress=True out$"
-    with pytest.raises(InvalidInput, match=message):
-        model().generate(prompt(), 2, progress=True)
+def test_a_part_that_was_in_evaluation_stays_there():
+    made = model(dropout=0.5)
+    made.blocks[0].eval()
+    made.generate(prompt(), 2)
+    assert made.training and made.blocks[1].training
+    assert not any(part.training for part in made.blocks[0].modules())
 
 
 def test_what_was_written_can_be_trained_on():
     made = model()
     made(made.generate(prompt(), 3, seed=0))[0].sum().backward()
     assert made.embed.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
+        ({"max_tokens": 21}, "positions must be at most max_seq_len=24, got 4 before and 21 new ones"),
+        ({"temperature": -1}, "temperature must be a finite number, at least 0, got -1"),
+        ({"top_k": 1.5}, "top_k must be a whole number, got 1.5"),
+        ({"top_k": -1}, "top_k must be at least 0, got -1"),
+        ({"top_p": 0}, "top_p must lie in (0, 1], got 0"),
+        ({"top_p": 1.1}, "top_p must lie in (0, 1], got 1.1"),
+        ({"top_p": "1"}, "top_p must lie in (0, 1], got '1'"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be a finite number above 0, got 0"),
+        ({"stop_tokens": [7]}, "stop_tokens must be a list of whole numbers from 0 to 6, got 7"),
+        ({"stop_tokens": [-1]}, "stop_tokens must be a list of whole numbers from 0 to 6, got -1"),
+        ({"stop_tokens": "."}, "stop_tokens must be a list of whole numbers from 0 to 6, got '.'"),
+        ({"stop_tokens": [True]}, "stop_tokens must be a list of whole numbers from 0 to 6, got True"),
+        ({"stop_tokens": 0}, "stop_tokens must be a list of whole numbers from 0 to 6, got 0"),
+        ({"progress": "no"}, "progress must be True or False, got 'no'"),
+        (
+            {"max_tokens": 2, "progress": True},
+            "progress=True needs the package rich, which is not installed; install it",
+        ),
+        ({"prompt": torch.tensor([[9]])}, "prompt must be whole numbers from 0 to 6, got 9 to 9"),
+        ({"prompt": torch.tensor([1])}, "prompt must have at least the axes (batch, positions), got shape (1,)"),
+        ({"prompt": prompt()[:, :0]}, "prompt must hold at least 1 position, got shape (3, 0)"),
+    ],
+)
+@pytest.mark.usefixtures("as_installed")
+def test_what_is_refused(settings, words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)  # as if it were not installed
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        model().generate(**({"prompt": prompt()} | settings))

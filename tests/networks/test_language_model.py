@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -59,7 +60,7 @@ def test_decoding_with_a_config_for_each_layer(size):
 
 @pytest.mark.parametrize("position", ["rope", "sinusoidal", "alibi", "none"])
 @pytest.mark.parametrize("attention", ["mha", "gqa", "sliding_window_gqa", "mla", "none"])
-def test_no_token_hears_a_later_one(attention, position):
+def test_no_output_depends_on_a_later_token(attention, position):
     made, t = model(attention=attention, position=position), tokens(batch=1)
     other = t.clone()
     other[0, 5] = (other[0, 5] + 1) % 7
@@ -141,34 +142,51 @@ def test_it_learns_to_count(seed):
     assert made.generate(torch.tensor([[3, 4]]), 6, temperature=0.0).tolist() == [[3, 4, 5, 6, 0, 1, 2, 3]]
 
 
-CACHE = ModelCache(1, (None,))
+@pytest.mark.parametrize("attention, position", [("gqa", "rope"), ("none", "none")])
+@pytest.mark.usefixtures("as_installed")
+def test_it_compiles_into_one_graph(attention, position, compiled):
+    """Its tokens are not read while compiling; with and without a cache."""
+    made, t = model(attention=attention, position=position), tokens()
+    one = compiled(made)
+    torch.testing.assert_close(one(t)[0], made(t)[0], rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        _, cache = made(t[:, :5])
+        torch.testing.assert_close(one(t[:, 5:], cache)[0], made(t[:, 5:], cache)[0], rtol=1e-12, atol=1e-12)
+
+
+def continued(made, cache, batch=2):
+    return made(tokens(1, batch), cache)
 
 
 @pytest.mark.parametrize(
-    ("t", "cache", "message"),
+    ("call", "words"),
     [
-        (torch.tensor([[7]]), None, "tokens must be whole numbers from 0 to 6, got 7 to 7"),
-        (torch.zeros(1, 2), None, "tokens must be whole numbers from 0 to 6, got torch.float32"),
-        (torch.tensor([1]), None, r"tokens must have at least the axes \(batch, positions\), got shape \(1,\)"),
-        (torch.zeros(1, 17, dtype=int), None, "positions must be at most max_seq_len=16, got 17"),
-        (torch.zeros(1, 1, dtype=int), CACHE, "cache must hold one cache for each of 2 blocks, got 1"),
-        (torch.zeros(1, 1, dtype=int), 3, "cache must be a ModelCache, got 3"),
+        (lambda made: LanguageModel(block()), "config must be a ModelConfig, got a BlockConfig"),
+        (lambda made: made(torch.tensor([[7]])), "tokens must be whole numbers from 0 to 6, got 7 to 7"),
+        (lambda made: made(torch.zeros(1, 2)), "tokens must be whole numbers from 0 to 6, got torch.float32"),
+        (lambda made: made(torch.tensor([1])), "tokens must have at least the axes (batch, positions), got shape (1,)"),
+        (lambda made: made(tokens(17)), "positions must be at most max_seq_len=16, got 17"),
+        (lambda made: continued(made, 3), "cache must be a ModelCache, got 3"),
+        (lambda made: continued(made, ModelCache(1, (None,))), "cache must hold one for each of 2 blocks, got 1"),
+        (
+            lambda made: continued(made, made(tokens(5))[1]._replace(length=3)),
+            "cache.length must be that of each block's cache, got 3 and 5 in block 0; pass the cache as",
+        ),
+        (
+            lambda made: continued(made, ModelCache(2, (None, None))),
+            "cache.length must be that of each block's cache, got 2 and 0 in block 0; pass the cache as",
+        ),
+        (
+            lambda made: continued(made, made(tokens(16))[1]),
+            "positions must be at most max_seq_len=16, got 16 before and 1 new ones",
+        ),
+        (
+            lambda made: continued(made, made(tokens(3))[1], batch=3),
+            "cache must hold (3, 4, positions, 4), got (2, 4, 3, 4)",
+        ),
     ],
 )
 @pytest.mark.usefixtures("as_installed")
-def test_what_does_not_fit(t, cache, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        model()(t, cache)
-
-
-@pytest.mark.usefixtures("as_installed")
-def test_a_full_cache_and_another_batchs():
-    made = model()
-    _, cache = made(tokens(16))
-    with pytest.raises(InvalidInput, match="^positions must be at most max_seq_len=16, got 16 before and 1 new ones$"):
-        made(tokens(1), cache)
-    _, cache = made(tokens(3, batch=2))
-    with pytest.raises(InvalidInput, match=r"^cache must hold \(3, 4, positions, 4\), got \(2, 4, 3, 4\); it is"):
-        made(tokens(1, batch=3), cache)
-    with pytest.raises(InvalidInput, match="^config must be a ModelConfig, got a BlockConfig$"):
-        LanguageModel(block())
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call(model())

@@ -27,7 +27,7 @@ C = 6
 NORM = LazyConfig(LayerNorm)(dim=C)
 
 
-class Listener(nn.Module):
+class ConditionMixer(nn.Module):
     """A condition mixer small enough to write down: each position times a map of the mean condition."""
 
     def __init__(self):
@@ -38,12 +38,12 @@ class Listener(nn.Module):
         return x * self.inner(condition.flatten(1, -2).mean(1)).view(len(x), *[1] * (x.ndim - 2), C)
 
 
-def network(kind=ResidualNetwork, awake=True, listening=True, **changes):
+def network(kind=ResidualNetwork, random=True, conditioned=True, **changes):
     block = LazyConfig(ResidualBlock)(
         sequence_mixer_cfg=nn.Identity,
         sequence_mixer_norm_cfg=nn.Identity,
-        condition_mixer_cfg=Listener if listening else nn.Identity,
-        condition_mixer_norm_cfg=NORM if listening else nn.Identity,
+        condition_mixer_cfg=ConditionMixer if conditioned else nn.Identity,
+        condition_mixer_norm_cfg=NORM if conditioned else nn.Identity,
         mlp_cfg=LazyConfig(SimpleFeedForward)(d_model=C, d_ff=2 * C),
         mlp_norm_cfg=NORM,
         dropout_cfg=nn.Identity,
@@ -62,7 +62,7 @@ def network(kind=ResidualNetwork, awake=True, listening=True, **changes):
         "condition_in_proj_cfg": nn.Linear,
     }
     made = kind(**(settings | changes)).double()
-    for p in made.parameters() if awake else []:
+    for p in made.parameters() if random else []:
         nn.init.normal_(p, std=0.5)
     return made
 
@@ -142,8 +142,8 @@ def test_without_a_projection_the_blocks_get_the_condition_as_it_comes():
     assert not torch.allclose(made(given)["logits"], made(given | {"condition": -given["condition"]})["logits"])
 
 
-def test_without_a_listener_the_condition_does_not_matter():
-    made, given = network(listening=False, condition_in_proj_cfg=None), inputs()
+def test_without_a_condition_mixer_the_condition_does_not_matter():
+    made, given = network(conditioned=False, condition_in_proj_cfg=None), inputs()
     assert made(given)["logits"].equal(made(given | {"condition": None})["logits"])
 
 
@@ -207,7 +207,7 @@ def test_weight_decay_spares_the_last_norm():
 
 
 def test_blocks_have_their_own_weights():
-    made = network(awake=False)
+    made = network(random=False)
     assert not made.blocks[0].mlp.linear1.weight.equal(made.blocks[1].mlp.linear1.weight)
 
 
@@ -215,7 +215,7 @@ def test_blocks_have_their_own_weights():
 def test_adaln_zero_blocks_in_a_network(kind):
     feed_forward = LazyConfig(SimpleFeedForward)(d_model=C, d_ff=C)
     block = partial(AdaLNZeroResidualBlock, nn.Identity, NORM, feed_forward, NORM, NORM, nn.Identity, C)
-    made, given = network(kind, awake=False, block_cfg=block), inputs()
+    made, given = network(kind, random=False, block_cfg=block), inputs()
     stem = made.in_proj(given["input"])
     expected = made.out_proj(made.out_norm(stem if kind is ResidualNetwork else stem.mean((1, 2))))
     torch.testing.assert_close(made(given)["logits"], expected)  # every block starts as the identity

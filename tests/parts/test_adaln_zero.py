@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -9,13 +11,13 @@ pytestmark = pytest.mark.usefixtures("as_installed")
 def test_a_modulation_by_hand():
     x = torch.tensor([[[1.0, 10.0]]])
     modulation = Modulation(*torch.tensor([[[[5.0, 6.0]]], [[[1.0, -1.0]]], [[[0.5, 0.0]]]]))
-    assert modulation.after(lambda h: h)(x).tolist() == [[[7.0, 6.0]]]  # x (1 + scale) + shift
-    assert modulation.open(x).tolist() == [[[0.5, 0.0]]]
+    assert modulation.modulate(lambda h: h)(x).tolist() == [[[7.0, 6.0]]]  # x (1 + scale) + shift
+    assert modulation.apply_gate(x).tolist() == [[[0.5, 0.0]]]
 
 
 def test_no_scale_and_no_shift_leave_the_norm_as_it_is():
     norm, x = LayerNorm(4), torch.randn(2, 3, 4)
-    assert Modulation(*torch.zeros(3, 2, 1, 4)).after(norm)(x).equal(norm(x))
+    assert Modulation(*torch.zeros(3, 2, 1, 4)).modulate(norm)(x).equal(norm(x))
 
 
 def test_the_projection_starts_at_zero_with_silu_before_it():
@@ -39,11 +41,16 @@ def test_pieces_come_in_the_order_shift_scale_gate_branch_by_branch(branches, nd
         assert piece.reshape(2, dim).equal(projected[:, k * dim : (k + 1) * dim])
 
 
-@pytest.mark.usefixtures("as_installed")
-def test_what_cannot_be_projected_or_cut_is_refused():
-    with pytest.raises(InvalidInput, match="^dim must be at least 1, got 0$"):
-        zero_projection(0)
-    with pytest.raises(InvalidInput, match="^branches must be at least 1, got 0$"):
-        zero_projection(4, branches=0)
-    with pytest.raises(InvalidInput, match=r"^projected must be \(batch, a multiple of 6\), got shape \(2, 10\)$"):
-        modulations(torch.zeros(2, 10), 3)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: zero_projection(0), "dim must be at least 1, got 0"),
+        (lambda: zero_projection(4, branches=0), "branches must be at least 1, got 0"),
+        (lambda: modulations(torch.zeros(2, 3, 12), 3), "projected must have shape (batch, a multiple of 6)"),
+        (lambda: modulations([[0.0] * 12], 3), "projected must be a Tensor, got a list"),
+        (lambda: modulations(torch.zeros(2, 10), 3), "projected must have shape (batch, a multiple of 6)"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

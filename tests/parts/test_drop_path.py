@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from residual_edu import DropPath, InvalidInput, drop_path, drop_path_schedule
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-def coins(seed=7):
+def seeded_generator(seed=7):
     return torch.Generator().manual_seed(seed)
 
 
@@ -16,7 +17,7 @@ def coins(seed=7):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_each_sample_is_dropped_whole_or_exactly_one_over_one_minus_p_larger(dtype, shape):
     x = (torch.rand(shape) + 1).to(dtype)
-    y = drop_path(x, 0.4, generator=coins())
+    y = drop_path(x, 0.4, generator=seeded_generator())
     assert y.dtype == dtype and y.shape == x.shape
     for before, after in zip(x.double(), y.double(), strict=True):
         expected = before / 0.6 if after.any() else 0 * before
@@ -26,14 +27,14 @@ def test_each_sample_is_dropped_whole_or_exactly_one_over_one_minus_p_larger(dty
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 def test_mean_and_share_over_many_samples(p):
     n = 200_000
-    y = drop_path(torch.ones(n, 1, dtype=torch.float64), p, generator=coins())
+    y = drop_path(torch.ones(n, 1, dtype=torch.float64), p, generator=seeded_generator())
     assert abs(y.mean() - 1) < 5 * (p / (1 - p) / n) ** 0.5
     assert abs((y == 0).double().mean() - p) < 5 * (p * (1 - p) / n) ** 0.5
 
 
 def test_depth_is_poisson_binomial_not_uniform():
     rates = drop_path_schedule(12, 0.5)
-    ones, generator = torch.ones(20_000, 1), coins()
+    ones, generator = torch.ones(20_000, 1), seeded_generator()
     depth = sum(drop_path(ones, p, generator=generator) != 0 for p in rates).float()
     mean, variance = 12 - sum(rates), sum(p * (1 - p) for p in rates)
     assert abs(depth.mean() - mean) < 5 * (variance / len(ones)) ** 0.5 and mean == pytest.approx(9.0)
@@ -46,8 +47,8 @@ def test_evaluation_and_rate_zero_return_the_very_same_tensor(module):
     assert module(x := torch.randn(3, 4)) is x
 
 
-def test_each_call_flips_its_own_coins_and_a_copy_the_same_ones():
-    module, x = DropPath(0.5, coins()), torch.ones(64, 2)
+def test_each_call_draws_its_own_mask_and_a_copy_the_same_ones():
+    module, x = DropPath(0.5, seeded_generator()), torch.ones(64, 2)
     other = copy.deepcopy(module)
     first, second = module(x), module(x)
     assert not first.equal(second)
@@ -56,13 +57,13 @@ def test_each_call_flips_its_own_coins_and_a_copy_the_same_ones():
 
 def test_a_generator_leaves_torchs_own_alone():
     before = torch.get_rng_state()
-    drop_path(torch.ones(8, 2), 0.5, generator=coins())
+    drop_path(torch.ones(8, 2), 0.5, generator=seeded_generator())
     assert torch.get_rng_state().equal(before)
 
 
-def test_the_gradient_passes_where_the_sample_did():
+def test_the_gradient_is_dropped_where_the_sample_was():
     x = torch.randn(16, 3, dtype=torch.float64, requires_grad=True)
-    y = drop_path(x, 0.5, generator=coins())
+    y = drop_path(x, 0.5, generator=seeded_generator())
     y.backward(g := torch.randn(16, 3, dtype=torch.float64))
     torch.testing.assert_close(x.grad, torch.where(y == 0, 0.0, 2 * g))
 
@@ -74,27 +75,6 @@ def test_compiles_into_one_graph(compiled):
 def test_names():
     assert DropPath(0.2).drop_prob == 0.2 and repr(DropPath(0.2)) == "DropPath(drop_prob=0.2)"
     assert not DropPath(0.2).state_dict()
-
-
-@pytest.mark.parametrize("p", [1.0, -0.1, 1.5, float("nan")])
-def test_rates_out_of_range(p):
-    message = rf"drop_prob must lie in \[0, 1\), got {p}{'; a rate of 1 would drop everything' if p == 1 else ''}$"
-    with pytest.raises(InvalidInput, match=message):
-        DropPath(p)
-    with pytest.raises(InvalidInput, match=message):
-        drop_path(torch.ones(3), p)
-
-
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (torch.tensor(1.0), r"x must have at least the axes \(batch\), got shape \(\)"),
-        (torch.arange(3), r"x must be floating point, got torch\.int64; convert it with x\.float\(\)"),
-    ],
-)
-def test_what_it_cannot_take(x, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        DropPath(0.5)(x)
 
 
 @pytest.mark.parametrize(
@@ -113,13 +93,16 @@ def test_schedule_is_torchs_linspace_and_ends_exactly_at_its_largest_rate(depth)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        ((0, 0.1), "depth must be at least 1, got 0"),
-        ((2.5, 0.1), r"depth must be a whole number, got 2\.5"),
-        ((4, 1.0), r"max_rate must lie in \[0, 1\), got 1\.0; .*"),
+        (lambda: DropPath(1.0), "drop_prob must lie in [0, 1), got 1.0"),
+        (lambda: drop_path(torch.ones(3), -0.1), "drop_prob must lie in [0, 1), got -0.1"),
+        (lambda: DropPath(0.5)(torch.tensor(1.0)), "x must have at least the axes (batch), got shape ()"),
+        (lambda: DropPath(0.5)(torch.arange(3)), "x must be floating point, got torch.int64"),
+        (lambda: drop_path_schedule(0, 0.1), "depth must be at least 1, got 0"),
+        (lambda: drop_path_schedule(4, 1.0), "max_rate must lie in [0, 1), got 1.0"),
     ],
 )
-def test_schedules_that_cannot_be(arguments, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        drop_path_schedule(*arguments)
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

@@ -27,7 +27,7 @@ def test_no_positions(shape):
         count_positions(shape)
 
 
-def test_what_a_module_says_counts_and_silence_is_nothing():
+def test_a_module_counts_by_its_method_and_0_without_one():
     assert [flop_count(Costly(), (2, 3)), flop_count(Costly(), 6, inference=True), flop_count(nn.Identity(), 6)] == [
         60,
         6,

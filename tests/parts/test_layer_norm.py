@@ -1,4 +1,6 @@
-"""LayerNorm's own laws, and the tutorials' LayerNormalization beside it. What every norm must do: test_norms.py."""
+"""LayerNorm's own laws, and the LayerNormalization of tutorials. What every norm must do: test_norms.py."""
+
+import re
 
 import pytest
 import torch
@@ -32,7 +34,7 @@ def test_two_directions_are_lost():
 
 
 @pytest.mark.parametrize("eps", [1e-5, 1e-2, 1.0])
-def test_eps_stands_inside_the_root(eps):
+def test_eps_is_added_inside_the_root(eps):
     x = torch.tensor([1.0, -1.0], dtype=torch.float64)  # variance 1
     torch.testing.assert_close(layer_norm(x, eps=eps), x / (1 + eps) ** 0.5, rtol=1e-15, atol=0)
 
@@ -57,12 +59,7 @@ def test_starts_as_the_plain_normalisation():
     assert LayerNorm(3).weight.tolist() == [1, 1, 1] and LayerNorm(3).bias.tolist() == [0, 0, 0]
 
 
-def test_the_formula_refuses_whole_numbers():
-    with pytest.raises(InvalidInput, match=r"^x must be floating point, got torch\.int64; convert it with x\.float"):
-        layer_norm(torch.tensor([1, 0, 0, 0]))
-
-
-def test_a_weight_of_another_width_does_not_pass():
+def test_the_formula_does_not_broadcast_to_a_weight_of_another_width():
     with pytest.raises(RuntimeError, match="must match the size of tensor"):
         layer_norm(torch.zeros(2, 4), torch.ones(3))
 
@@ -99,27 +96,22 @@ def test_layer_normalization_of_a_single_feature_is_nan():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        ((0,), "features must be at least 1, got 0"),
-        ((-2,), "features must be at least 1, got -2"),
-        (("4",), "features must be a whole number, got '4'"),
-        ((4, 0.0), r"eps must be a finite number above 0, got 0\.0"),
+        (lambda: LayerNorm(0), "dim must be at least 1, got 0"),
+        (lambda: LayerNorm(4, 0.0), "eps must be a finite number above 0, got 0.0"),
+        (lambda: LayerNorm(4, elementwise_affine=0), "elementwise_affine must be True or False, got 0"),
+        (lambda: LayerNorm(4, bias="no"), "bias must be True or False, got 'no'"),
+        (lambda: LayerNorm(4, fused=1), "fused must be True or False, got 1"),
+        (lambda: LayerNorm(4)(torch.zeros(4, 1)), "x must have 4 features on its last axis"),
+        (lambda: LayerNorm(4, elementwise_affine=False)(torch.zeros(2, 3)), "x must have 4 features on its last axis"),
+        (lambda: LayerNorm(4)(torch.zeros(2, 4, dtype=torch.int64)), "x must be floating point, got torch.int64"),
+        (lambda: layer_norm(torch.tensor([1, 0, 0, 0])), "x must be floating point, got torch.int64"),
+        (lambda: LayerNormalization(0), "features must be at least 1, got 0"),
+        (lambda: LayerNormalization(4, 0.0), "eps must be a finite number above 0, got 0.0"),
+        (lambda: LayerNormalization(4)(torch.zeros(3, 1)), "x must have 4 features on its last axis"),
     ],
 )
-def test_a_layer_normalization_that_cannot_be_built(arguments, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        LayerNormalization(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (torch.tensor(1.0), r"x must have a feature axis of 4, got a single number \(no axes\)"),
-        (torch.zeros(3, 1), r"x must have 4 features on its last axis, got shape \(3, 1\)"),
-        (torch.zeros(3, 4, dtype=torch.int32), r"x must be floating point, got torch\.int32; .*"),
-    ],
-)
-def test_what_a_layer_normalization_cannot_take(x, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        LayerNormalization(4)(x)
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

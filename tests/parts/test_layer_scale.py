@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ def test_the_name_the_default_and_the_repr():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("parameters", [torch.float32, torch.bfloat16])
-def test_dtype_stays(parameters, dtype):
+def test_the_dtype_is_kept(parameters, dtype):
     assert LayerScale(4).to(parameters)(torch.ones(2, 4, dtype=dtype)).dtype == dtype
 
 
@@ -52,27 +53,14 @@ def test_compile_vmap_deepcopy(compiled):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        ((0,), "dim must be at least 1, got 0"),
-        ((4, -1e-4), r"init_value must be a finite number, at least 0, got -0\.0001"),
-        ((4, float("nan")), "init_value must be a finite number, at least 0, got nan"),
-        ((4, "small"), "init_value must be a finite number, at least 0, got 'small'"),
+        (lambda: LayerScale(0), "dim must be at least 1, got 0"),
+        (lambda: LayerScale(4, -1e-4), "init_value must be a finite number, at least 0, got -0.0001"),
+        (lambda: LayerScale(4)(torch.zeros(2, 1)), "x must have 4 features on its last axis"),
+        (lambda: LayerScale(4)(torch.arange(4)), "x must be floating point, got torch.int64"),
     ],
 )
-def test_what_cannot_be_built(arguments, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        LayerScale(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (torch.zeros(2, 1), r"x must have 4 features on its last axis, got shape \(2, 1\)"),
-        (torch.tensor(1.0), r"x must have a feature axis of 4, got a single number \(no axes\)"),
-        (torch.arange(4), r"x must be floating point, got torch\.int64; .*"),
-    ],
-)
-def test_what_it_cannot_take(x, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        LayerScale(4)(x)
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

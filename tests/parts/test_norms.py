@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from residual_edu import InvalidInput, LayerNorm, RMSNorm
+from residual_edu import LayerNorm, RMSNorm
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -82,7 +82,7 @@ def test_gradcheck(norm, fused):
 @pytest.mark.parametrize("offset", [0, 1e4])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("parameters", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_dtype_stays_and_error_is_bounded(parameters, dtype, offset, norm, fused):
+def test_the_dtype_is_kept_and_the_error_is_bounded(parameters, dtype, offset, norm, fused):
     x = (torch.randn(16, 64) + offset).to(dtype)
     module = filled(norm(64, fused=fused), parameters)
     y, exact = module(x), copy.deepcopy(module).double()(x.double())
@@ -137,7 +137,7 @@ class Vmapped(torch.nn.Module):
 
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("norm", NORMS)
-def test_nan_and_infinity_flow_and_stay_in_their_row(norm, fused):
+def test_nan_and_infinity_reach_the_output_of_their_own_row_alone(norm, fused):
     x = torch.randn(3, 4)
     x[0, 1], x[2, 0] = torch.nan, torch.inf
     assert norm(4, fused=fused)(x).isnan().any(dim=1).tolist() == [True, False, True]
@@ -151,41 +151,5 @@ def test_constant_rows_have_finite_values_and_gradients(value, norm, fused):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_repr_says_which_way_runs(norm):
+def test_the_repr_shows_which_way_is_taken(norm):
     assert "fused=False" in repr(norm(4, fused=False)) and "(4, eps=" in repr(norm(4))
-
-
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0,), r"dim must be at least 1, got 0"),
-        ((-3,), r"dim must be at least 1, got -3"),
-        ((4.0,), r"dim must be a whole number, got 4\.0"),
-        ((True,), r"dim must be a whole number, got True"),
-        ((4, 0.0), r"eps must be a finite number above 0, got 0\.0"),
-        ((4, -1e-5), r"eps must be a finite number above 0, got -1e-05"),
-        ((4, float("nan")), r"eps must be a finite number above 0, got nan"),
-        ((4, float("inf")), r"eps must be a finite number above 0, got inf"),
-    ],
-)
-def test_what_cannot_be_built(norm, arguments, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        norm(*arguments)
-
-
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (torch.tensor(1.0), r"x must have a feature axis of 4, got a single number \(no axes\)"),
-        (torch.zeros(2, 3), r"x must have 4 features on its last axis, got shape \(2, 3\)"),
-        (torch.zeros(4, 1), r"x must have 4 features on its last axis, got shape \(4, 1\)"),
-        (torch.zeros(2, 4, dtype=torch.long), r"x must be floating point, got torch\.int64; .*"),
-        (torch.zeros(2, 4, dtype=torch.bool), r"x must be floating point, got torch\.bool; convert .* x\.float\(\)"),
-    ],
-)
-def test_what_cannot_be_normalised(norm, fused, x, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        norm(4, fused=fused)(x)

@@ -1,16 +1,18 @@
-"""The rotary embedding is a rotation, and scores know relative positions alone, on 1, 2 and 3 axes."""
+"""The rotary embedding is a rotation, and scores depend on relative positions alone, on 1, 2 and 3 axes."""
 
 import cmath
 import itertools
 import math
+import re
 
 import pytest
 import torch
 
-from residual_edu import InvalidInput, rotary_angles, rotary_waves, rotate, rotate_by
+from residual_edu import InvalidInput, rotary_angles, rotary_cos_sin, rotate, rotate_by
 
 as_users_meet_it = pytest.mark.usefixtures("as_installed")
 GRIDS = [(7,), (4, 5), (3, 2, 4)]
+ANGLES = rotary_angles([4], 8)
 
 
 @pytest.mark.parametrize("lengths", GRIDS)
@@ -36,7 +38,7 @@ def test_a_pair_is_a_complex_number_that_turns(lengths):
 
 
 @pytest.mark.parametrize("lengths", GRIDS)
-def test_norms_stay(lengths):
+def test_norms_are_kept(lengths):
     x = torch.randn(2, 3, math.prod(lengths), 12, dtype=torch.float64)
     y = rotate(x, rotary_angles(lengths, 12))
     torch.testing.assert_close(y.norm(dim=-1), x.norm(dim=-1), rtol=1e-13, atol=0)
@@ -44,7 +46,7 @@ def test_norms_stay(lengths):
 
 
 @pytest.mark.parametrize("lengths", [(12,), (5, 6), (4, 3, 5)])
-def test_scores_know_relative_positions_alone(lengths):
+def test_scores_depend_on_relative_positions_alone(lengths):
     """A query and a key, the same at every position: the score of two positions follows from their difference."""
     angles = rotary_angles(lengths, 12)
     q, k = (rotate(torch.randn(12).double().expand(len(angles), 12), angles) for _ in range(2))
@@ -58,27 +60,43 @@ def test_scores_know_relative_positions_alone(lengths):
     assert len(set(values)) == len(values), "differences that are not the same have scores that are not the same"
 
 
-def test_the_first_position_stays():
+def test_the_first_position_is_not_rotated():
     x = torch.randn(5, 8)
     assert torch.equal(rotate(x, rotary_angles([5], 8))[0], x[0])
 
 
 @pytest.mark.parametrize("lengths", GRIDS)
-def test_a_start_goes_on_where_a_cache_ends(lengths):
+def test_a_start_continues_the_positions_of_a_cache(lengths):
     held, *others = lengths
     longer = rotary_angles([held + 2, *others], 12)
     assert torch.equal(rotary_angles([2, *others], 12, start=held), longer[-2 * math.prod(others) :])
 
 
-def test_far_positions_keep_their_precision():
-    """At position a million the fastest pair has turned a million radians; float32 would miss by 1/50."""
-    y = rotate(torch.tensor([[1.0, 0.0]]), rotary_angles([1], 2, start=1_000_003))
-    assert y.dtype == torch.float32
-    torch.testing.assert_close(y, torch.tensor([[math.cos(1_000_003), math.sin(1_000_003)]]), rtol=0, atol=1e-6)
+def test_angles_far_from_the_start_are_those_of_float64():
+    """The second pair turns 2^(-1/2) radians a position; at position one million float32 would be off by 1/36."""
+    x = torch.tensor([[1.0, 1.0, 0.0, 0.0]])
+    angles = torch.tensor([1_000_003, 1_000_003 / math.sqrt(2)], dtype=torch.float64)
+    expected = torch.cat([angles.cos(), angles.sin()])[None]
+    y = rotate(x, rotary_angles([1], 4, base=2.0, start=1_000_003))
+    torch.testing.assert_close(y, expected.float(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("tables", [torch.float64, torch.float32])
+def test_numbers_are_rotated_in_float32_at_least(tables, dtype):
+    """The result is the exact one, rounded once to its dtype, up to what float32 loses."""
+    angles, x = rotary_angles([64], 32), torch.randn(4, 64, 32, dtype=torch.float64).to(dtype)
+    a, b = x.double().chunk(2, dim=-1)
+    exact = torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], dim=-1)
+    y = rotate_by(x, *(table.to(tables) for table in rotary_cos_sin(angles)))
+    computed_in = torch.float64 if dtype == tables == torch.float64 else torch.float32
+    lost = 2 * torch.finfo(computed_in).eps * torch.cat([a.hypot(b)] * 2, dim=-1)
+    bound = torch.finfo(dtype).eps / 2 * exact.abs() + lost
+    assert y.dtype == dtype and ((y.double() - exact).abs() <= bound).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_dtype_and_input_stay(dtype):
+def test_the_dtype_is_kept_and_the_input_not_changed(dtype):
     x = torch.randn(3, 4, 8).to(dtype)
     before = x.clone()
     y = rotate(x, rotary_angles([4], 8))
@@ -86,12 +104,11 @@ def test_dtype_and_input_stay(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_waves_at_hand_turn_what_angles_turn(dtype):
-    """Some rows of a table that was made once, against the angles of these positions alone."""
+def test_rows_of_a_table_rotate_as_the_angles_of_their_positions(dtype):
     x = torch.randn(3, 4, 8).to(dtype)
-    own, partner = (waves[5:9] for waves in rotary_waves(rotary_angles([12], 8)))
-    assert rotate_by(x, own, partner).equal(rotate(x, rotary_angles([4], 8, start=5)))
-    assert rotate_by(x, own, partner).dtype == dtype
+    cos, sin = (table[5:9] for table in rotary_cos_sin(rotary_angles([12], 8)))
+    assert rotate_by(x, cos, sin).equal(rotate(x, rotary_angles([4], 8, start=5)))
+    assert rotate_by(x, cos, sin).dtype == dtype
 
 
 def test_the_gradient_turns_back():
@@ -110,35 +127,24 @@ def test_it_compiles(compiled):
 
 
 @pytest.mark.parametrize(
-    "lengths, head_dim, options, message",
+    ("call", "message"),
     [
-        ((4,), 7, {}, r"head_dim must be divisible by 2 \(a pair of features for each of the axes, 1\), got 7"),
-        ((4, 4), 6, {}, r"head_dim must be divisible by 4 \(a pair of features for each of the axes, 2\), got 6"),
-        ((4, 4, 4), 8, {}, r"head_dim must be divisible by 6 \(a pair of features for each of the axes, 3\), got 8"),
-        ((), 8, {}, "lengths .* got 0"),
-        ((1, 1, 1, 1), 8, {}, "lengths .* got 4"),
-        ((4, 0), 8, {}, "lengths must be at least 1, got 0"),
-        ((4,), 8, {"base": 0.0}, "base must be a finite number above 0, got 0.0"),
-        ((4,), 0, {}, "head_dim must be at least 1, got 0"),
+        (lambda: rotary_angles([4], 7), "head_dim must be divisible by 2 (a pair of features for each"),
+        (lambda: rotary_angles([4, 4, 4], 8), "head_dim must be divisible by 6 (a pair of features"),
+        (lambda: rotary_angles([4], 0), "head_dim must be at least 1, got 0"),
+        (lambda: rotary_angles([], 8), "the number of lengths must be at least 1, got 0"),
+        (lambda: rotary_angles([1] * 4, 8), "the number of lengths must be 1, 2 or 3"),
+        (lambda: rotary_angles([4, 0], 8), "lengths must be at least 1, got 0"),
+        (lambda: rotary_angles([4], 8, base=0.0), "base must be a finite number above 0, got 0.0"),
+        (lambda: rotate(torch.zeros(3, 8), ANGLES), "angles must have shape (3, 4)"),
+        (lambda: rotate(torch.zeros(4, 6), ANGLES), "angles must have shape (4, 3)"),
+        (lambda: rotate(torch.zeros(4, 8), [0.0]), "angles must be a Tensor, got [0.0]"),
+        (lambda: rotate(torch.zeros(4, 7), ANGLES), "head_dim must be divisible by 2 (features come in pairs), got 7"),
+        (lambda: rotate(torch.zeros(8), ANGLES), "x must have at least the axes (positions, head_dim)"),
+        (lambda: rotate(torch.zeros(4, 8, dtype=torch.int64), ANGLES), "x must be floating point, got torch.int64"),
     ],
 )
 @as_users_meet_it
-def test_angles_that_cannot_be(lengths, head_dim, options, message):
-    with pytest.raises(InvalidInput, match=f"^{message}"):
-        rotary_angles(lengths, head_dim, **options)
-
-
-@pytest.mark.parametrize(
-    "x, message",
-    [
-        (torch.zeros(3, 8), r"angles must have shape \(3, 4\), got \(4, 4\)"),
-        (torch.zeros(4, 6), r"angles must have shape \(4, 3\), got \(4, 4\)"),
-        (torch.zeros(4, 7), r"head_dim must be divisible by 2 \(features come in pairs\), got 7"),
-        (torch.zeros(8), r"x must have at least the axes \(positions, head_dim\), got shape \(8,\)"),
-        (torch.zeros(4, 8, dtype=torch.int64), r"x must be floating point, got torch\.int64; "),
-    ],
-)
-@as_users_meet_it
-def test_signals_that_cannot_be_rotated(x, message):
-    with pytest.raises(InvalidInput, match=f"^{message}"):
-        rotate(x, rotary_angles([4], 8))
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

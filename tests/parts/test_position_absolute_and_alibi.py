@@ -1,5 +1,6 @@
-"""Sinusoidal waves and ALiBi. The rotary embedding: test_position.py."""
+"""Sinusoids and ALiBi. The rotary embedding: test_position.py."""
 
+import re
 from math import cos, sin
 
 import pytest
@@ -10,7 +11,7 @@ from residual_edu import InvalidInput, alibi_bias, alibi_slopes, attention_mask,
 
 @pytest.mark.parametrize("start", [0, 1, 7])
 @pytest.mark.parametrize("channels", [2, 6, 8])
-def test_waves_by_their_formula(channels, start):
+def test_sinusoids_by_their_formula(channels, start):
     rows = [
         [(cos if i % 2 else sin)(p / 10000 ** ((i - i % 2) / channels)) for i in range(channels)]
         for p in range(start, start + 5)
@@ -27,7 +28,7 @@ def test_the_first_position_the_length_and_the_base():
     torch.testing.assert_close(sinusoidal(3, 4, base=4.0)[2, 2:], torch.tensor([sin(1), cos(1)]).double())
 
 
-def test_a_step_turns_every_pair_of_waves_by_the_rotary_angles():
+def test_a_step_turns_each_sine_and_cosine_by_the_rotary_angle():
     waves = sinusoidal(9, 8)
     pairs = torch.cat([waves[:, 1::2], waves[:, 0::2]], dim=-1)  # cosines, then sines: rotate's halves
     turned = rotate(pairs[:6], rotary_angles([1], 8, start=3).expand(6, 4))
@@ -75,16 +76,13 @@ def test_the_penalty_grows_with_the_distance_from_where_the_mask_puts_the_query(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sinusoidal(4, 5), "head_dim must be divisible by 2 .*, got 5"),
-        (lambda: sinusoidal(0, 4), "lengths must be at least 1, got 0"),
+        (lambda: sinusoidal(4, 5), "channels must be divisible by 2 (a sine and a cosine"),
+        (lambda: sinusoidal(0, 4), "positions must be at least 1, got 0"),
         (lambda: alibi_slopes(0), "heads must be at least 1, got 0"),
-        (
-            lambda: alibi_bias(4, 3, torch.ones(2)),
-            "queries must be the last positions of keys, got 4 queries and 3 keys",
-        ),
+        (lambda: alibi_bias(4, 3, torch.ones(2)), "queries must be the last positions of keys, got 4"),
     ],
 )
 @pytest.mark.usefixtures("as_installed")
-def test_what_cannot_be(call, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
         call()

@@ -1,5 +1,6 @@
 import copy
 import itertools
+import re
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ def test_each_axis_looks_up_its_share_of_the_channels(space, longest):
             assert all(one[place][axis * share :][:share].equal(row) for one in y)
 
 
-def test_a_row_learns_from_all_places_that_look_it_up():
+def test_the_gradient_of_a_row_is_summed_over_all_places_that_look_it_up():
     made, g = PositionEmbedding(4, 2, (5, 7)), torch.randn(2, 3, 4, 4)
     made(torch.zeros(2, 3, 4, 4)).backward(g)
     torch.testing.assert_close(made.data_embeddings.x.weight.grad[:3], g.sum((0, 2))[:, :2])
@@ -48,28 +49,18 @@ def test_compile(compiled):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        ((6, 4, 5), r"data_dim must be 1, 2 or 3 \(text, images, volumes\), got 4"),
-        ((8, 3, 5), "embedding_dim must be divisible by 3 \\(data_dim\\), got 8"),
-        ((0, 3, 5), "embedding_dim must be at least 1, got 0"),
-        ((6, 3, (5, 5)), r"max_dim_lengths must be a number, or one for each of 3 axes, got \(5, 5\)"),
-        ((6, 2, (5, 0)), "max_dim_lengths must be at least 1, got 0"),
+        (lambda: PositionEmbedding(0, 3, 5), "embedding_dim must be at least 1, got 0"),
+        (lambda: PositionEmbedding(6, 4, 5), "data_dim must be 1, 2 or 3"),
+        (lambda: PositionEmbedding(8, 3, 5), "embedding_dim must be divisible by 3 (data_dim), got 8"),
+        (lambda: PositionEmbedding(6, 3, (5, 5)), "max_dim_lengths must be one for all, or a list"),
+        (lambda: PositionEmbedding(6, 2, (5, 0)), "max_dim_lengths must be at least 1, got 0"),
+        (lambda: PositionEmbedding(6, 2, 2.5), "max_dim_lengths must be a whole number, got 2.5"),
+        (lambda: PositionEmbedding(6, 2, (4, 5))(torch.zeros(2, 4, 6)), "x must have shape (batch, height, width, 6)"),
+        (lambda: PositionEmbedding(6, 2, (4, 5))(torch.zeros(2, 4, 6, 6)), "the space axes of x must be at most"),
     ],
 )
-def test_what_cannot_be_built(arguments, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        PositionEmbedding(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((2, 4, 6), r"x must have shape \(batch, height, width, 6\), got \(2, 4, 6\)"),
-        ((2, 4, 4, 5), r"x must have shape \(batch, height, width, 6\), got \(2, 4, 4, 5\)"),
-        ((2, 4, 6, 6), r"the space axes of x must be at most \(4, 5\), got \(4, 6\)"),
-    ],
-)
-def test_shapes_that_do_not_fit(shape, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        PositionEmbedding(6, 2, (4, 5))(torch.zeros(shape))
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -43,18 +45,16 @@ def test_cost():
 
 
 @pytest.mark.parametrize(
-    "make, message",
+    ("call", "message"),
     [
         (lambda: L2Norm(eps=0.0), "eps must be a finite number above 0, got 0.0"),
-        (lambda: L2Norm()(torch.ones(2, dtype=torch.int64)), r"x must be floating point, got torch\.int64; "),
+        (lambda: L2Norm()(torch.ones(2, dtype=torch.int64)), "x must be floating point, got torch.int64"),
         (lambda: PerHeadRMSNorm(0, 4), "num_heads must be at least 1, got 0"),
         (lambda: PerHeadRMSNorm(2, 0), "head_dim must be at least 1, got 0"),
-        (
-            lambda: PerHeadRMSNorm(2, 4)(torch.ones(3, 4)),
-            r"x must have 8 features on its last axis, got shape \(3, 4\)",
-        ),
+        (lambda: PerHeadRMSNorm(2, 4, eps=-1.0), "eps must be a finite number above 0, got -1.0"),
+        (lambda: PerHeadRMSNorm(2, 4)(torch.ones(3, 4)), "x must have 8 features on its last axis"),
     ],
 )
-def test_bad_input(make, message):
-    with pytest.raises(InvalidInput, match=f"^{message}"):
-        make()
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -56,12 +58,6 @@ def test_a_bypassed_branch_returns_the_very_same_tensor_and_runs_nothing(residua
 
 
 @pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
-def test_a_branch_that_the_sum_would_broadcast_is_refused(residual):
-    with pytest.raises(InvalidInput, match=r"^a branch must keep the shape of x, \(2,\), got \(1,\)$"):
-        residual(X, lambda x: x[:1], norm=torch.square)
-
-
-@pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
 def test_a_gate_that_is_the_identity_module_is_not_called(residual):
     gate, called = nn.Identity(), []
     gate.register_forward_hook(lambda *_: called.append(gate))
@@ -104,7 +100,7 @@ def test_pre_norm_is_the_default():
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_dropout_falls_on_the_branch_alone_and_keeps_its_mean(placement):
+def test_dropout_acts_on_the_branch_alone_and_keeps_its_mean(placement):
     connection = ResidualConnection(4, 0.25, placement)
     connection.norm = nn.Identity()
     branch = connection(torch.zeros(1000, 4), torch.ones_like)
@@ -124,7 +120,7 @@ def test_a_row_of_the_input_gradient_sums_to_the_number_of_features():
     torch.testing.assert_close(x.grad.sum(-1), torch.full((5,), 6.0).double(), rtol=1e-12, atol=1e-12)
 
 
-def test_a_dead_branch_lets_the_gradient_through_unchanged():
+def test_with_a_branch_of_zeros_the_gradient_passes_unchanged():
     x = torch.randn(2, 4, requires_grad=True)
     pre_norm_residual(x, lambda h: 0 * h, LayerNorm(4)).backward(g := torch.randn(2, 4))
     assert x.grad.equal(g)
@@ -136,27 +132,17 @@ def test_compiles_into_one_graph(compiled):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        ((0, 0.1), "features must be at least 1, got 0"),
-        ((4, 1.0), r"dropout must lie in \[0, 1\), got 1\.0; a rate of 1 would drop everything"),
-        ((4, -0.1), r"dropout must lie in \[0, 1\), got -0\.1"),
-        ((4, float("nan")), r"dropout must lie in \[0, 1\), got nan"),
-        ((4, 0.1, "peri"), "placement must be one of 'pre', 'post', got 'peri'"),
+        (lambda: pre_norm_residual(X, lambda x: x[:1], torch.square), "a branch must keep the shape of x, (2,)"),
+        (lambda: pre_norm_residual(X, lambda x: x[None], torch.square), "a branch must keep the shape of x, (2,)"),
+        (lambda: post_norm_residual(X, lambda x: x[:1], torch.square), "a branch must keep the shape of x, (2,)"),
+        (lambda: ResidualConnection(0, 0.1), "features must be at least 1, got 0"),
+        (lambda: ResidualConnection(4, 1.0), "dropout must lie in [0, 1), got 1.0"),
+        (lambda: ResidualConnection(4, 0.1, "peri"), "placement must be one of 'pre', 'post', got 'peri'"),
+        (lambda: ResidualConnection(4, 0.0)(torch.zeros(2, 3), double), "x must have 4 features on its last axis"),
     ],
 )
-def test_what_cannot_be_built(arguments, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        ResidualConnection(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (torch.zeros(2, 3), r"x must have 4 features on its last axis, got shape \(2, 3\)"),
-        (torch.zeros(2, 4, dtype=torch.long), r"x must be floating point, got torch\.int64; .*"),
-    ],
-)
-def test_what_it_cannot_take(x, message):
-    with pytest.raises(InvalidInput, match=f"^{message}$"):
-        ResidualConnection(4, 0.0)(x, nn.Linear(4, 4))
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

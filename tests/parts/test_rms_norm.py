@@ -1,5 +1,7 @@
 """RMSNorm's own laws. What every norm must do: test_norms.py."""
 
+import re
+
 import pytest
 import torch
 
@@ -32,7 +34,7 @@ def test_one_direction_is_lost():
 
 
 @pytest.mark.parametrize("eps", [1e-6, 1e-2, 1.0])
-def test_eps_stands_inside_the_root(eps):
+def test_eps_is_added_inside_the_root(eps):
     x = torch.tensor([1.0, -1.0], dtype=torch.float64)  # mean square 1
     torch.testing.assert_close(rms_norm(x, eps=eps), x / (1 + eps) ** 0.5, rtol=1e-15, atol=0)
 
@@ -42,6 +44,17 @@ def test_state_dict_is_that_of_torch():
     assert RMSNorm(3).weight.tolist() == [1, 1, 1]
 
 
-def test_the_formula_refuses_whole_numbers():
-    with pytest.raises(InvalidInput, match=r"^x must be floating point, got torch\.int64; convert it with x\.float"):
-        rms_norm(torch.tensor([3, 4]))
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RMSNorm(0), "dim must be at least 1, got 0"),
+        (lambda: RMSNorm(4, 0.0), "eps must be a finite number above 0, got 0.0"),
+        (lambda: RMSNorm(4, fused=1), "fused must be True or False, got 1"),
+        (lambda: RMSNorm(4)(torch.zeros(4, 1)), "x must have 4 features on its last axis"),
+        (lambda: RMSNorm(4)(torch.zeros(2, 4, dtype=torch.int64)), "x must be floating point, got torch.int64"),
+        (lambda: rms_norm(torch.tensor([3, 4])), "x must be floating point, got torch.int64"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        call()

@@ -53,7 +53,7 @@ def test_floors_are_marked_and_named_where_they_are(ax):
     assert [(text.get_text().strip(), text.xy[0]) for text in ax.texts] == [("inside", 1.0), ("outside", 0.1)]
 
 
-def test_the_coloured_cells_are_those_that_are_heard(ax):
+def test_the_coloured_cells_are_those_that_the_output_depends_on(ax):
     heard = np.array([[True, False, False], [False, True, True]])
     assert plots.plot_influence(heard, (1, 2), ax) is ax
     coloured = {patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == STREAM.lower()}

@@ -31,7 +31,7 @@ def test_a_negative_zero_is_a_zero(ax):
     assert words(ax) == ["0", "1", "1", "0"]
 
 
-def test_ends_draws_the_signal_and_what_is_heard_under_each_name(ax):
+def test_ends_draws_the_signal_and_each_output(ax):
     heard = {"one": [1.0, 2, 3], "two": [3.0, 2, 1]}
     assert plot_ends([0.0, 0.5, 1], heard, ax) is ax
     assert [bar.get_height() for bar in ax.patches] == [0, 0.5, 1]
@@ -57,7 +57,7 @@ def test_costs_are_logarithmic_with_the_slope_beside_the_end(ax):
     assert [label.get_text() for label in ax.get_xticklabels()] == ["128", "256", "512"]
 
 
-def test_heard_draws_every_pixel_and_rings_the_one_that_hears(ax):
+def test_heard_draws_every_pixel_and_rings_the_output(ax):
     loudness = np.arange(6.0).reshape(2, 3)
     assert plot_heard(loudness, (1, 2), ax) is ax
     assert ax.images[0].get_array().filled(0).tolist() == loudness.tolist()

@@ -14,7 +14,7 @@ def test_the_matrix_is_drawn_listeners_down_and_speakers_across(ax):
     matrix = np.arange(1.0, 7).reshape(2, 3)
     assert plot_mixing_matrix(matrix, ax) is ax
     assert np.array_equal(ax.images[0].get_array(), matrix) and ax.images[0].get_clim() == (0, 6)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("position that is heard", "position that hears")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("input position", "output position")
     assert ax.get_xlim() == (-0.5, 2.5) and ax.get_ylim() == (1.5, -0.5)
 
 

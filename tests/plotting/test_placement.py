@@ -31,7 +31,7 @@ def heights(ax):
 
 
 @pytest.mark.parametrize(
-    ("name", "ink", "dashes"),
+    ("name", "color", "dashes"),
     [
         ("pre-norm", BRANCH, "-"),
         ("post-norm", STREAM, "-"),
@@ -39,8 +39,8 @@ def heights(ax):
         ("post-norm, warm-up", STREAM, "--"),
     ],
 )
-def test_a_placement_has_the_colour_of_what_its_norm_stands_on(name, ink, dashes):
-    assert look(name) == {"color": ink, "ls": dashes}
+def test_a_placement_has_the_colour_of_what_its_norm_stands_on(name, color, dashes):
+    assert look(name) == {"color": color, "ls": dashes}
 
 
 class TestWiring:
@@ -71,11 +71,11 @@ class TestWiring:
 
 
 class TestCourses:
-    def test_pre_norm_grows_and_drops_behind_the_last_block(self):
+    def test_pre_norm_grows_and_drops_after_the_last_block(self):
         places, sizes = course([1, 2, 3], "pre")
         assert places.tolist() == [0, 1, 2, 3, 3] and sizes.tolist() == [1, 2, 3, 3, 1]
 
-    def test_post_norm_drops_behind_each_block(self):
+    def test_post_norm_drops_after_each_block(self):
         places, sizes = course([2, 3], "post")
         assert places.tolist() == [0, 1, 1, 2, 2] and sizes.tolist() == [1, 2, 1, 3, 1]
 

@@ -48,10 +48,10 @@ class TestConnection:
 
     def test_what_is_zero_is_grey_in_the_branch_and_in_the_stream(self, ax):
         plot_connection(*STAGES, ax)
-        inks = {text.get_text(): text.get_color() for text in ax.texts}
-        assert inks["0"] == inks["+ 0"] == DROPPED
-        assert inks["0.08"] == inks["+ 0.08"] == BRANCH
-        assert inks["1"] == inks["3"] == STREAM
+        colors = {text.get_text(): text.get_color() for text in ax.texts}
+        assert colors["0"] == colors["+ 0"] == DROPPED
+        assert colors["0.08"] == colors["+ 0.08"] == BRANCH
+        assert colors["1"] == colors["3"] == STREAM
 
     def test_takes_fewer_features(self, ax):
         plot_connection([1.0], [0.0], [1, 2, 3], [0.5], [0.5], ax).figure.canvas.draw()

@@ -13,14 +13,14 @@ from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
 def flow(signal, added, delta=None, share=None):
     delta = signal[::-1] if delta is None else delta
     share = added[::-1] if share is None else share
-    steps = {"activation": [signal], "added": [added], "delta": [delta], "branch_share": [share]}
+    steps = {"activation": [signal], "added": [added], "stream_gradient": [delta], "branch_gradient": [share]}
     return SimpleNamespace(**{name: np.array(rows, float) for name, rows in steps.items()})
 
 
-def filled(ax, ink):
-    """The outlines of what is filled with ``ink``, in the order in which it was drawn."""
+def filled(ax, color):
+    """The outlines of what is filled with ``color``, in the order in which it was drawn."""
     shapes = [c for c in ax.collections if isinstance(c, PolyCollection) and len(c.get_facecolor())]
-    return [path.vertices for c in shapes if tuple(c.get_facecolor()[0]) == to_rgba(ink) for path in c.get_paths()]
+    return [path.vertices for c in shapes if tuple(c.get_facecolor()[0]) == to_rgba(color) for path in c.get_paths()]
 
 
 def height_at(outline, place):
@@ -147,7 +147,9 @@ def test_what_was_not_measured_is_not_drawn(ax):
 
 
 def test_another_step_is_another_picture(ax):
-    both = SimpleNamespace(activation=[[1, 1], [1, 4]], added=[[0], [3]], delta=[[1, 1]] * 2, branch_share=[[0]] * 2)
+    both = SimpleNamespace(
+        activation=[[1, 1], [1, 4]], added=[[0], [3]], stream_gradient=[[1, 1]] * 2, branch_gradient=[[0]] * 2
+    )
     plot_stream(both, ax, step=-1)
     assert height_at(filled(ax, STREAM)[0], LONG) == pytest.approx(FULL)
 

@@ -15,7 +15,7 @@ def ax():
 
 def test_curves_stand_between_the_layers_and_the_weight_gradient_at_them(ax):
     activation, delta, weight = np.logspace(0, -4, 5), np.logspace(-4, 0, 5), np.full(4, 1e-4)
-    assert plot_three_curves({"activation": activation, "delta": delta, "weight gradient": weight}, ax) is ax
+    assert plot_three_curves({"activation": activation, "stream gradient": delta, "weight gradient": weight}, ax) is ax
     assert [line.get_color() for line in ax.lines] == [STREAM, GRADIENT, BRANCH]
     assert ax.lines[0].get_xydata().tolist() == [[place, value] for place, value in enumerate(activation)]
     assert ax.lines[2].get_xdata().tolist() == [0.5, 1.5, 2.5, 3.5] and ax.lines[2].get_ydata().tolist() == [1e-4] * 4
@@ -24,7 +24,7 @@ def test_curves_stand_between_the_layers_and_the_weight_gradient_at_them(ax):
 
 def test_each_seed_has_a_line(ax):
     rows = np.arange(1.0, 13).reshape(3, 4)
-    plot_three_curves({"delta": rows}, ax)
+    plot_three_curves({"stream gradient": rows}, ax)
     assert [line.get_ydata().tolist() for line in ax.lines] == rows.tolist()
 
 
@@ -36,9 +36,9 @@ def test_places_are_marked_at_quarters_of_a_deep_stack_and_all_of_a_shallow_one(
 
 
 def test_names_stand_where_they_are_put_in_the_colour_of_their_curve(ax):
-    assert label_curves(ax, {"delta": (3.0, 0.5)}) is ax
+    assert label_curves(ax, {"stream gradient": (3.0, 0.5)}) is ax
     (text,) = ax.texts
-    assert (text.get_text(), text.get_position(), text.get_color()) == ("delta", (3, 0.5), GRADIENT)
+    assert (text.get_text(), text.get_position(), text.get_color()) == ("stream gradient", (3, 0.5), GRADIENT)
 
 
 def test_shares_are_drawn_for_each_seed_from_zero(ax):

@@ -118,7 +118,7 @@ print("the same output:", torch.equal(healthy(x), deaf(x)))
 #
 # <details><summary>Hint 1</summary>Run the stack once forward and once backward in a recorder. Which of its curves is
 # zero at a silent block? Which one at a deaf block?</details>
-# <details><summary>Hint 2</summary><code>added[0]</code> and <code>branch_share[0]</code> have a number for each block.
+# <details><summary>Hint 2</summary><code>added[0]</code> and <code>branch_gradient[0]</code> have a number for each block.
 # Before block 0 there is a gradient only if x asks for one: <code>x.clone().requires_grad_()</code>.</details>
 
 
@@ -128,7 +128,7 @@ def broken_block(stack, x):
     ### BEGIN SOLUTION
     with GradientFlowRecorder(stack, stack) as flow:
         stack(x.clone().requires_grad_()).square().sum().backward()
-    place = int(flow.branch_share[0].argmin())
+    place = int(flow.branch_gradient[0].argmin())
     return place, "silent" if flow.added[0, place] == 0 else "deaf"
     ### END SOLUTION
 

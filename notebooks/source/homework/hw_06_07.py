@@ -56,7 +56,7 @@ print(tuple(pieces.shape), "all zero:", not pieces.any())
 # <details><summary>Hint 1</summary><code>modulations</code> cuts what was projected, and wants to know how many axes x
 # has and how many branches there are. It returns a list.</details>
 # <details><summary>Hint 2</summary><code>(piece,) = modulations(projection(condition), x.ndim, branches=1)</code>, and then
-# <code>pre_norm_residual</code> with <code>piece.after(norm)</code> as the norm and <code>piece.open</code> among the
+# <code>pre_norm_residual</code> with <code>piece.modulate(norm)</code> as the norm and <code>piece.apply_gate</code> among the
 # gates.</details>
 
 
@@ -65,7 +65,7 @@ def modulated(x, condition, layer, norm, projection):
     """Return x after its one branch."""
     ### BEGIN SOLUTION
     (spoken,) = modulations(projection(condition), x.ndim, branches=1)
-    return pre_norm_residual(x, layer, spoken.after(norm), [spoken.open])
+    return pre_norm_residual(x, layer, spoken.modulate(norm), [spoken.apply_gate])
     ### END SOLUTION
 
 

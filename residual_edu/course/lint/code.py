@@ -1,20 +1,18 @@
 """Rules for the code of a lesson, in its source and in its notebook."""
 
 import ast
-import builtins
-import symtable
 from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
 
 from nbformat import NotebookNode
 
 from residual_edu.course.comparison import TRAINED
+from residual_edu.course.definitions import free_names
 from residual_edu.course.exercise_cells import tags
-from residual_edu.course.lint.cells import called, code_cells, code_lines, tree
-from residual_edu.course.promote import targets
+from residual_edu.course.lint.cells import called, code_cells, code_lines, is_folded, tree
+from residual_edu.course.pieces import targets
 
-LINES, LINES_PROMOTED, CELLS_IN_A_ROW = 25, 60, 2
+LINES, LINES_PROMOTED = 25, 60
 # Each fails strict re-execution, or shows nothing on a page without a kernel; pyplot keeps figures alive.
 FORBIDDEN = {"interact", "interactive", "interactive_output", "Output", "clear_output", "tqdm", "pyplot"}
 
@@ -32,7 +30,7 @@ def promoted_pieces_are_closed(notebook: NotebookNode) -> Iterator[str]:
     """A promoted piece reads only builtins, the notebook's imports, and what the notebook promotes."""
     known = {name for _, cell in code_cells(notebook) for name in imported(cell) | promoted(cell)}
     for place, cell in code_cells(notebook):
-        for name in sorted(free_names(cell) - known if targets(cell) else []):
+        for name in sorted(free_names(ast.unparse(tree(cell))) - known if targets(cell) else []):
             yield f"{place} promotes a piece that reads the notebook's own {name!r}; import it or pass it in"
 
 
@@ -46,22 +44,6 @@ def promoted(cell: NotebookNode) -> set[str]:
     """Return the names that a cell promotes."""
     body = tree(cell).body if targets(cell) else []
     return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-
-
-def free_names(cell: NotebookNode) -> set[str]:
-    """Return the names that a cell reads from outside of it, in bodies, defaults, annotations, bases and decorators."""
-    top = symtable.symtable(ast.unparse(tree(cell)), "cell", "exec")
-    inner = {s.get_name() for table in scopes(top) for s in table.get_symbols() if s.is_global() and s.is_referenced()}
-    outer = {s.get_name() for s in top.get_symbols() if s.is_referenced()}
-    bound = {s.get_name() for s in top.get_symbols() if s.is_assigned()}
-    return (inner | outer) - bound - set(dir(builtins))
-
-
-def scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    """Yield every scope inside ``table``."""
-    for child in table.get_children():
-        yield child
-        yield from scopes(child)
 
 
 def no_forbidden_names(notebook: NotebookNode) -> Iterator[str]:
@@ -82,22 +64,13 @@ def names(cell: NotebookNode) -> set[str]:
 
 
 def short_cells(notebook: NotebookNode) -> Iterator[str]:
-    """A cell has at most 25 lines of code, 60 where a finished piece stands whole."""
+    """A cell has at most 25 lines of code, 60 where a finished piece stands whole, any number where that is folded."""
     for place, cell in code_cells(notebook):
+        if targets(cell) and is_folded(cell):
+            continue
         limit = LINES_PROMOTED if targets(cell) else LINES
         if code_lines(cell) > limit:
             yield f"{place} has {code_lines(cell)} lines of code, more than {limit}"
-
-
-def prose_between_code(notebook: NotebookNode) -> Iterator[str]:
-    """At most two code cells stand in a row; the empty place of hidden tests is none."""
-    at = 1
-    for kind, group in groupby(notebook.cells, key=lambda cell: cell.cell_type):
-        cells = list(group)
-        length = sum("hidden-test" not in cell.metadata.get("tags", []) for cell in cells)
-        if kind == "code" and length > CELLS_IN_A_ROW:
-            yield f"cells {at} to {at + length - 1} are code; more than {CELLS_IN_A_ROW} in a row need prose between"
-        at += len(cells)
 
 
 def trained_cells_hold(notebook: NotebookNode) -> Iterator[str]:
@@ -121,7 +94,6 @@ RULES = [
     promoted_pieces_are_closed,
     no_forbidden_names,
     short_cells,
-    prose_between_code,
     trained_cells_hold,
     grade_ids_are_unique,
 ]

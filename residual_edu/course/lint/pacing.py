@@ -1,18 +1,15 @@
-"""Rules for the pace of a lesson's source: how long, how much prose, when a picture, when a question."""
+"""Rules for the order of a lesson: goals and minutes, a picture early, exercises with hints, laws at the end."""
 
 import ast
 import re
 from collections.abc import Iterator
-from statistics import median
 
 from nbformat import NotebookNode
 
 from residual_edu.course.exercise_cells import tags
-from residual_edu.course.lint.cells import called, code_cells, code_lines, tree
-from residual_edu.course.promote import targets
+from residual_edu.course.lint.cells import called, code_cells, tree
 
-CELLS, PROSE_SHARE, EXERCISES = (40, 70), (0.45, 0.70), (3, 5)
-MEDIAN_LINES, FIGURE_BY, CELLS_A_PREDICTION = 6, 4, 8
+EXERCISES, FIGURE_BY = (3, 5), 4
 TABLE = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*\|[ \t:|-]*$", re.M)
 MINUTES = re.compile(r"\b\d+ minutes?\b")
 GOAL = re.compile(r"^\s*(?:[-*]|\d+\.) ", re.M)
@@ -29,26 +26,6 @@ def prose(cells: list[NotebookNode]) -> str:
     return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
-def length(notebook: NotebookNode) -> Iterator[str]:
-    """A lesson has 40 to 70 cells."""
-    if not CELLS[0] <= len(notebook.cells) <= CELLS[1]:
-        yield f"the lesson has {len(notebook.cells)} cells, not {CELLS[0]} to {CELLS[1]}"
-
-
-def half_prose(notebook: NotebookNode) -> Iterator[str]:
-    """From 45 to 70 % of its cells are markdown."""
-    share = sum(cell.cell_type == "markdown" for cell in notebook.cells) / max(len(notebook.cells), 1)
-    if not PROSE_SHARE[0] <= share <= PROSE_SHARE[1]:
-        yield f"{share:.0%} of the cells are markdown, not {PROSE_SHARE[0]:.0%} to {PROSE_SHARE[1]:.0%}"
-
-
-def small_steps(notebook: NotebookNode) -> Iterator[str]:
-    """The median code cell, finished pieces and exercises apart, has at most 6 lines of code."""
-    lines = [code_lines(c) for _, c in code_cells(notebook) if not targets(c) and "exercise" not in tags(c)]
-    if lines and median(lines) > MEDIAN_LINES:
-        yield f"the median code cell has {median(lines):g} lines of code, more than {MEDIAN_LINES}"
-
-
 def early_figure(notebook: NotebookNode) -> Iterator[str]:
     """The first figure is shown by the fourth code cell."""
     first = [cell for _, cell in code_cells(notebook)][:FIGURE_BY]
@@ -59,13 +36,6 @@ def early_figure(notebook: NotebookNode) -> Iterator[str]:
 def shows(cell: NotebookNode) -> bool:
     """Whether a cell calls ``show``."""
     return any(called(node) == "show" for node in ast.walk(tree(cell)))
-
-
-def enough_predictions(notebook: NotebookNode) -> Iterator[str]:
-    """A prediction is asked at least every 8 cells on average."""
-    asked, cells = len(tagged(notebook, "predict")), len(notebook.cells)
-    if asked * CELLS_A_PREDICTION < cells:
-        yield f"{asked} predictions in {cells} cells are fewer than one in {CELLS_A_PREDICTION}"
 
 
 def has_explorer(notebook: NotebookNode) -> Iterator[str]:
@@ -109,11 +79,7 @@ def ends_with_laws(notebook: NotebookNode) -> Iterator[str]:
 
 
 RULES = [
-    length,
-    half_prose,
-    small_steps,
     early_figure,
-    enough_predictions,
     has_explorer,
     exercise_count,
     exercise_headings,

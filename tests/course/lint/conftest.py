@@ -1,16 +1,22 @@
 """A lesson without a flaw, as a source and as a built notebook; the tests plant one fault each."""
 
+from copy import deepcopy
+
 import jupytext
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from residual_edu.course.answers import answers_of, store
 from residual_edu.course.lint import lint
 from residual_edu.course.notebook import plan
 
-OPENING = "# A lesson\n\nAfter these 45 minutes you can\n- place a norm,\n- repair a gate."
+OPENING = "# A lesson\n\nAfter these 20 minutes you can\n- place a norm,\n- repair a gate."
 IMPORTS = "import torch\nfrom residual_edu.lesson import check, predict, show"
-PIECE = '''def centre(x: torch.Tensor, start: int = 0) -> torch.Tensor:
+PIECE = '''import torch
+
+
+def centre(x: torch.Tensor, start: int = 0) -> torch.Tensor:
     """Return x without its mean."""
     return x - x.mean() + start
 
@@ -31,9 +37,18 @@ def code(source, *tags, **nbgrader):
     return new_code_cell(source, metadata={"tags": list(tags)} | ({"nbgrader": nbgrader} if nbgrader else {}))
 
 
+REVEAL = """# Answer first, then run this cell.
+middle = centre(1)
+show(middle, alt="A dot.")
+guess.reveal(
+    str(middle),
+    why={"0": "Each number loses the mean.", "1": "That is the length."},
+    after="So it is.")"""
+
+
 def experiment():
     cells = [new_markdown_cell("What will it be?"), code('guess = predict("the mean", ["0", "1"])', "predict")]
-    return [*cells, code('show(centre(1), alt="A dot.")\nguess.reveal("0")'), new_markdown_cell("So it is.")]
+    return [*cells, code(REVEAL, "reveal"), new_markdown_cell("And now?")]
 
 
 def exercise(name):
@@ -45,7 +60,7 @@ def exercise(name):
 
 @pytest.fixture
 def source():
-    """The source of a clean lesson of 45 cells."""
+    """The source of a clean lesson."""
     cells = [
         new_markdown_cell(OPENING),
         code(IMPORTS),
@@ -66,8 +81,10 @@ def built(source, tmp_path):
     notebook = plan(path)
     for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
         picture = new_output("display_data", {"image/png": "iVBORw0=", "text/plain": "A dot."})
+        measured = new_output("display_data", {"text/markdown": "**You made no prediction; we measured 0.** Each"})
         picture.metadata = nbformat.from_dict({"image/png": {"alt": "A dot."}})
-        cell.outputs = [picture if "show(" in cell.source else new_output("stream", text="The mean is 0.25.\n")]
+        cell.outputs = [picture] if "show(" in cell.source else [new_output("stream", text="The mean is 0.25.\n")]
+        cell.outputs += [measured] if ".reveal(" in cell.source else []
         cell.execution_count = count
     return notebook
 
@@ -77,8 +94,11 @@ def findings(tmp_path):
     """Write a notebook as ``lesson.py`` or ``lesson.ipynb`` and return what lint finds."""
 
     def find(notebook, name):
-        jupytext.write(notebook, tmp_path / name, fmt="py:percent" if name.endswith(".py") else "ipynb")
-        return lint(tmp_path / name)
+        stored, path = deepcopy(notebook), tmp_path / name
+        if name.endswith(".ipynb"):
+            store(stored, answers_of(path))
+        jupytext.write(stored, path, fmt="py:percent" if name.endswith(".py") else "ipynb")
+        return lint(path)
 
     return find
 

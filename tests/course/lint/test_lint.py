@@ -1,8 +1,11 @@
+from copy import deepcopy
+
 import jupytext
 import nbformat
 import pytest
 
 from residual_edu.course import main
+from residual_edu.course.answers import answers_of, store
 
 
 def test_a_clean_source_has_no_findings(source, findings):
@@ -21,7 +24,7 @@ def test_a_finding_begins_with_the_file(source, findings):
 @pytest.mark.parametrize("name", ["lesson.py", "lesson.ipynb"])
 def test_hidden_tests_are_not_linted(source, built, findings, name, first):
     notebook = source if name.endswith(".py") else built
-    hidden = first(notebook, "predict").copy()
+    hidden = deepcopy(first(notebook, "predict"))
     hidden.update(source="import tqdm\n" + "x = 1\n" * 40, metadata={"tags": ["hidden-test"]}, id="hidden")
     notebook.cells.insert(3, hidden)
     assert findings(notebook, name) == []
@@ -33,7 +36,9 @@ def checkout(source, built, tmp_path, monkeypatch):
     (tmp_path / "notebooks" / "source").mkdir(parents=True)
     for name in ("00_clean", "01_clean"):
         jupytext.write(source, tmp_path / "notebooks" / "source" / f"{name}.py", fmt="py:percent")
-    nbformat.write(built, tmp_path / "notebooks" / "00_clean.ipynb")
+    notebook = tmp_path / "notebooks" / "00_clean.ipynb"
+    store(built, answers_of(notebook))
+    nbformat.write(built, notebook)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "notebooks"
 

@@ -1,5 +1,5 @@
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell
 
 
 @pytest.fixture
@@ -11,60 +11,17 @@ def place_of(source, tag):
     return next(i for i, cell in enumerate(source.cells) if tag in cell.metadata.get("tags", []))
 
 
-def test_a_short_lesson_is_found(source, find):
-    del source.cells[5:9], source.cells[20:22]
-    assert "the lesson has 39 cells, not 40 to 70" in find()
-
-
-def test_a_long_lesson_is_found(source, find):
-    source.cells[5:5] = [cell.copy() for _ in range(7) for cell in source.cells[5:9]]
-    assert find() == ["the lesson has 73 cells, not 40 to 70"]
-
-
-def test_too_much_prose_is_found(source, find):
-    for at in [i for i, cell in enumerate(source.cells) if cell.source.startswith(("show", "check"))]:
-        source.cells[at] = new_markdown_cell("words")
-    assert "73% of the cells are markdown, not 45% to 70%" in find()
-
-
-def test_too_little_prose_is_found(source, find):
-    for at in [i for i, cell in enumerate(source.cells) if cell.source in ("So it is.", "Well.")]:
-        source.cells[at] = new_code_cell("x = 1")
-    assert "33% of the cells are markdown, not 45% to 70%" in find()
-
-
-def test_long_steps_are_found(source, find):
-    for cell in source.cells:
-        if "predict" in cell.metadata.get("tags", []) or "show(" in cell.source:
-            cell.source += "\nx = 1" * 6
-    assert find() == ["the median code cell has 7 lines of code, more than 6"]
-
-
-@pytest.mark.parametrize("tag", ["promote:parts/centre", "exercise"])
-def test_promoted_cells_and_exercises_do_not_count_as_steps(source, find, tag):
-    steps = [cell for cell in source.cells if "predict" in cell.metadata.get("tags", []) or "check(" in cell.source]
-    for cell in steps[:8]:  # 8 of 17 steps: one more long cell would move the median
-        cell.source += "\nx = 1" * 20
-    assert find() == []
-    for cell in [cell for cell in source.cells if tag in cell.metadata.get("tags", [])]:
-        cell.source += "\n\n" + "\n".join(f"def f{i}(): ..." for i in range(18))
-    assert find() == []
-
-
 def test_a_late_figure_is_found(source, find):
-    source.cells[7].source = 'guess.reveal("0")'
+    shown = next(cell for cell in source.cells if "show(" in cell.source)
+    shown.source = shown.source.replace("show(", "len(")
     assert find() == ["none of the first 4 code cells shows a figure"]
 
 
 def test_an_early_explorer_is_a_figure(source, find):
-    source.cells[7].source = "centre(3)"
-    source.cells[7].metadata.tags = ["explorer"]
+    shown = next(cell for cell in source.cells if "show(" in cell.source)
+    shown.source = shown.source.replace("show(", "len(")
+    source.cells.insert(4, new_code_cell("centre(3)", metadata={"tags": ["explorer"]}))
     assert find() == []
-
-
-def test_few_predictions_are_found(source, find):
-    source.cells[6].metadata.tags = []
-    assert find() == ["5 predictions in 45 cells are fewer than one in 8"]
 
 
 def test_a_lesson_without_explorer_is_found(source, find, first):
@@ -79,7 +36,7 @@ def test_few_exercises_are_found(source, find, first):
 
 def test_many_exercises_are_found(source, find):
     for cell in [cell for cell in source.cells if "show(" in cell.source][:3]:
-        cell.metadata.tags = ["exercise"]
+        cell.metadata.tags = ["reveal", "exercise"]
     assert "the lesson has 6 exercises, not 3 to 5" in find()
 
 
@@ -108,7 +65,7 @@ def test_an_exercise_below_code_has_no_heading(source, find):
     ("old", "new", "said"),
     [
         ("- repair a gate.", "", "the first three cells list no goals"),
-        ("45 minutes", "hours", "the first three cells do not say how many minutes the lesson takes"),
+        ("20 minutes", "hours", "the first three cells do not say how many minutes the lesson takes"),
     ],
 )
 def test_an_opening_without_goals_or_minutes_is_found(source, find, old, new, said):

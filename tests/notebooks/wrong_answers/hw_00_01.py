@@ -19,19 +19,19 @@ def by_the_weights_gradient(stack, x):
 
 
 def never_deaf(stack, x):
-    return int(record(stack, x).branch_share[0].argmin()), "silent"
+    return int(record(stack, x).branch_gradient[0].argmin()), "silent"
 
 
 def counted_from_one(stack, x):
     flow = record(stack, x)
-    place = int(flow.branch_share[0].argmin())
+    place = int(flow.branch_gradient[0].argmin())
     return place + 1, "silent" if flow.added[0, place] == 0 else "deaf"
 
 
 def without_a_gradient_before_the_first(stack, x):
     with GradientFlowRecorder(stack, stack) as flow:
         stack(x).square().sum().backward()
-    place = int(flow.branch_share[0].nan_to_num(1e9).argmin())
+    place = int(flow.branch_gradient[0].nan_to_num(1e9).argmin())
     return place, "silent" if flow.added[0, place] == 0 else "deaf"
 
 

@@ -27,22 +27,22 @@ def scale_alone(x, condition, layer, norm, projection):
 
 def open_from_the_start(x, condition, layer, norm, projection):
     found = piece(x, condition, projection)
-    return x + (1 + found.gate) * layer(found.after(norm)(x))
+    return x + (1 + found.gate) * layer(found.modulate(norm)(x))
 
 
 def no_skip(x, condition, layer, norm, projection):
     found = piece(x, condition, projection)
-    return found.open(layer(found.after(norm)(x)))
+    return found.apply_gate(layer(found.modulate(norm)(x)))
 
 
 def gate_before_the_layer(x, condition, layer, norm, projection):
     found = piece(x, condition, projection)
-    return x + found.gate * layer(found.gate * found.after(norm)(x))
+    return x + found.gate * layer(found.gate * found.modulate(norm)(x))
 
 
 def sequences_alone(x, condition, layer, norm, projection):
     (found,) = modulations(projection(condition), 3, branches=1)
-    return pre_norm_residual(x, layer, found.after(norm), [found.open])
+    return pre_norm_residual(x, layer, found.modulate(norm), [found.apply_gate])
 
 
 def scale_and_shift_exchanged(x, condition, layer, norm, projection):

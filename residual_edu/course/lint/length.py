@@ -1,0 +1,90 @@
+"""Rules for the length of a lesson: its minutes are computed from all that a learner meets, and its cells are short."""
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+
+from nbformat import NotebookNode
+
+from residual_edu.course.exercise_cells import NOTE, tags
+from residual_edu.course.lint.cells import code_cells, code_lines
+from residual_edu.course.lint.outputs import words
+from residual_edu.course.lint.predictions import questions, reveals
+
+MINUTES, LAWS, LINES, COLUMNS = 90, 5, 20, 88
+WORDS_A_MINUTE, LINES_A_MINUTE = 150, 8
+A_PREDICTION, A_FIGURE, AN_EXPLORER = 1, 0.5, 5
+STATED = re.compile(r"\b(\d+) minutes?\b")
+EXERCISE = re.compile(r"^#+ Exercise.*?(\d+) minutes?", re.M)
+LAW = re.compile(r"^\|(?![\s:|-]+\|$).*\|$", re.M)
+
+
+def folded(cell: NotebookNode) -> bool:
+    """Whether a learner opens a cell's code only on purpose."""
+    return "hide-cell" in tags(cell) or cell.metadata.get("jupyter", {}).get("source_hidden", False)
+
+
+def minutes(notebook: NotebookNode) -> int:
+    """Return how many minutes a built lesson takes, rounded up to 5: reading, code, questions, pictures, exercises."""
+    code = [cell for _, cell in code_cells(notebook)]
+    text = " ".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.source != NOTE)
+    read = len(re.sub(r"<[^>]+>", " ", text).split()) + sum(said(cell) for cell in code if "solution" not in tags(cell))
+    lines = sum(code_lines(cell) for cell in code if not folded(cell))
+    pictures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
+    explorers = sum("explorer" in tags(cell) for cell in code)
+    total = read / WORDS_A_MINUTE + lines / LINES_A_MINUTE + A_PREDICTION * sum(len(questions(cell)) for cell in code)
+    total += A_FIGURE * (pictures - explorers) + AN_EXPLORER * explorers + sum(map(int, EXERCISE.findall(text)))
+    return 5 * math.ceil(total / 5)
+
+
+def said(cell: NotebookNode) -> int:
+    """Return how many words a cell's outputs have; of a reveal, with its longest reason."""
+    printed = [output for output in cell.outputs if "image/png" not in output.get("data", {})]
+    reasons = [len(text.split()) for text in texts(cell)]
+    return sum(len(words(output).split()) for output in printed) + max(reasons, default=0)
+
+
+def texts(cell: NotebookNode) -> Iterator[str]:
+    """Yield the reasons that a cell's reveals may give."""
+    for call in reveals(cell).values():
+        why = next((keyword.value for keyword in call.keywords if keyword.arg == "why"), None)
+        for node in ast.walk(why) if why else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def minutes_are_stated(notebook: NotebookNode) -> Iterator[str]:
+    """The lesson states its minutes as they are computed, and they are at most 90."""
+    stated = STATED.search("\n".join(cell.source for cell in notebook.cells[:3]))
+    needed = minutes(notebook)
+    if stated and int(stated[1]) != needed:
+        yield f"the lesson states {stated[1]} minutes, and takes {needed}"
+    if needed > MINUTES:
+        yield f"the lesson takes {needed} minutes, more than {MINUTES}"
+
+
+def few_laws(notebook: NotebookNode) -> Iterator[str]:
+    """The closing table has at most five laws."""
+    rows = LAW.findall("\n".join(cell.source for cell in notebook.cells[-3:] if cell.cell_type == "markdown"))
+    if len(rows) - 1 > LAWS:  # the first names the columns
+        yield f"the closing table has {len(rows) - 1} laws, more than {LAWS}"
+
+
+def visible_code_is_short(notebook: NotebookNode) -> Iterator[str]:
+    """A cell whose code is not folded has at most 20 lines of code."""
+    for place, cell in code_cells(notebook):
+        if not folded(cell) and "reveal" not in tags(cell) and code_lines(cell) > LINES:
+            yield f"{place} shows {code_lines(cell)} lines of code, more than {LINES}; fold it or cut it"
+
+
+def narrow_lines(notebook: NotebookNode) -> Iterator[str]:
+    """A line of code has at most 88 columns, what a JupyterLab shows beside its list of files."""
+    for place, cell in code_cells(notebook):
+        longest = max(map(len, cell.source.split("\n")))
+        if longest > COLUMNS:
+            yield f"{place} has a line of {longest} columns, more than {COLUMNS}"
+
+
+SOURCE_RULES = [few_laws, narrow_lines]
+OUTPUT_RULES = [minutes_are_stated, visible_code_is_short]

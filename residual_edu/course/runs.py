@@ -1,0 +1,82 @@
+"""Runs that take longer than a lesson has: computed once by ``residual-edu build --runs NN``, stored with settings.
+
+A lesson writes its experiment as a function in a cell tagged ``runs`` and calls it for one seed, beside what is stored:
+
+    def runs(seed, steps=1000, within=0.02):
+        ...
+        return {"LayerNorm": 0.97, "no norm": 0.11}
+
+What stands before that cell is executed, then ``runs(seed)`` for each of ``SEEDS``. Its other arguments are the
+settings; ``within`` says how far a number may be from the stored one when it is computed again, on another machine.
+"""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from residual_edu.course.checkout import Refusal
+from residual_edu.course.execute import execute
+from residual_edu.course.exercise_cells import tags
+from residual_edu.course.notebook import plan
+
+SEEDS = (0, 1, 2)
+CALL = """\
+import inspect, json
+settings = {{p.name: p.default for p in inspect.signature(runs).parameters.values() if p.name != "seed"}}
+print(json.dumps({{"settings": settings, "runs": {{str(seed): runs(seed) for seed in {seeds}}}}}))
+"""
+
+Runs = dict[str, Any]  # "settings": the arguments besides seed; "runs": for each seed, what runs returned
+
+
+def runs_of(source: Path) -> Path:
+    """Return where the runs of a lesson are stored."""
+    return source.parents[1] / "runs" / f"{source.stem}.json"
+
+
+def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
+    """Execute the lesson up to its cell tagged ``runs``, and then ``runs`` for each of ``seeds``.
+
+    Raises:
+        Refusal: for a lesson without such a cell, or one that does not define ``runs(seed, ...)``.
+        CellFailed: for an error on the way.
+    """
+    cells = up_to_runs(source)
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "runs" for node in ast.parse(cells[-1].source).body):
+        raise Refusal(f"{source.name}: the cell tagged runs must define a function runs(seed, ...).")
+    notebook = new_notebook(cells=[*cells, new_code_cell(CALL.format(seeds=seeds))])
+    execute(notebook, source.parents[1], lambda at: None)
+    return json.loads(notebook.cells[-1].outputs[-1].text)
+
+
+def up_to_runs(source: Path) -> list[NotebookNode]:
+    """Return the code cells of a lesson up to the one tagged ``runs``; exercises as learners get them, unanswered."""
+    code = [cell for cell in plan(source).cells if cell.cell_type == "code"]
+    last = next((at for at, cell in enumerate(code) if "runs" in tags(cell)), None)
+    if last is None:
+        raise Refusal(f"{source.name} has no cell tagged runs.")
+    return [cell for cell in code[: last + 1] if "nbgrader" not in cell.metadata]
+
+
+def store(source: Path) -> Path:
+    """Compute the runs of a lesson, write them, and return the file."""
+    computed, path = compute(source), runs_of(source)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(computed, indent=1) + "\n", encoding="utf-8", newline="\n")
+    return path
+
+
+def difference(stored: Runs, again: Runs) -> list[str]:
+    """Return in which numbers runs that were computed again are further from the stored ones than ``within``."""
+    within, found = stored["settings"]["within"], []
+    if stored["settings"] != again["settings"]:
+        found.append(f"settings {again['settings']}, stored with {stored['settings']}")
+    for seed, numbers in again["runs"].items():
+        before = stored["runs"][seed]
+        far = [name for name in before if not abs(numbers.get(name, float("nan")) - before[name]) <= within]
+        found += [f"seed {seed}, {name}: {numbers.get(name)} and stored {before[name]}" for name in far]
+    return found

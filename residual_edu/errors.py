@@ -1,0 +1,248 @@
+"""The one error of this library, and the checks that two or more of its modules use.
+
+A check is a statement: it returns nothing and raises ``InvalidInput``, whose message names the argument, what it must
+be, what it was, and how to mend it. A constructor leaves its single arguments to ``checked.py``. What one
+place alone knows is a ``raise InvalidInput(...)`` there. Below: numbers and choices, positions and axes of space,
+tensors, modules and calls.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+SPACE = {1: "positions", 2: "height, width", 3: "depth, height, width"}
+
+
+class InvalidInput(ValueError, AssertionError):
+    """An argument that cannot be used: a ``ValueError``, and an ``AssertionError`` as the origins promise it."""
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether ``value`` is a real number, Python's or NumPy's, and no truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """Return ``value`` as Python writes it, or its type where that would be long."""
+    text = repr(value)
+    return text if len(text) <= 40 and "\n" not in text else f"a {type(value).__name__}"
+
+
+def check_size(name: str, value: int, least: int = 1) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a whole number of at least ``least``, Python's or NumPy's."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
+    if value < least:
+        raise InvalidInput(f"{name} must be at least {least}, got {value}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a finite number above 0."""
+    if not (is_number(value) and 0 < value < float("inf")):
+        raise InvalidInput(f"{name} must be a finite number above 0, got {shown(value)}")
+
+
+def check_not_negative(name: str, value: float) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a finite number of at least 0."""
+    if not (is_number(value) and 0 <= value < float("inf")):
+        raise InvalidInput(f"{name} must be a finite number, at least 0, got {shown(value)}")
+
+
+def check_rate(name: str, value: float) -> None:
+    """Raise ``InvalidInput`` unless ``value`` lies in [0, 1)."""
+    if not is_number(value):
+        raise InvalidInput(f"{name} must be a number in [0, 1), got {shown(value)}")
+    if not 0 <= value < 1:
+        why = "; a rate of 1 would drop everything" if value == 1 else ""
+        raise InvalidInput(f"{name} must lie in [0, 1), got {shown(value)}{why}")
+
+
+def check_flag(name: str, value: bool) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is True or False."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be True or False, got {shown(value)}")
+
+
+def check_choice(name: str, value: str | None, choices: Iterable[str | None]) -> None:
+    """Raise ``InvalidInput``, with the nearest choice, unless ``value`` is one of ``choices``."""
+    allowed = list(choices)
+    if not any(isinstance(value, type(one)) and value == one for one in allowed):
+        words = [one for one in allowed if isinstance(one, str)]  # a Literal may allow None as well
+        near = get_close_matches(value, words, n=1) if isinstance(value, str) else []
+        mend = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidInput(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}{mend}")
+
+
+def check_text(name: str, value: str) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a text that is not blank."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"{name} must be a sentence for the reader, got {shown(value)}")
+
+
+def check_divisible(name: str, value: int, divisor: int, why: str) -> None:
+    """Raise ``InvalidInput``, with what ``divisor`` is, unless it divides ``value``, a whole number of at least 1."""
+    check_size(name, value)
+    if value % divisor:
+        raise InvalidInput(f"{name} must be divisible by {divisor} ({why}), got {value}")
+
+
+def check_equal(name: str, value: int, expected: int, why: str) -> None:
+    """Raise ``InvalidInput``, with the reason, unless ``value`` is ``expected``."""
+    if value != expected:
+        raise InvalidInput(f"{name} must be {expected}, {why}, got {value}")
+
+
+def check_given(name: str, value: object, by: str = "") -> None:
+    """Raise ``InvalidInput`` where ``value``, which ``by`` needs, is ``None``."""
+    if value is None:
+        raise InvalidInput(f"{name} must be given{by and f' for {by}'}, got None")
+
+
+def check_instance(name: str, value: object, kind: type) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a ``kind``."""
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{name} must be a {kind.__name__}, got {shown(value)}")
+
+
+def check_room(kept: int, new: int, limit: int) -> None:
+    """Raise ``InvalidInput`` where ``new`` positions after ``kept`` ones are more than ``limit``."""
+    if kept + new > limit:
+        cached = f"{kept} before and {new} new ones" if kept else new
+        raise InvalidInput(f"positions must be at most max_seq_len={limit}, got {cached}")
+
+
+def check_last_queries(queries: int, keys: int) -> None:
+    """Raise ``InvalidInput`` unless ``queries`` positions can be the last of ``keys``."""
+    if queries > keys:
+        raise InvalidInput(f"queries must be the last positions of keys, got {queries} queries and {keys} keys")
+
+
+def check_data_dim(name: str, value: int) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is 1, 2 or 3."""
+    check_size(name, value)
+    if value not in SPACE:
+        raise InvalidInput(f"{name} must be 1, 2 or 3 (text, images, volumes), got {value}")
+
+
+def check_one_per_axis(name: str, values: Sequence[object], axes: int) -> None:
+    """Raise ``InvalidInput`` unless there are as many ``values`` as space ``axes``."""
+    if len(values) != axes:
+        raise InvalidInput(
+            f"{name} must be one for all, or a list with one for each of {axes} axes, got {list(values)}"
+        )
+
+
+def check_fits(name: str, lengths: Sequence[int], space: Sequence[int]) -> None:
+    """Raise ``InvalidInput`` unless each of ``lengths`` is at most its axis of ``space``."""
+    if any(length > room for length, room in zip(lengths, space, strict=True)):
+        raise InvalidInput(f"{name} must be at most {tuple(space)}, got {tuple(lengths)}")
+
+
+def check_floating(name: str, x: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a tensor of floating-point numbers."""
+    if not isinstance(x, Tensor):
+        raise InvalidInput(f"{name} must be a tensor, got {shown(x)}")
+    if not x.is_floating_point():
+        raise InvalidInput(f"{name} must be floating point, got {x.dtype}; convert it with {name}.float()")
+
+
+def check_axes(name: str, x: Tensor, *axes: str) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a tensor with at least the named ``axes``."""
+    if not isinstance(x, Tensor):
+        raise InvalidInput(f"{name} must be a tensor, got {shown(x)}")
+    if x.ndim < len(axes):
+        raise InvalidInput(f"{name} must have at least the axes ({', '.join(axes)}), got shape {tuple(x.shape)}")
+
+
+def check_width(name: str, x: Tensor, width: int) -> None:
+    """Raise ``InvalidInput`` unless ``x`` holds floating-point numbers, ``width`` of them along its last axis."""
+    check_floating(name, x)
+    if x.ndim == 0:
+        raise InvalidInput(f"{name} must have a feature axis of {width}, got a single number (no axes)")
+    if x.shape[-1] != width:
+        raise InvalidInput(f"{name} must have {width} features on its last axis, got shape {tuple(x.shape)}")
+
+
+def check_shape(name: str, x: Tensor, *shape: int | str) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a floating-point tensor of that ``shape``; names are any length."""
+    check_floating(name, x)
+    fits = x.ndim == len(shape)
+    for wanted, length in zip(shape, x.shape, strict=False):  # all() over a generator takes twice as long
+        fits = fits and (wanted == length or isinstance(wanted, str))
+    if not fits:
+        raise InvalidInput(f"{name} must have shape ({', '.join(map(str, shape))}), got {tuple(x.shape)}")
+
+
+def check_signal(name: str, x: Tensor, channels: int, data_dim: int | None = None) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (batch, *space, ``channels``): ``data_dim`` or 1 to 3 axes, none empty."""
+    check_floating(name, x)
+    axes = x.ndim - 2
+    if axes not in SPACE or data_dim not in (None, axes) or x.shape[-1] != channels or 0 in x.shape[1:-1]:
+        space = "1 to 3 axes of space" if data_dim is None else SPACE[data_dim]
+        raise InvalidInput(f"{name} must have shape (batch, {space}, {channels}), got {tuple(x.shape)}")
+
+
+def check_same_shape(name: str, x: Tensor, other: str, y: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a floating-point tensor of ``y``'s shape."""
+    check_floating(name, x)
+    if x.shape != y.shape:
+        raise InvalidInput(f"{name} must have the shape of {other}, {tuple(y.shape)}, got {tuple(x.shape)}")
+
+
+def check_same_length(name: str, tensors: Sequence[Tensor]) -> None:
+    """Raise ``InvalidInput`` unless all ``tensors`` have the same number of rows, at least one."""
+    for x in tensors:
+        check_axes(name, x, "rows")
+    rows = [len(x) for x in tensors]
+    if len(set(rows)) != 1 or rows[0] == 0:
+        raise InvalidInput(f"{name} must all have the same number of rows, at least 1, got {rows}")
+
+
+def check_batch(name: str, x: Tensor, batch: int) -> None:
+    """Raise ``InvalidInput`` unless ``x`` holds ``batch`` samples, or one for them all."""
+    check_axes(name, x, "batch")
+    if x.shape[0] not in (1, batch):
+        raise InvalidInput(f"{name} must hold {batch} samples, or 1 for them all, got shape {tuple(x.shape)}")
+
+
+def check_labels(name: str, labels: Tensor, count: int) -> None:
+    """Raise ``InvalidInput`` unless ``labels`` is a tensor of whole numbers from 0 to ``count`` - 1."""
+    check_axes(name, labels, "batch")
+    whole = labels.dtype in (torch.int32, torch.int64)
+    read = whole and labels.numel() and labels.is_cpu and not torch.compiler.is_compiling()  # elsewhere it would wait
+    low, high = (int(end) for end in labels.aminmax()) if read else (0, 0)
+    if not whole or low < 0 or high >= count:
+        seen = f"{low} to {high}" if whole else str(labels.dtype)
+        raise InvalidInput(f"{name} must be whole numbers from 0 to {count - 1}, got {seen}")
+
+
+def check_takes(name: str, module: nn.Module, *arguments: str, mend: str = "wrap it in a module that fits") -> None:
+    """Raise ``InvalidInput`` unless ``module`` can be called with ``arguments``; "conditioning=" is a keyword."""
+    positional = [one for one in arguments if not one.endswith("=")]
+    keywords = {one.rstrip("="): None for one in arguments if one.endswith("=")}
+    try:
+        signature(module.forward).bind(*positional, **keywords)
+    except TypeError:
+        kind, taken = type(module).__name__, ", ".join(signature(module.forward).parameters)
+        wanted = ", ".join(arguments)
+        raise InvalidInput(f"{name} must take ({wanted}), {kind}.forward takes ({taken}); {mend}") from None
+
+
+def check_conditionable(name: str, module: nn.Module) -> None:
+    """Raise ``InvalidInput`` unless ``module`` can be called with one signal and ``conditioning=``."""
+    mend = "wrap it in a module whose forward does; QKVSequenceMixer makes query, key and value"
+    check_takes(name, module, "x", "conditioning=", mend=mend)
+
+
+def check_keywords(function: Callable[..., object], keywords: Iterable[str]) -> None:
+    """Raise ``InvalidInput``, with what there is, unless ``function`` takes all ``keywords``."""
+    try:
+        signature(function).bind_partial(**dict.fromkeys(keywords))
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise InvalidInput(f"{name} {error}; it takes {', '.join(signature(function).parameters)}") from None

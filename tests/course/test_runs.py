@@ -1,0 +1,85 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from residual_edu.course import main, runs
+from residual_edu.course.checkout import with_homework
+from residual_edu.errors import InvalidInput
+from residual_edu.lesson import stored_runs
+
+ROOT = Path(__file__).parents[2]
+LESSON = """# %%
+base = 10
+
+# %% tags=["runs"]
+def runs(seed, steps=3, within=0.5):
+    return {"sum": base + seed * steps}
+
+# %%
+raise RuntimeError("what follows is not needed")
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    source = tmp_path / "notebooks" / "source" / "00_small.py"
+    source.parent.mkdir(parents=True)
+    source.write_text(LESSON)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+def test_runs_are_stored_with_their_settings_and_read_from_a_copy(checkout, capsys, monkeypatch):
+    assert main(["build", "--runs", "00"]) == 0
+    path = checkout / "notebooks" / "runs" / "00_small.json"
+    assert capsys.readouterr().out == f"{path}\n"
+    assert json.loads(path.read_text())["settings"] == {"steps": 3, "within": 0.5}
+    (checkout / "my_lessons" / "homework").mkdir(parents=True)
+    monkeypatch.chdir(checkout / "my_lessons" / "homework")
+    assert stored_runs("00_small")["runs"] == {0: {"sum": 10}, 1: {"sum": 13}, 2: {"sum": 16}}
+    with pytest.raises(InvalidInput, match="^lesson must be one with stored runs, in a copy of the course, got '01'$"):
+        stored_runs("01")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('["runs"]', '["run"]', "00_small.py has no cell tagged runs."),
+        ("def runs(", "def run(", "must define a function"),
+    ],
+)
+def test_a_lesson_without_runs_is_refused(checkout, capsys, old, new, said):
+    source = checkout / "notebooks" / "source" / "00_small.py"
+    source.write_text(source.read_text().replace(old, new))
+    assert main(["build", "--runs", "00"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def computed(settings, **numbers):
+    return {"settings": {"within": 0.1} | settings, "runs": {"0": numbers}}
+
+
+@pytest.mark.parametrize(
+    ("again", "found"),
+    [
+        (computed({}, a=1.05, b=2.0), []),
+        (computed({}, a=1.15, b=2.0), ["seed 0, a: 1.15 and stored 1.0"]),
+        (computed({}, a=float("nan"), b=2.0), ["seed 0, a: nan and stored 1.0"]),
+        (computed({}, b=2.0), ["seed 0, a: None and stored 1.0"]),
+        (computed({"steps": 2}, a=1.0, b=2.0), ["settings {'within': 0.1, 'steps': 2}, stored with {'within': 0.1}"]),
+    ],
+)
+def test_what_is_further_than_its_band_is_found(again, found):
+    assert runs.difference(computed({}, a=1.0, b=2.0), again) == found
+
+
+STORED = [source for source in with_homework(ROOT) if runs.runs_of(source).exists()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", STORED, ids=lambda source: source.stem)
+def test_the_last_stored_seed_computed_again_is_within_its_band(source):
+    stored = json.loads(runs.runs_of(source).read_text())
+    assert runs.difference(stored, runs.compute(source, (runs.SEEDS[-1],))) == []

@@ -1,0 +1,45 @@
+"""The hook that checks shapes while the tests run, and the fixture ``as_installed``, which takes it off."""
+
+import jaxtyping
+import pytest
+import torch
+from torch import nn
+
+from residual_edu import BlockConfig, InvalidInput, LayerNorm, ViT5ResidualBlock
+from residual_edu.mixers.real_fft import RealFFT
+from residual_edu.parts import position
+
+X, ANGLES = torch.zeros(2, 4), torch.zeros(2)
+WRONG_SHAPE = pytest.mark.parametrize("call", [lambda: LayerNorm(4)(3), lambda: position.rotate(X, ANGLES)])
+
+
+def wrapped():
+    """Whether each of these is what the hook made of it: a method, a property, a static method, a function."""
+    made = [LayerNorm.forward, BlockConfig.head_dim.fget, RealFFT.backward, position.rotate, position.rotary_angles]
+    return [hasattr(each, "__wrapped__") for each in made]
+
+
+@WRONG_SHAPE
+def test_users_meet_the_librarys_own_message(call, as_installed):
+    assert not any(wrapped())
+    with pytest.raises(InvalidInput):
+        call()
+
+
+@WRONG_SHAPE
+def test_the_hook_is_back_and_finds_a_wrong_shape(call):
+    assert all(wrapped())
+    with pytest.raises(jaxtyping.TypeCheckError):
+        call()
+
+
+def test_the_checks_of_a_constructor_stay(as_installed):
+    with pytest.raises(InvalidInput, match="^hidden_dim must be at least 1, got 0$"):
+        ViT5ResidualBlock(nn.Identity, nn.Identity, nn.Identity, nn.Identity, hidden_dim=0)
+
+
+def test_a_function_within_a_function_is_not_wrapped_either(as_installed, compiled):
+    def scaled(x):
+        return jaxtyping.jaxtyped(typechecker=None)(lambda y: 2 * y)(x)
+
+    assert compiled(scaled)(X + 1).equal(2 * (X + 1))
