@@ -733,8 +733,7 @@ for _, seen in runs:
     early, late = seen[STEPS.index(40)], seen[-1]  # for what follows
     opened, (mixers, mlps) = early.gates.mean() / late.gates.mean(), late.gates.mean(0)
     apart = early.drawings.std(dim=1).mean() / late.drawings.std(dim=1).mean()  # between the ten classes
-    print(f"step 40 over step 400: gates {opened:.2f}, between classes {apart:.2f}", end="; ")
-    print(f"MLPs' gates over mixers' {mlps / mixers:.2f}")
+    print(f"step 40 over 400: gates {opened:.2f}, classes apart {apart:.2f}; MLPs' over mixers' gates {mlps / mixers:.2f}")
     holds(opened > 0.5 and mlps > mixers, "At step 40 the gates are half open; MLPs' gates open wider.")
     holds(apart < 0.3, "At step 40 the drawings of the ten classes are nearly alike.")
     holds(not (seen[1].flow.added.any() or seen[1].flow.branch_gradient.any()), "After one step no branch adds anything.")

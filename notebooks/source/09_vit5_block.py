@@ -950,9 +950,7 @@ show(
     "the bed swells from block to block, fed by visible tributaries.",
 )
 added = flow.added / flow.activation[:, :-1]
-print(
-    f"a block adds at most {added[0].max():.4f} of the stream at step 0, on average {added[-1].mean():.2f} at step 39"
-)
+print(f"of the stream a block adds {added[0].max():.4f} at most at step 0, {added[-1].mean():.2f} on average at step 39")
 holds(added[0].max() < 0.01 and added[-1].mean() > 0.05, "Nine blocks begin as none, and open as they train.")
 
 # %% [markdown]

@@ -5,9 +5,6 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-from residual_edu.course.comparison import TRAINED
-from residual_edu.course.exercise_cells import tags
-
 VISIBLE_LINES = 20  # of code; a finished piece that is longer is folded
 
 
@@ -27,14 +24,9 @@ def tree(cell: NotebookNode) -> ast.Module:
 
 
 def code_lines(cell: NotebookNode) -> int:
-    """Return how many lines of a cell are code: no blank line, comment or docstring.
-
-    Nor, in a cell tagged ``trained``, what prints its evidence and holds it to bands.
-    """
-    evidence = {"print", "holds"} if TRAINED in tags(cell) else set()
-    statements = [node for node in ast.walk(tree(cell)) if isinstance(node, ast.Expr)]
-    said = [node for node in statements if is_text(node.value) or called(node.value) in evidence]
-    prose = {line for node in said for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    """Return how many lines of a cell are code: no blank line, comment or docstring."""
+    strings = [node for node in ast.walk(tree(cell)) if isinstance(node, ast.Expr) and is_text(node.value)]
+    prose = {line for node in strings for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     lines = [line.strip() for number, line in enumerate(cell.source.split("\n"), 1) if number not in prose]
     return sum(bool(line) and not line.startswith("#") for line in lines)
 

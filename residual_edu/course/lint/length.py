@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from residual_edu.course.exercise_cells import NOTE, tags
-from residual_edu.course.lint.cells import code_cells, code_lines
+from residual_edu.course.layout import COLUMNS
+from residual_edu.course.lint.cells import VISIBLE_LINES, code_cells, code_lines, is_folded
 from residual_edu.course.lint.outputs import words
 from residual_edu.course.lint.predictions import questions, reveals
 
-MINUTES, LAWS, LINES, COLUMNS = 90, 5, 20, 88
+MINUTES, LAWS = 90, 5
 WORDS_A_MINUTE, LINES_A_MINUTE = 150, 8
 A_PREDICTION, A_FIGURE, AN_EXPLORER = 1, 0.5, 5
 STATED = re.compile(r"\b(\d+) minutes?\b")
@@ -20,17 +21,12 @@ EXERCISE = re.compile(r"^#+ Exercise.*?(\d+) minutes?", re.M)
 LAW = re.compile(r"^\|(?![\s:|-]+\|$).*\|$", re.M)
 
 
-def folded(cell: NotebookNode) -> bool:
-    """Whether a learner opens a cell's code only on purpose."""
-    return "hide-cell" in tags(cell) or cell.metadata.get("jupyter", {}).get("source_hidden", False)
-
-
 def minutes(notebook: NotebookNode) -> int:
     """Return how many minutes a built lesson takes, rounded up to 5: reading, code, questions, pictures, exercises."""
     code = [cell for _, cell in code_cells(notebook)]
     text = " ".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.source != NOTE)
     read = len(re.sub(r"<[^>]+>", " ", text).split()) + sum(said(cell) for cell in code if "solution" not in tags(cell))
-    lines = sum(code_lines(cell) for cell in code if not folded(cell))
+    lines = sum(code_lines(cell) for cell in code if not is_folded(cell))
     pictures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
     explorers = sum("explorer" in tags(cell) for cell in code)
     total = read / WORDS_A_MINUTE + lines / LINES_A_MINUTE + A_PREDICTION * sum(len(questions(cell)) for cell in code)
@@ -74,8 +70,8 @@ def few_laws(notebook: NotebookNode) -> Iterator[str]:
 def visible_code_is_short(notebook: NotebookNode) -> Iterator[str]:
     """A cell whose code is not folded has at most 20 lines of code."""
     for place, cell in code_cells(notebook):
-        if not folded(cell) and "reveal" not in tags(cell) and code_lines(cell) > LINES:
-            yield f"{place} shows {code_lines(cell)} lines of code, more than {LINES}; fold it or cut it"
+        if not is_folded(cell) and "reveal" not in tags(cell) and code_lines(cell) > VISIBLE_LINES:
+            yield f"{place} shows {code_lines(cell)} lines of code, more than {VISIBLE_LINES}; fold it or cut it"
 
 
 def narrow_lines(notebook: NotebookNode) -> Iterator[str]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-from residual_edu.course.answers import apart
+from residual_edu.course.answers import APART
+from residual_edu.course.exercise_cells import tags
 from residual_edu.course.lint.cells import called, code_cells, tree
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -29,9 +30,8 @@ def kernel_is_python3(notebook: NotebookNode) -> Iterator[str]:
 
 def executed_in_order(notebook: NotebookNode) -> Iterator[str]:
     """Every code cell ran, from top to bottom, in a fresh kernel; where outputs are stored apart, no count is."""
-    elsewhere = list(apart(notebook))
     for count, (place, cell) in enumerate(code_cells(notebook), 1):
-        if cell not in elsewhere and cell.execution_count != count:
+        if not APART & set(tags(cell)) and cell.execution_count != count:
             yield f"{place} has the execution count {cell.execution_count}, where {count} is its turn"
 
 

@@ -79,12 +79,6 @@ def test_code_lines_leave_out_prose(text, lines):
     assert code_lines(new_code_cell(text)) == lines
 
 
-def test_of_a_trained_cell_its_evidence_is_left_out():
-    text = 'loss = train()\nfor x in loss:\n    print(\n        x,\n    )\nholds(x < 1, "It learns.")\nshow(loss)'
-    assert code_lines(new_code_cell(text)) == 7
-    assert code_lines(new_code_cell(text, metadata={"tags": ["trained"]})) == 3
-
-
 def test_a_long_cell_is_found(both, first):
     notebook, find = both
     cell = first(notebook, "explorer")

@@ -32,7 +32,7 @@ def test_a_sixth_law_is_found(source, findings):
 @pytest.mark.parametrize(("lines", "found"), [(20, False), (21, True)])
 def test_long_visible_code_is_found_and_folded_code_is_not(built, findings, lines, found):
     built.cells[2:2] = [
-        new_code_cell("x = 1\n" * lines, execution_count=1, metadata={"tags": ["hide-cell"]}),
+        new_code_cell("x = 1\n" * lines, execution_count=1, metadata={"jupyter": {"source_hidden": True}}),
         new_code_cell("x = 1\n" * lines, execution_count=2),
     ]
     said = [finding for finding in findings(built, "lesson.ipynb") if "shows" in finding]
