@@ -1,9 +1,10 @@
-"""What a learner has done, in one small file: answers to predictions, and exercises whose check has passed.
+"""What a learner has done, in one small file: answers to predictions, what was measured, exercises that hold.
 
 The file is ``answers.json`` in ``my_lessons``, the folder of a learner's own copies. A session that works elsewhere
 (the course's own notebooks, a plain script) reads and writes nothing, nor does one where ``RESIDUAL_EDU_STRICT`` is
 set, as builds and tests set it.
 A lesson never stops for this file: what cannot be read or written becomes a sentence.
+What is not written, a session still remembers until its kernel restarts; a build or a test remembers nothing.
 """
 
 import json
@@ -15,20 +16,27 @@ from typing import Any
 from filelock import FileLock
 
 FOLDER, FILE = "my_lessons", "answers.json"
-KINDS = ("predictions", "exercises")
+KINDS = ("predictions", "measured", "exercises")
+UNREADABLE = f"{FOLDER}/{FILE} cannot be read, so every lesson counts as open; nothing in it is lost."
 PATIENCE = 5  # seconds to wait for another notebook that writes at the same moment
 
 Answers = dict[str, dict[str, Any]]  # kind, then the question or the exercise's name, then the answer
+SESSION: Answers = {kind: {} for kind in KINDS}  # what this kernel was told
 
 
 def home() -> Path | None:
     """Return the ``my_lessons`` that this session works in, at most one folder up; ``None`` elsewhere."""
-    if os.environ.get("RESIDUAL_EDU_STRICT"):
+    if is_strict():
         return None
     with suppress(OSError):  # a current folder that was deleted
         here = Path.cwd()
         return next((folder for folder in (here, here.parent) if folder.name == FOLDER), None)
     return None
+
+
+def is_strict() -> bool:
+    """Whether this is a build or a test, which keeps nothing and prints the same each time."""
+    return bool(os.environ.get("RESIDUAL_EDU_STRICT"))
 
 
 def recall(kind: str, name: str) -> Any:
@@ -37,6 +45,16 @@ def recall(kind: str, name: str) -> Any:
     with suppress(OSError, ValueError):
         return load(folder)[kind].get(name) if folder else None
     return None
+
+
+def everything() -> tuple[Answers, str]:
+    """Return all answers, those of this session over those of the file, and a sentence where that cannot be read."""
+    folder, trouble, kept = home(), "", dict[str, dict[str, Any]]()
+    try:
+        kept = load(folder) if folder else {}
+    except (OSError, ValueError):
+        trouble = UNREADABLE
+    return {kind: kept.get(kind, {}) | SESSION[kind] for kind in KINDS}, trouble
 
 
 def keep(kind: str, name: str, value: Any) -> str:
@@ -51,6 +69,8 @@ def keep(kind: str, name: str, value: Any) -> str:
         An empty text, or one sentence for the learner that says what went wrong.
     """
     folder = home()
+    if not is_strict():
+        SESSION[kind][name] = value
     try:
         return change(folder, {kind: {name: value}}) if folder else ""
     except OSError as error:

@@ -15,8 +15,8 @@ PACKAGE = Path(residual_edu.__file__).parent
 ROOT = PACKAGE.parent
 BELOW = ["renamed", "errors", "checked", "old_errors"]  # what every room may use
 TOP = [*BELOW, "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
-ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "explorers", "exercises"]
-ROOMS += ["lesson", "course"]
+ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "contents"]
+ROOMS += ["explorers", "exercises", "summary", "lesson", "course"]
 ALONE = {  # what these rooms import besides the standard library: third-party packages, and rooms of this one
     "gradient_flow": ({"torch"}, {*BELOW, "gradient_flow"}),
     "plotting": ({"numpy", "matplotlib"}, {"renamed", "plotting"}),

@@ -32,7 +32,8 @@ def test_what_was_kept_is_recalled(folder):
     assert progress.keep("predictions", "Is 1 < 2?", "no") == ""  # the last one counts
     assert progress.recall("predictions", "Is 1 < 2?") == "no"
     kept = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
-    assert kept == {"predictions": {"Is 1 < 2?": "no", "Größe?": "3/16"}, "exercises": {"layer_norm": True}}
+    predictions = {"Is 1 < 2?": "no", "Größe?": "3/16"}
+    assert kept == {"predictions": predictions, "measured": {}, "exercises": {"layer_norm": True}}
 
 
 def test_a_homework_s_answers_stand_in_the_same_file(folder, monkeypatch):

@@ -1,20 +1,16 @@
 """The learner's own copies of the lessons, in ``my_lessons``: made where they are missing, never overwritten."""
 
-import ast
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 import nbformat
 from filelock import FileLock
-from nbformat import NotebookNode
 
-from residual_edu import progress
+from residual_edu import contents, progress
 from residual_edu.course.checkout import lessons, notebook_of, with_homework
 from residual_edu.course.notebook import outline
-
-ASKS = {"predict": ("predictions", 0), "check": ("exercises", 1)}  # a call, its kind, and where its name stands
 
 
 def complete(root: Path) -> None:
@@ -70,9 +66,7 @@ def unreadable_answers(folder: Path) -> list[str]:
     try:
         progress.load(folder)
     except (OSError, ValueError):
-        return [
-            f"{progress.FOLDER}/{progress.FILE} cannot be read, so every lesson counts as open; nothing in it is lost."
-        ]
+        return [progress.UNREADABLE]
     return []
 
 
@@ -109,7 +103,8 @@ def renew(source: Path) -> str:
     except OSError:
         kept.rename(copy)
         raise
-    trouble = progress.change(root_of(copy), {}, gone=asked(notebook_of(source)))
+    old = asked(notebook_of(source))
+    trouble = progress.change(root_of(copy), {}, gone=old | {"measured": old["predictions"]})
     said = f"{copy.name} is new; the one you worked in is now {kept.name!r}, and its answers are forgotten."
     return f"{said} {trouble}".strip()
 
@@ -144,21 +139,7 @@ def first_unfinished(root: Path) -> Path:
 
 def asked(notebook: Path) -> progress.Answers:
     """Return what ``notebook`` asks: the questions of its predictions, and the names of its exercises."""
-    found: progress.Answers = {kind: {} for kind in progress.KINDS}
-    for call in calls(nbformat.read(notebook, as_version=4)):
-        kind, place = ASKS[call.func.id]  # type: ignore[attr-defined]
-        if len(call.args) > place and isinstance(name := call.args[place], ast.Constant):
-            found[kind][str(name.value)] = True
+    found: progress.Answers = {kind: {} for kind in ("predictions", "exercises")}
+    for each in contents.asked(notebook):
+        found[each.kind][each.name] = True
     return found
-
-
-def calls(notebook: NotebookNode) -> Iterator[ast.Call]:
-    """Yield each call of a function of ``ASKS``; a cell that is not plain Python has none."""
-    for cell in notebook.cells:
-        try:
-            tree = ast.parse(cell.source if cell.cell_type == "code" else "")
-        except SyntaxError:
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKS:
-                yield node
