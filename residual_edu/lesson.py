@@ -16,7 +16,9 @@ from torch import Tensor
 
 from residual_edu.errors import InvalidInput, check_choice, check_text, shown
 from residual_edu.explorers import Prediction
+from residual_edu.explorers.prediction import Prose
 from residual_edu.plotting.style import use_style
+from residual_edu.summary import progress_at, summary_of
 
 NOT_HERE = "Not with these settings:"
 
@@ -80,6 +82,26 @@ def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:
     prediction = Prediction(question, choices)
     display(prediction)
     return prediction
+
+
+def progress(lesson: str) -> None:
+    """Display where in the course one is: which lessons are done (all their exercises hold) and which is next.
+
+    Args:
+        lesson: the number of the lesson that the cell stands in, such as "08a".
+    """
+    display(Prose(progress_at(lesson)))
+
+
+def summary(lesson: str) -> None:
+    """Display what was predicted in a lesson beside what was measured, which exercises hold, and what to read again.
+
+    What was kept in ``my_lessons`` counts, so a restarted kernel need not run the lesson again.
+
+    Args:
+        lesson: the number of the lesson that the cell stands in, such as "08a".
+    """
+    display(Prose(summary_of(lesson)))
 
 
 def holds(condition: bool | np.bool | Tensor, sentence: str) -> None:

@@ -1,9 +1,12 @@
 """``check(answer, name)``: print what holds, what does not, and what to try next."""
 
 import os
+from pathlib import Path
 from typing import Any
 
-from residual_edu import progress
+from IPython import get_ipython
+
+from residual_edu import contents, progress
 from residual_edu.errors import InvalidInput, check_choice
 from residual_edu.exercises import report
 from residual_edu.exercises.catalogue import catalogue
@@ -57,10 +60,23 @@ def check(answer: Any, name: str) -> None:
     failed = [outcome for outcome in outcomes if outcome.trouble]
     end = report.next_step(exercise, known_mistake(exercise, seen), failed[0]) if failed else "Everything holds."
     print(*report.verdicts(exercise, outcomes, answer), *report.printing(guard.printed), end, sep="\n")
-    if not failed and (trouble := progress.keep("exercises", name, True)):
-        print(trouble)
+    if not failed and (said := hold(name)):
+        print(said)
     if failed:
         raise NotYet(f"{name}: {len(failed)} of {len(outcomes)} do not hold yet.")
+
+
+def hold(name: str) -> str:
+    """Keep that an answer of one's own holds; return what is to be said, most often nothing."""
+    if not progress.is_strict() and contents.is_solution(running_cell(), Path.cwd()):
+        return "This is the folded solution: the exercise stays open until an answer of your own holds."
+    return progress.keep("exercises", name, True)
+
+
+def running_cell() -> str:
+    """Return the source of the notebook's cell that runs now; outside a notebook, nothing."""
+    shell = get_ipython()
+    return shell.history_manager.input_hist_raw[-1] if shell else ""
 
 
 def find(name: str) -> Exercise:

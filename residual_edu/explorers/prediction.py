@@ -71,7 +71,7 @@ class Prediction(widgets.VBox):
             check_choice("why", choice, self.choices or (LOW, NEAR, HIGH))
         self.truth, self.why, self.after, self.tolerance = truth, why or {}, after, tolerance
         self.shown = display(self.revealed(), display_id=True)
-        self.judge()
+        self.judge(progress.keep("measured", self.question, self.result()))
 
     @property
     def answer(self) -> str:
@@ -79,18 +79,25 @@ class Prediction(widgets.VBox):
         text = (self.control.value or "").strip()
         return text if self.choices or number(text) is not None else ""
 
+    @property
+    def measured(self) -> str:
+        """The truth as it is displayed."""
+        return f"{self.truth:.4g}" if isinstance(self.truth, float) else str(self.truth)
+
     def sentence(self) -> str:
         """Return the answer beside the truth, in one sentence."""
-        measured = f"{self.truth:.4g}" if isinstance(self.truth, float) else str(self.truth)
-        return f"You {f'said {self.answer}' if self.answer else 'made no prediction'}; we measured {measured}."
+        return f"You {f'said {self.answer}' if self.answer else 'made no prediction'}; we measured {self.measured}."
+
+    def result(self) -> dict[str, Any]:
+        """Return what a summary needs after a restart: the truth as displayed, and how near a number must be."""
+        near = {} if self.choices else {"truth": float(self.truth or 0), "tolerance": self.tolerance}
+        return {"text": self.measured} | near
 
     def reason(self) -> str:
         """Return the reason that belongs to the answer; to the truth, where nothing was predicted."""
         if self.choices:
             return self.why.get(self.answer or str(self.truth), "")
-        guess = number(self.answer)
-        error = 0.0 if guess is None else guess - float(self.truth or 0)
-        return self.why.get(NEAR if abs(error) <= self.tolerance else LOW if error < 0 else HIGH, "")
+        return self.why.get(comparison(self.answer, float(self.truth or 0), self.tolerance), "")
 
     def revealed(self) -> "Prose":
         """Return what the reveal displays."""
@@ -135,6 +142,13 @@ def buttons(question: str, choices: Sequence[str]) -> widgets.ToggleButtons:
 def number_box(question: str) -> widgets.Text:
     """Return an empty box that answers on Enter or when it is left; a screen reader names it by the question."""
     return widgets.Text(placeholder="a number", tooltip=question, continuous_update=False, layout={"width": "10em"})
+
+
+def comparison(answer: str, truth: float, tolerance: float) -> str:
+    """Return how a typed number compares with ``truth``; what is no number counts as about right."""
+    guess = number(answer)
+    error = 0.0 if guess is None else guess - truth
+    return NEAR if abs(error) <= tolerance else LOW if error < 0 else HIGH
 
 
 def number(text: str) -> float | None:

@@ -1,5 +1,8 @@
 """An exercise whose check has passed is kept in a learner's own copies; one that fails is not."""
 
+import json
+from importlib import import_module
+
 import pytest
 
 from residual_edu import progress
@@ -35,6 +38,20 @@ def test_an_attempt_that_holds_is_kept_and_an_untouched_one_is_not():
     with attempt("faults"):
         pass
     assert progress.recall("exercises", "faults") is True
+
+
+def test_the_folded_solution_run_as_it_stands_is_not_an_answer_of_one_s_own(mine, monkeypatch, capsys):
+    cell = {"cell_type": "code", "source": ["solution\n", "check()"], "metadata": {"tags": ["solution"]}}
+    (mine / "02_norm.ipynb").write_text(json.dumps({"cells": [cell]}))
+    for source, kept in [("solution\ncheck()", None), ("mine\ncheck()", True)]:
+        monkeypatch.setattr(import_module("residual_edu.exercises.check"), "running_cell", lambda source=source: source)
+        check(RIGHT, NAME)
+        assert ("This is the folded solution" in capsys.readouterr().out) is (kept is None)
+        assert progress.recall("exercises", NAME) is kept
+    monkeypatch.setattr(import_module("residual_edu.exercises.check"), "running_cell", lambda: "solution\ncheck()")
+    monkeypatch.setenv("RESIDUAL_EDU_STRICT", "1")
+    check(RIGHT, NAME)
+    assert capsys.readouterr().out.endswith("Everything holds.\n")  # as every build prints it
 
 
 @pytest.mark.parametrize("way", ["check", "attempt"])

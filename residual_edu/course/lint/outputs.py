@@ -10,7 +10,7 @@ from residual_edu.course.exercise_cells import tags
 from residual_edu.course.lint.cells import called, code_cells, tree
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-SPEAKING = {"print", "show", "predict", "check", "reveal"}  # calls that always leave an output
+SPEAKING = {"print", "show", "predict", "check", "reveal", "progress", "summary"}  # calls that always leave an output
 PATH = re.compile(r"""(?:^|(?<=[\s"'(=]))(?:/[\w.-]+/[\w.-]+|[A-Za-z]:\\\w)""", re.M)
 DEVICE = re.compile(r"\b(?:cuda|mps|cpu)\b")
 
