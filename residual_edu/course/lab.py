@@ -13,7 +13,8 @@ from residual_edu.progress import FOLDER
 
 FIRST = "00_residual_connection.ipynb"
 # JupyterLab's defaults, without its question about news and its look for updates, and with all cells on the page, so
-# that the browser's own search and a screen reader find them. What a person sets in JupyterLab still wins.
+# that the browser's own search and a screen reader find them. A page of Markdown, such as the glossary, opens as a page
+# to read. What a person sets in JupyterLab still wins.
 SETTINGS = Path(__file__).with_name("lab_settings")
 FULL = "the disk is full; free some space, then run the same command again"
 CLOSED = "it cannot be written; make it yours, or copy the checkout to a folder of your own"
@@ -62,7 +63,7 @@ def prepare(root: Path, fresh: Sequence[str]) -> Path:
     """
     from residual_edu.course import copies
 
-    refuse_a_second(root / FOLDER)
+    refuse_a_second(root)
     try:
         copies.complete(root)
         done = copies.start_anew(root, fresh) if fresh else []
@@ -74,22 +75,24 @@ def prepare(root: Path, fresh: Sequence[str]) -> Path:
     return first
 
 
-def refuse_a_second(folder: Path) -> None:
-    """Refuse where a JupyterLab of this person already serves ``folder``: two would save over each other."""
+def refuse_a_second(root: Path) -> None:
+    """Refuse where a JupyterLab of this person already serves the checkout: two would save over each other."""
     from jupyter_server.serverapp import list_running_servers
 
     for server in list_running_servers():
-        if Path(server["root_dir"]) == folder:
-            address = f"{server['url']}lab?token={server['token']}"
-            raise Refusal(f"JupyterLab already runs on {folder}: open {address}, or stop it first.")
+        if Path(server["root_dir"]) == root:
+            address = f"{server['url']}lab/tree/{FOLDER}?token={server['token']}"
+            raise Refusal(f"JupyterLab already runs on {root}: open {address}, or stop it first.")
 
 
 def command(root: Path, notebook: Path, argv: Sequence[str]) -> list[str]:
-    """Return the command line that opens ``notebook`` in this Python's JupyterLab, and prints its address."""
-    folder = next(root / name for name in (FOLDER, "notebooks") if notebook.is_relative_to(root / name))
+    """Return the command line that opens ``notebook`` in this Python's JupyterLab, and prints its address.
+
+    Its root is the checkout, so that a lesson's link to docs/glossary.md leads somewhere.
+    """
     ours = [
-        f"--ServerApp.root_dir={folder}",
-        f"--LabApp.default_url=/lab/tree/{notebook.relative_to(folder).as_posix()}",
+        f"--ServerApp.root_dir={root}",
+        f"--LabApp.default_url=/lab/tree/{notebook.relative_to(root).as_posix()}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--LabApp.extension_manager=readonly",
         "--LanguageServerManager.autodetect=False",  # its list of what is not installed looks like an error

@@ -62,8 +62,8 @@ def test_it_opens_the_first_copy_and_hands_the_rest_on(started, checkout, capsys
     assert lab.run(["--no-browser", "--port", "8899"]) == 3  # its exit code, Ctrl-C notwithstanding
     (process,) = started
     assert process.command[:3] == [sys.executable, "-m", "jupyterlab"]
-    assert f"--ServerApp.root_dir={checkout / 'my_lessons'}" in process.command
-    assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in process.command
+    assert f"--ServerApp.root_dir={checkout}" in process.command  # with docs/glossary.md, which lessons link to
+    assert f"--LabApp.default_url=/lab/tree/my_lessons/{lab.FIRST}" in process.command
     assert process.command[-3:] == ["--no-browser", "--port", "8899"]
     assert (checkout / "my_lessons" / lab.FIRST).exists()
     assert capsys.readouterr().out == f"Opening {Path('my_lessons', lab.FIRST)}\n"
@@ -72,7 +72,7 @@ def test_it_opens_the_first_copy_and_hands_the_rest_on(started, checkout, capsys
 def test_who_changes_the_course_opens_its_own_notebooks(started, checkout):
     lab.run(["--edit", "--no-browser"])
     (process,) = started
-    assert f"--ServerApp.root_dir={checkout / 'notebooks'}" in process.command
+    assert f"--LabApp.default_url=/lab/tree/notebooks/{lab.FIRST}" in process.command
     assert process.command[-1] == "--no-browser"
     assert not (checkout / "my_lessons").exists()
 
@@ -127,14 +127,14 @@ def test_a_folder_that_takes_nothing_is_a_sentence(started, checkout, monkeypatc
 def test_a_second_one_on_the_same_folder_is_refused_with_the_address_of_the_first(started, checkout):
     lab.run([])
     (checkout / "RUNTIME").mkdir()
-    running = {"pid": os.getpid(), "root_dir": str(checkout / "my_lessons"), "url": "http://localhost:8888/"}
+    running = {"pid": os.getpid(), "root_dir": str(checkout), "url": "http://localhost:8888/"}
     running |= {"token": "secret", "port": 8888, "hostname": "localhost"}
     (checkout / "RUNTIME" / "jpserver-1.json").write_text(json.dumps(running))
-    said = "JupyterLab already runs on .*my_lessons: open http://localhost:8888/lab.token=secret, or stop it first"
+    said = r"JupyterLab already runs on .*: open \S+:8888/lab/tree/my_lessons.token=secret, or stop it first"
     with pytest.raises(Refusal, match=said):
         lab.run(["--fresh", "00"])
     assert len(started) == len(list((checkout / "my_lessons").glob("*.ipynb"))) == 1
-    lab.run(["--edit"])  # another folder
+    lab.run(["--edit"])  # opens other files
     assert len(started) == 2
 
 
@@ -189,9 +189,9 @@ def test_it_really_starts_and_asks_nothing(checkout):
         return pytest.fail("the server did not start")
 
     try:
-        assert lab.FIRST in answer("api/contents")
+        assert lab.FIRST in answer("api/contents/my_lessons")
         assert "<title>JupyterLab</title>" in answer("")
-        assert visited[-1].partition("?")[0].endswith(f"/lab/tree/{lab.FIRST}")
+        assert visited[-1].partition("?")[0].endswith(f"/lab/tree/my_lessons/{lab.FIRST}")
         news = json.loads(answer("lab/api/settings/@jupyterlab/apputils-extension:notification"))
         assert news["schema"]["properties"]["fetchNews"]["default"] == "false"
         assert news["schema"]["properties"]["checkForUpdates"]["default"] is False
