@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 00 · The residual connection, step by step
 #
-# 60 minutes. You need PyTorch's tensors and `backward()`; the rest is made here, and nothing is downloaded.
+# 65 minutes. You need PyTorch's tensors and `backward()`; the rest is made here, and nothing is downloaded.
 #
 # At the end you can
 # - trace each number of x + g·f(norm(x)) back to where it came from,
@@ -34,11 +34,12 @@ from torch import nn
 from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.explorers.residual_connection import explore_stack
-from residual_edu.lesson import predict, setup, show
+from residual_edu.lesson import predict, progress, setup, show, summary
 from residual_edu.parts.residual import post_norm_residual, pre_norm_residual
 from residual_edu.plotting import residual_connection as draw
 
 device = setup()
+progress("00")
 
 # %% [markdown]
 # ## One token, four numbers
@@ -673,3 +674,13 @@ explore_stack()
 # Each repair was a choice of one letter: norm, or g. Lesson 01 measures what flows through such a stack place by place,
 # 02 and 03 take apart the norm and the coins, 04 moves the norm, 05 and 06 let the network learn g, and from 07 on f
 # becomes whatever lets positions talk to each other. The two lines stay.
+
+# %%
+summary("00")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 01](01_gradient_flow.ipynb) measures signal and gradient at every place of such a stack.
+# - [Homework for lessons 00 and 01](homework/hw_00_01.ipynb), once you have done lesson 01.
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # 01 · Gradient flow: three curves
 #
-# 75 minutes. It needs lesson 00, above all its sentence that the skip brings a 1.
+# 75 minutes. Of [lesson 00](00_residual_connection.ipynb) it needs what the skip brings to the gradient, and what keeps
+# a deep stack from exploding.
 #
 # By the end you can
 #
@@ -36,13 +37,14 @@ from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.explorers.gradient_flow import explore_gradient_flow
 from residual_edu.gradient_flow.step import remove
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.parts import layer_norm
 from residual_edu.plotting import three_curves as plots
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, minibatches, train
 
 device = setup()
+progress("01")
 
 # %% [markdown]
 # ## A picture to distrust
@@ -893,3 +895,13 @@ explore_gradient_flow()
 #
 # Two instruments come along from here: the recorder, and the stream. Lesson 02 takes apart the norm that held the
 # flood, 03 the coins, and 04 asks where the norm should stand.
+
+# %%
+summary("01")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 02](02_layer_norm.ipynb) takes apart the norm that kept the stack from exploding.
+# - [Homework for lessons 00 and 01](homework/hw_00_01.ipynb).
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 02 · LayerNorm from four numbers
 #
-# 60 minutes. It needs lesson 00 and no network.
+# 70 minutes. It needs no network connection. Of [lesson 01](01_gradient_flow.ipynb) it uses that a norm before each
+# branch kept a stack of skip connections from growing; of [lesson 00](00_residual_connection.ipynb), what a norm does
+# not see of a token.
 #
 # By the end you can
 #
@@ -37,10 +39,11 @@ from residual_edu import LayerNormalization
 from residual_edu.datasets import digits, wine
 from residual_edu.exercises import check
 from residual_edu.explorers.layer_norm import explore_layer_norm
-from residual_edu.lesson import predict, setup, show
+from residual_edu.lesson import predict, progress, setup, show, summary
 from residual_edu.plotting import layer_norm as plots
 
 device = setup()
+progress("02")
 
 
 def draw(*shape, seed=0):
@@ -754,3 +757,13 @@ check(which_is_torch, "which_is_torch")
 # Sources: LayerNorm, Ba, Kiros and Hinton, 2016 (arXiv 1607.06450); RMSNorm, Zhang and Sennrich, 2019 (arXiv
 # 1910.07467); BatchNorm, Ioffe and Szegedy, 2015 (arXiv 1502.03167). From the next lesson on, `LayerNorm` and
 # `RMSNorm` are imported.
+
+# %%
+summary("02")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 03](03_dropout_and_stochastic_depth.ipynb) is about the gate g: a coin for each number, or for each sample.
+# - [Homework for lessons 02 and 03](homework/hw_02_03.ipynb), once you have done lesson 03.
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 03 · Dropout and stochastic depth
 #
-# 60 minutes. It needs lessons 00 to 02; nothing is downloaded. It is about one value of the gate g: a coin.
+# 60 minutes. Nothing is downloaded. It is about one value of the gate g of [lesson 00](00_residual_connection.ipynb): a
+# coin. Its blocks begin with the LayerNorm of [lesson 02](02_layer_norm.ipynb), and it draws the stream as
+# [lesson 01](01_gradient_flow.ipynb) does.
 #
 # By the end you can
 #
@@ -34,7 +36,7 @@ from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.explorers.dropout import explore_coins
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.parts.dropout import bernoulli_mask
 from residual_edu.plotting.dropout import plot_coins, plot_depths_left
 from residual_edu.plotting.dropout import plot_moments, plot_scores
@@ -42,6 +44,7 @@ from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, minibatches, train
 
 device = setup()
+progress("03")
 
 # %% [markdown]
 # ## Four numbers, four coins
@@ -578,3 +581,13 @@ explore_coins()
 # Sources: dropout, Srivastava et al., 2014 (jmlr.org/papers/v15/srivastava14a.html); stochastic depth, Huang et al.,
 # 2016 (arXiv 1603.09382). Dropout and DropPath are one gate with two coins. Lesson 04 takes the placement of the norm;
 # lesson 05 learns the gate instead of tossing it.
+
+# %%
+summary("03")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 04](04_pre_norm_and_post_norm.ipynb) asks where the norm should stand.
+# - [Homework for lessons 02 and 03](homework/hw_02_03.ipynb).
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 04 · Pre-norm and post-norm
 #
-# 75 minutes. It needs lessons 00 to 03; nothing is downloaded.
+# 75 minutes. Nothing is downloaded. Of [lesson 03](03_dropout_and_stochastic_depth.ipynb) it needs what a coin on the
+# stream does to all that came before; of [lesson 02](02_layer_norm.ipynb), what a norm does to the gradient on its way
+# back; of [lesson 00](00_residual_connection.ipynb), how the stream grows with depth.
 #
 # By the end you can
 #
@@ -38,12 +40,13 @@ from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.explorers.placement import explore_placement
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.plotting import placement as draw
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, linear_warmup, minibatches, train
 
 device = setup()
+progress("04")
 
 # %% [markdown]
 # ## One diagram
@@ -738,3 +741,13 @@ check(final_norm, "final_norm")
 # Sources: post-norm, Vaswani and others, 2017 (arXiv 1706.03762); the two compared, Xiong and others, 2020 (arXiv
 # 2002.04745); why the same step goes further, Liu and others, 2020 (arXiv 2004.08249); the 1/√N of GPT-2, Radford and
 # others, 2019. Next, lesson 05 puts a learned gate on the branch, so that a stack can begin with none of this.
+
+# %%
+summary("04")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 05](05_layer_scale.ipynb) puts a learned gate on the branch.
+# - [Homework for lessons 04 and 05](homework/hw_04_05.ipynb), once you have done lesson 05.
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

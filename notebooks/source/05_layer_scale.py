@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 05 · LayerScale
 #
-# 60 minutes. It needs lessons 00 to 04, and no network connection.
+# 70 minutes. It needs no network connection. Of [lesson 04](04_pre_norm_and_post_norm.ipynb) it uses how post-norm and
+# pre-norm train without a warm-up; of [lesson 00](00_residual_connection.ipynb), the gradient through a gated branch,
+# and how large a gate may be in a deep stack.
 #
 # By the end you can
 #
@@ -36,7 +38,7 @@ from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.explorers.layer_scale import explore_gates
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.parts.mlp import SimpleFeedForward
 from residual_edu.parts.residual import post_norm_residual, pre_norm_residual
 from residual_edu.parts.weight_decay import parameter_groups
@@ -45,6 +47,7 @@ from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, minibatches, train
 
 device = setup()
+progress("05")
 
 # %% [markdown]
 # ## One gate, one number
@@ -779,3 +782,13 @@ holds(max(alone, normed) < 1, "With PyTorch's own weights skip alone and pre-nor
 # Sources: SkipInit, De and Smith, 2020 (arXiv 2002.10444); ReZero, Bachlechner et al., 2020 (arXiv 2003.04887);
 # LayerScale, Touvron et al., 2021 (arXiv 2103.17239). These gates are the same for every input. In the next lesson
 # they listen: AdaLN-Zero computes them from a condition, and starts them all at zero.
+
+# %%
+summary("05")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 06](06_adaln_zero.ipynb) computes the gates from a condition.
+# - [Homework for lessons 04 and 05](homework/hw_04_05.ipynb).
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 06 · AdaLN-Zero
 #
-# 75 minutes. It needs lessons 02, 04 and 05 and no network connection.
+# 75 minutes. It needs no network connection. Of [lesson 05](05_layer_scale.ipynb) it uses which weights have a gradient
+# when a gate is 0; of [lesson 04](04_pre_norm_and_post_norm.ipynb), what the norm of a pre-norm block acts on; of
+# [lesson 02](02_layer_norm.ipynb), what LayerNorm takes out of a token.
 #
 # By the end you can
 #
@@ -38,12 +40,13 @@ from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.explorers.adaln_zero import Pauses, explore_training
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.plotting import adaln_zero as plots
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import minibatches, train
 
 device, data = setup(), digits()
+progress("06")
 images, labels = (2 * data.train_images - 1).to(device), data.train_labels.to(device)  # paper -1, ink 1
 
 # %% [markdown]
@@ -918,3 +921,13 @@ explore_training(Pauses(STEPS, GROUPS, torch.tensor(gradients), torch.stack(gate
 #
 # Sources: FiLM, Perez et al., 2017 (arXiv 1709.07871); AdaLN-Zero, Peebles and Xie, 2022 (arXiv 2212.09748); flow
 # matching, Lipman et al., 2022 (arXiv 2210.02747); guidance, Ho and Salimans, 2022 (arXiv 2207.12598).
+
+# %%
+summary("06")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 07](07_residual_block.ipynb) builds one block for signals of any dimension.
+# - [Homework for lessons 06 and 07](homework/hw_06_07.ipynb), once you have done lesson 07.
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

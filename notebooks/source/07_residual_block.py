@@ -1,7 +1,10 @@
 # %% [markdown]
 # # 07 · The residual block for signals of any dimension
 #
-# 80 minutes. It needs lessons 00 to 06, and no network connection.
+# 80 minutes. It needs no network connection. Of [lesson 06](06_adaln_zero.ipynb) it uses what a branch that ends in
+# zeros does at first; of [lesson 05](05_layer_scale.ipynb), which parameters weight decay spares; of
+# [lesson 03](03_dropout_and_stochastic_depth.ipynb), where dropout belongs; of [lesson 01](01_gradient_flow.ipynb), the
+# recorder.
 #
 # By the end you can
 #
@@ -44,13 +47,15 @@ from residual_edu import Dropout, InvalidInput, LayerNorm, SimpleFeedForward
 from residual_edu import is_bypassed, layer_norm, parameter_groups, pre_norm_residual
 from residual_edu import config
 from residual_edu.datasets import digits
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
+
+progress("07")
 
 # %%
 from residual_edu.exercises import check
 from residual_edu.explorers.faulty_block import FaultyBlock
 from residual_edu.explorers.residual_block import explore_blocks
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import holds, predict, setup, show
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 from residual_edu.plotting import residual_block as plots
 from residual_edu.plotting.stream import plot_stream
@@ -1097,3 +1102,13 @@ explore_blocks()
 # Sources: configs as calls to come, Python's `functools.partial`; the block, Xiong et al., 2020 (arXiv 2002.04745); gated
 # MLPs, Shazeer, 2020 (arXiv 2002.05202); patches, Dosovitskiy et al., 2020 (arXiv 2010.11929); cross-attention, Vaswani
 # et al., 2017 (arXiv 1706.03762).
+
+# %%
+summary("07")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 08a](08a_attention.ipynb) opens the part in which positions exchange information.
+# - [Homework for lessons 06 and 07](homework/hw_06_07.ipynb).
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 08a · Attention
 #
-# 75 minutes. It needs lessons 00 to 07, and no network connection.
+# 80 minutes. It needs no network connection. The block of [lesson 07](07_residual_block.ipynb) has one part in which
+# positions exchange information, its sequence mixer; this lesson opens the most used one. Of
+# [lesson 02](02_layer_norm.ipynb) it uses what LayerNorm keeps of a token.
 #
 # By the end you can
 #
@@ -42,12 +44,13 @@ from residual_edu.parts.attention import check_mask
 from residual_edu.exercises import check
 from residual_edu.explorers.attention import explore_attention
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.plotting import attention as plots
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, minibatches, train
 
 device = setup()
+progress("08a")
 
 # %% [markdown]
 # ## Four tokens
@@ -89,7 +92,7 @@ guess.reveal("3")
 # value. Every token is heard a little.
 
 # %% [markdown]
-# ## Why 1/√d
+# ## Why scores are divided by the root of d
 #
 # Now let queries and keys have d features, random ones of variance 1, and let 16 tokens compete. A score is a sum of d
 # products, so it grows like √d. **With d = 1,024 and no scale, how large is the largest of the 16 weights, on average?**
@@ -963,3 +966,13 @@ holds(max(grown[::2]) < 2 and min(grown[1::2]) > 10, "Trained, the gradient come
 # | Order is worth something | digits: bag 40 to 70 %, with positions above 75 % | this network, 150 steps |
 #
 # What attention costs, every pair of positions, is the subject of 08c; how to hear far without asking every pair, of 08b.
+
+# %%
+summary("08a")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 08b](08b_long_convolution.ipynb) lets each position depend on distant ones without comparing every pair.
+# - [Homework for lessons 08a and 08b](homework/hw_08a_08b.ipynb), once you have done lesson 08b.
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

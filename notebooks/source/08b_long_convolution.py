@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 08b · Long convolutions and Hyena
 #
-# 75 minutes. It needs lessons 00 to 07 and 08a, and no network connection.
+# 75 minutes. It needs no network connection. Of [lesson 08a](08a_attention.ipynb) it uses the mixing matrix, what
+# causal means, and how attention's work grows with the length. At the end a convolution is the mixer in the block of
+# [lesson 07](07_residual_block.ipynb).
 #
 # By the end you can
 #
@@ -41,13 +43,14 @@ from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.explorers.long_convolution import explore_kernel
 from residual_edu.gradient_flow import GradientFlowRecorder, mixing_matrix
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.plotting import long_convolution as plots
 from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import accuracy, minibatches, train
 
 device = setup()
+progress("08b")
 
 # %%
 # What the finished pieces of this lesson are made with.
@@ -1111,3 +1114,13 @@ guess.reveal("more than 90 %")
 # Sources: CKConv, Romero et al., 2022 (arXiv 2102.02611); SIREN, Sitzmann et al., 2020 (arXiv 2006.09661); FiLM, Perez
 # et al., 2018 (arXiv 1709.07871); Hyena, Poli et al., 2023 (arXiv 2302.10866). In lesson 08c a mixer carries its memory
 # along instead, step by step: a scan.
+
+# %%
+summary("08b")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 08c](08c_selective_scan.ipynb) carries a memory along the sequence, step by step.
+# - [Homework for lessons 08a and 08b](homework/hw_08a_08b.ipynb).
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

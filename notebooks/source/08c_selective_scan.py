@@ -1,7 +1,9 @@
 # %% [markdown]
 # # 08c · Mamba, cost, and a task that separates the mixers
 #
-# 80 minutes. It needs lessons 07, 08a and 08b, and no network connection.
+# 85 minutes. It needs no network connection. Of [lesson 08b](08b_long_convolution.ipynb) it uses the causal convolution
+# and its kernel; of [lesson 08a](08a_attention.ipynb), attention and the mixing matrix; of
+# [lesson 07](07_residual_block.ipynb), the block, which takes any mixer.
 #
 # By the end you can
 #
@@ -40,7 +42,7 @@ from residual_edu.config import LazyConfig, build
 from residual_edu.exercises import check
 from residual_edu.explorers.selective_scan import explore_latch, held, wanted
 from residual_edu.gradient_flow import GradientFlowRecorder, mixing_matrix
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.mixers import Attention, CKConv, Hyena, QKVSequenceMixer, SIRENKernel
 from residual_edu.mixers import long_convolution
 from residual_edu.parts import MLP, CausalConv1D, RMSNorm
@@ -52,6 +54,7 @@ from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import train
 
 device = setup()
+progress("08c")
 
 # %% [markdown]
 # ## A leaky sum of four numbers
@@ -905,3 +908,13 @@ show(fig, alt="Two rivers of eight blocks that swell steadily, the blue one to t
 # Sources: Mamba, Gu and Dao, 2023 (arXiv 2312.00752), whose selective copying this is in small; the form in chunks and
 # the layer, Dao and Gu, 2024 (arXiv 2405.21060). This was the last of the four mixers. Next: the block of ViT-5, which
 # takes any of them.
+
+# %%
+summary("08c")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 09](09_vit5_block.ipynb) puts these mixers into the block of a vision transformer.
+# - [Homework for lessons 08c and 09](homework/hw_08c_09.ipynb), once you have done lesson 09.
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,10 @@
 # %% [markdown]
 # # 09 · The ViT-5 block
 #
-# 90 minutes. It needs lessons 02 to 05, 07, 08a and 08b, and no network connection.
+# 90 minutes. It needs no network connection. Of [lesson 08c](08c_selective_scan.ipynb) it uses how the cost of
+# attention grows and how operations are counted; of [lesson 08a](08a_attention.ipynb), attention and its rotation; of
+# [lesson 08b](08b_long_convolution.ipynb), Hyena and its condition; and the norm, the coin and the gate of lessons
+# [02](02_layer_norm.ipynb), [03](03_dropout_and_stochastic_depth.ipynb) and [05](05_layer_scale.ipynb).
 #
 # By the end you can
 #
@@ -37,12 +40,13 @@ from residual_edu import RMSNorm, SIRENKernel, parameter_groups, pre_norm_residu
 from residual_edu.datasets import digits, photos
 from residual_edu.errors import InvalidInput
 from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.parts.mlp import start
 from residual_edu.plotting import vit5 as plots
 from residual_edu.training import accuracy, minibatches, train
 
 device, pictures = setup(), photos()
+progress("09")
 
 # %% [markdown]
 # ## A picture as a sequence
@@ -1026,3 +1030,13 @@ explore_runs({key: run[1] for key, run in raced.items()}, {key: run[2] for key, 
 #
 # Sources: ViT-5, Wang et al., 2026 (arXiv 2602.08071); registers, Darcet et al., 2023 (arXiv 2309.16588); GRN, Woo et al.,
 # 2023 (arXiv 2301.00808); registers side by side, Wang et al., 2024 (arXiv 2405.14858).
+
+# %%
+summary("09")
+
+# %% [markdown]
+# ## Next
+#
+# - [Lesson 10](10_configurable_block.ipynb) lets names choose the parts of a block.
+# - [Homework for lessons 08c and 09](homework/hw_08c_09.ipynb).
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,7 +1,10 @@
 # %% [markdown]
 # # 10 · The configurable block
 #
-# 85 minutes. It needs lessons 04, 07 and 08a, and no network connection.
+# 85 minutes. It needs no network connection. Of [lesson 09](09_vit5_block.ipynb) it uses the form of the block: two
+# branches, each with a norm. It also needs the two placements of the norm
+# ([lesson 04](04_pre_norm_and_post_norm.ipynb)), recipes ([lesson 07](07_residual_block.ipynb)), and masks and the
+# rotation ([lesson 08a](08a_attention.ipynb)).
 #
 # By the end you can
 #
@@ -49,12 +52,13 @@ from residual_edu.datasets import python_documentation
 from residual_edu.exercises import check
 from residual_edu.explorers.configurable import Run, explore_runs
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import holds, predict, setup, show
+from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.plotting import configurable as plots
 from residual_edu.plotting.stream import plot_stream
 from residual_edu.training import minibatches, train
 
 device = setup()
+progress("10")
 guess = predict("A fourth attention, a class for each combination: new classes", ["1", "4", "12"])
 
 # %% tags=["reveal"]
@@ -1042,3 +1046,12 @@ explore_runs(runs, bigram)
 # Sources: grouped queries, Ainslie et al., 2023 (arXiv 2305.13245); one key for all heads, Shazeer, 2019 (arXiv
 # 1911.02150); windows, Beltagy et al., 2020 (arXiv 2004.05150); latents, DeepSeek-AI, 2024 (arXiv 2405.04434); gates,
 # Shazeer, 2020 (arXiv 2002.05202); drawing, Holtzman et al., 2019 (arXiv 1904.09751).
+
+# %%
+summary("10")
+
+# %% [markdown]
+# ## Next
+#
+# - This was the last lesson.
+# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.
