@@ -9,7 +9,7 @@ import jupytext
 from residual_edu.course.answers import answers_of, join
 from residual_edu.course.checkout import find_root, lessons, notebook_of
 from residual_edu.course.exercise_cells import tags
-from residual_edu.course.lint import code, form, length, outputs, pacing, predictions
+from residual_edu.course.lint import code, form, length, links, outputs, pacing, predictions
 from residual_edu.course.lint.exceptions import FOR_REWRITTEN, NOT_REWRITTEN
 from residual_edu.course.pieces import is_draft
 
@@ -32,8 +32,8 @@ def run(argv: Sequence[str]) -> int:
 def lint(path: Path) -> list[str]:
     """Return what is wrong with a lesson's source (.py) or built notebook (.ipynb), one sentence each.
 
-    Both are held to the rules of code; the source to those of pacing and form, the notebook to those of outputs. Cells
-    tagged ``hidden-test`` are left out, since no learner sees them.
+    Both are held to the rules of code; the source to those of pacing, form and links, the notebook to those of outputs.
+    Cells tagged ``hidden-test`` are left out, since no learner sees them.
     """
     notebook = jupytext.read(path)
     if path.suffix == ".ipynb":
@@ -41,4 +41,7 @@ def lint(path: Path) -> list[str]:
     notebook.cells = [cell for cell in notebook.cells if "hidden-test" not in tags(cell)]
     every = code.RULES + (OUTPUT_RULES if path.suffix == ".ipynb" else SOURCE_RULES)
     held = [rule for rule in every if path.stem not in NOT_REWRITTEN or rule not in FOR_REWRITTEN]
-    return [f"{path.name}: {finding}" for rule in held for finding in rule(notebook)]
+    found = [finding for rule in held for finding in rule(notebook)]
+    if path.suffix == ".py":
+        found += [finding for rule in links.RULES for finding in rule(notebook, path)]
+    return [f"{path.name}: {finding}" for finding in found]

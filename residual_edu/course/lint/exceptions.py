@@ -25,5 +25,6 @@ FOR_REWRITTEN = [
     *predictions.SOURCE_RULES,
     *predictions.OUTPUT_RULES,
     *length.SOURCE_RULES,
-    *length.OUTPUT_RULES,
+    length.minutes_are_not_too_many,  # while their exercises state an author's minutes, not a reader's
+    length.visible_code_is_short,
 ]

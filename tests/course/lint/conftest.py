@@ -12,7 +12,7 @@ from residual_edu.course.lint import lint
 from residual_edu.course.notebook import plan
 
 OPENING = "# A lesson\n\nAfter these 20 minutes you can\n- place a norm,\n- repair a gate."
-IMPORTS = "import torch\nfrom residual_edu.lesson import check, predict, show"
+IMPORTS = 'import torch\nfrom residual_edu.lesson import check, predict, progress, show, summary\n\nprogress("00")'
 PIECE = '''import torch
 
 
@@ -30,6 +30,7 @@ SPEC = """### Exercise · 5 minutes · ●●○○○
 Write it.
 <details><summary>Hint 1</summary>Think.</details>
 <details><summary>Hint 2</summary>Look above.</details>"""
+ON = "## Next\n\n- [Glossary](../docs/glossary.md)"
 CLOSING = "| law | number seen | where it holds |\n|---|---|---|\n| the mean is zero | 0.0 | everywhere |"
 
 
@@ -70,7 +71,7 @@ def source():
     cells += [new_markdown_cell("Six questions."), *(cell for _ in range(6) for cell in experiment())]
     cells += [new_markdown_cell("Move it."), code("centre(2)", "explorer"), new_markdown_cell("It moves.")]
     cells += [cell for name in ("one", "two", "three") for cell in exercise(name)]
-    return new_notebook(cells=[*cells, new_markdown_cell(CLOSING)])
+    return new_notebook(cells=[*cells, new_markdown_cell(CLOSING), code('summary("00")'), new_markdown_cell(ON)])
 
 
 @pytest.fixture
@@ -91,10 +92,14 @@ def built(source, tmp_path):
 
 @pytest.fixture
 def findings(tmp_path):
-    """Write a notebook as ``lesson.py`` or ``lesson.ipynb`` and return what lint finds."""
+    """Write a notebook as ``lesson.py`` or ``lesson.ipynb`` into a checkout and return what lint finds."""
+    folder = tmp_path / "notebooks" / "source"
+    folder.mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "glossary.md").touch()
 
     def find(notebook, name):
-        stored, path = deepcopy(notebook), tmp_path / name
+        stored, path = deepcopy(notebook), (folder if name.endswith(".py") else folder.parent) / name
         if name.endswith(".ipynb"):
             store(stored, answers_of(path))
         jupytext.write(stored, path, fmt="py:percent" if name.endswith(".py") else "ipynb")

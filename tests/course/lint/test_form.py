@@ -96,7 +96,7 @@ def test_the_list_names_lessons_that_exist_and_ruff_has_the_same():
 
 def test_drafts_are_left_out(source, tmp_path, monkeypatch):
     folder = tmp_path / "notebooks" / "source"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(tmp_path)
     source.cells = source.cells[:3]
     text = jupytext.writes(source, fmt="py:percent")

@@ -1,6 +1,7 @@
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from residual_edu.course.lint.exceptions import NOT_REWRITTEN
 from residual_edu.course.lint.length import minutes
 
 
@@ -17,6 +18,15 @@ def test_minutes_are_those_of_the_parts(built):
 def test_another_number_than_the_computed_one_is_found(built, findings):
     built.cells[0].source = built.cells[0].source.replace("20 minutes", "45 minutes")
     assert findings(built, "lesson.ipynb") == ["lesson.ipynb: the lesson states 45 minutes, and takes 20"]
+    built.cells[0].source = built.cells[0].source.replace("45 minutes", "15 minutes")
+    assert findings(built, "lesson.ipynb") == ["lesson.ipynb: the lesson states 15 minutes, and takes 20"]
+
+
+def test_a_lesson_that_is_not_yet_rewritten_may_state_more_minutes_and_no_fewer(built, findings):
+    name = f"{min(NOT_REWRITTEN)}.ipynb"
+    for stated, found in [(45, []), (15, [f"{name}: the lesson states 15 minutes, and takes 20"])]:
+        built.cells[0].source = f"# A lesson\n\nAfter these {stated} minutes you can\n- place a norm,\n- repair a gate."
+        assert findings(built, name) == found
 
 
 def test_more_than_ninety_minutes_are_found(built, findings):
@@ -25,7 +35,7 @@ def test_more_than_ninety_minutes_are_found(built, findings):
 
 
 def test_a_sixth_law_is_found(source, findings):
-    source.cells[-1].source += "\n| another | 1 | here |" * 5
+    source.cells[-3].source += "\n| another | 1 | here |" * 5
     assert findings(source, "lesson.py") == ["lesson.py: the closing table has 6 laws, more than 5"]
 
 

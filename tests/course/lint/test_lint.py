@@ -34,8 +34,13 @@ def test_hidden_tests_are_not_linted(source, built, findings, name, first):
 def checkout(source, built, tmp_path, monkeypatch):
     """A checkout with the clean lesson as 00, source and notebook, and as 01, source alone."""
     (tmp_path / "notebooks" / "source").mkdir(parents=True)
-    for name in ("00_clean", "01_clean"):
-        jupytext.write(source, tmp_path / "notebooks" / "source" / f"{name}.py", fmt="py:percent")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "glossary.md").touch()
+    for number, other, place in [("00", "01", -1), ("01", "00", 0)]:
+        lesson = deepcopy(source)
+        lesson.cells[place].source += f"\n\nSee [lesson {other}]({other}_clean.ipynb)."
+        text = jupytext.writes(lesson, fmt="py:percent").replace('("00")', f'("{number}")')
+        (tmp_path / "notebooks" / "source" / f"{number}_clean.py").write_text(text)
     notebook = tmp_path / "notebooks" / "00_clean.ipynb"
     store(built, answers_of(notebook))
     nbformat.write(built, notebook)

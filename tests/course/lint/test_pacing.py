@@ -74,11 +74,11 @@ def test_an_opening_without_goals_or_minutes_is_found(source, find, old, new, sa
 
 
 def test_a_lesson_without_a_closing_table_is_found(source, find):
-    source.cells[-1].source = "---\nThe laws were many."
+    source.cells[-3].source = "---\nThe laws were many."
     assert find() == ["none of the last three cells holds the closing table of laws"]
 
 
 @pytest.mark.parametrize("rule", ["|---|---|", "| :-- | --: |", "--- | ---"])
 def test_any_table_closes_a_lesson(source, find, rule):
-    source.cells[-1].source = f"| law | number |\n{rule}\n| a | 1 |"
+    source.cells[-3].source = f"| law | number |\n{rule}\n| a | 1 |"
     assert find() == []
