@@ -342,9 +342,10 @@ for slip in (partial(norm_registry.register, "layer_norm", nn.Dropout), partial(
 #
 # ## Real text, and what a table knows about it
 #
-# Python ships with its own documentation, what `help("assert")` shows: about half a million characters. A *language
-# model* reads characters and says how likely each next one is; its loss is the mean of −log of what it gave to the
-# character that came. Knowing nothing, with about 100 characters to choose from, it is log 100 = 4.6.
+# Python ships with its own documentation, what `help("assert")` shows: about half a million characters. (Each version has
+# another text; the course stores that of Python 3.11.7, so that every reader trains on the same one.) A *language model*
+# reads characters and says how likely each next one is; its loss is the mean of −log of what it gave to the character
+# that came. Knowing nothing, with about 100 characters to choose from, it is log 100 = 4.6.
 #
 # A little that one can learn is pairs: count how often each character follows each other one. **What loss does such a
 # table reach on text that it has not counted?** The text is cut into lines of 65 characters; every tenth is kept apart,
