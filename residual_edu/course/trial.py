@@ -12,6 +12,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from residual_edu.course.answers import answers_of, join
 from residual_edu.course.build import differences
 from residual_edu.course.checkout import Refusal, find_root, notebook_of, with_homework
 from residual_edu.course.comparison import TRAINED, Tolerant, Trained
@@ -76,6 +77,7 @@ def trial(source: Path, shift: int, threads: int) -> Iterator[str]:
     except CellFailed as failure:
         yield str(failure)
     stored = nbformat.read(notebook_of(source), as_version=4)
+    join(stored, answers_of(notebook_of(source)))
     for number, (cell, before) in enumerate(zip(notebook.cells[1:], stored.cells, strict=True), 1):
         if cell.cell_type == "code":
             yield from (f"cell {number} {finding}" for finding in judge(cell, None if shift else before))

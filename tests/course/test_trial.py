@@ -29,6 +29,10 @@ print("shifted by", shift)
 holds(drawn[0].equal(wanted[0]) and drawn[1].equal(wanted[0]) and drawn[2].equal(wanted[1]), "It is shifted.")
 holds(not (shift and torch.get_num_threads() == 2), "One thread.")
 
+# %% tags=["reveal"]
+# Answer first, then run this cell.
+print("an output that is stored apart", 7)
+
 # %%
 print("a number that another seed moves", shift)
 assert shift == 0
