@@ -786,7 +786,7 @@ show(
 first = {wiring: torch.stack([flow.stream_gradient[:, 0] / flow.stream_gradient[:, -1] for flow, _ in run]) for wiring, run in runs.items()}
 scores = {wiring: [score for _, score in run] for wiring, run in runs.items()}
 for name, wiring in (("plain", plain), ("pre-norm", pre_norm)):
-    print(f"{name}: first delta over last {first[wiring].min():.1g} to {first[wiring].max():.1g},", end=" ")
+    print(f"{name}: first delta over last {first[wiring].min():.2g} to {first[wiring].max():.2g},", end=" ")
     print(f"test accuracy {min(scores[wiring]):.2f} to {max(scores[wiring]):.2f}")
 holds(first[plain].max() < 1e-10, "At each step the plain stack's first delta is below 1e-10 of its last.")
 holds(first[pre_norm].min() > 1 and first[pre_norm].max() < 100, "Pre-norm's first delta is 1 to 100 times its last.")

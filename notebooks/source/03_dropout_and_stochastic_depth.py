@@ -484,10 +484,8 @@ show(
 )
 guess.reveal("0.1")
 for name, rows in scores.items():
-    print(
-        f"{name}, three seeds:",
-        *(f"p = {p}: {min(r):.2f} to {max(r):.2f}" for p, r in zip((0.1, 0.3), rows, strict=True)),
-    )
+    ranges = (f"p = {p}: {min(r):.2f} to {max(r):.2f}" for p, r in zip((0.1, 0.3), rows, strict=True))
+    print(f"{name}, three seeds:", "; ".join(ranges))
 holds(min(min(row) for row in scores["on the branch"]) > 0.93, "With coins on the branch the accuracy is above 0.93.")
 holds(max(scores["on the stream"][1]) < 0.3, "With coins on the stream at p = 0.3 it is near chance.")
 holds(min(scores["on the stream"][0]) > 0.85, "With coins on the stream at p = 0.1 it is above 0.85.")

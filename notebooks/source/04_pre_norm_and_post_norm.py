@@ -525,7 +525,7 @@ show(
 guess.reveal("very small")
 worst = {name: [min(heard) for *_, heard in runs] for name, runs in fast.items()}
 for name, least in worst.items():
-    print(f"{name}, the least of each seed:", *(f"{each:.1g}" for each in least))
+    print(f"{name}, the least of each seed:", *(f"{each:.2g}" for each in least))
 holds(max(worst["post-norm"]) < 0.03, "In failing runs the first block's gradient falls below 0.03 of the last's.")
 holds(min(worst["post-norm, warm-up"]) > 0.05 and min(worst["pre-norm"]) > 0.5, "In the runs that train it does not.")
 

@@ -973,7 +973,8 @@ holds(max(without) < 0.6 and min(with_gates) > 0.7, "Nine blocks need gates for 
 # What the explorer below shows:
 one, shaken = ([raced[start, rate, 1][2] for start in (0.0, 1e-4, 0.1)] for rate in (0.0, 0.5))
 nine, dropped = (raced[1e-4, rate, 9][2] for rate in (0.0, 0.5))
-print("one block:", *(f"{share:.2f}" for share in one), f"; nine from 0.0001: {nine:.2f}, with dropping {dropped:.2f}")
+print("one block:", *(f"{share:.2f}" for share in one))
+print(f"nine blocks from 0.0001: {nine:.2f}, with dropping {dropped:.2f}")
 holds(min(one) > 0.6 and max(one) < 0.82, "One block reads about 70 %, whatever its gates.")
 holds(max(abs(a - b) for a, b in zip(one, shaken, strict=True)) < 0.02, "At one block a drop rate does nothing.")
 holds(dropped + 0.05 < nine > one[1] + 0.05, "Gates from 0.0001 gain from depth, and dropping branches costs.")
