@@ -23,6 +23,18 @@ def readers_of_changes(root: Path) -> list[Path]:
     return sorted(test for test in found if not {"browser", "grading"} & set(test.parts))
 
 
+def why_none(root: Path) -> str:
+    """Return a sentence that says why ``readers_of_changes`` found no test file in ``root``."""
+    try:
+        subprocess.run(["git", "rev-parse", "--verify", "HEAD"], cwd=root, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return (
+            "No unit test is run: without git it is not known what differs from the last commit. "
+            "All of them: python course.py test --only units"
+        )
+    return "No unit test is run: no test file belongs to what differs from the last commit."
+
+
 def changed_files(root: Path) -> list[Path]:
     """Return the files that git calls changed or new, as paths in ``root``; none where there is no git."""
     words = (["diff", "--name-only", "--relative", "HEAD"], ["ls-files", "--others", "--exclude-standard"])

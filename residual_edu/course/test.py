@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from residual_edu.course import running, steps
+from residual_edu.course.changed import why_none
 from residual_edu.course.checkout import Refusal, find_root
 
 
@@ -51,15 +52,16 @@ def run(argv: Sequence[str]) -> int:
     given, root = parser.parse_args(argv), find_root()
     every = steps.everything() if given.all else steps.fast(root) if given.fast else steps.usual()
     chosen = [step for step in every if step.name in (given.only or names)]
+    remark = why_none(root) if given.fast and "units" not in {step.name for step in every} else ""
     if not chosen:
-        raise Refusal("No test file belongs to what differs from the last commit.")
+        raise Refusal(remark)
     try:
         outcomes = perform_all(chosen, root)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130
     failed = sum(outcome.failed for outcome in outcomes)
-    print(f"{len(outcomes) - failed} passed, {failed} failed", flush=True)
+    print(*filter(None, [remark]), f"{len(outcomes) - failed} passed, {failed} failed", sep="\n", flush=True)
     return int(failed > 0)
 
 

@@ -1,6 +1,7 @@
 """``residual-edu test`` runs every step in order, goes on after a failure, and says at the end how it went."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,31 @@ def test_the_forms(checkout, monkeypatch):
     assert units.command[:4] == ["pytest", "-q", "-rs", "tests/test_config.py"]
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [])
     assert " ".join(step.name for step in steps.fast(checkout)) == style
-    with pytest.raises(Refusal, match="No test file belongs to what differs from the last commit"):
+
+
+@pytest.mark.parametrize(
+    ("git", "said"),
+    [
+        (True, "No unit test is run: no test file belongs to what differs from the last commit."),
+        (
+            False,
+            "No unit test is run: without git it is not known what differs from the last commit. "
+            "All of them: python course.py test --only units",
+        ),
+    ],
+)
+def test_a_fast_run_without_unit_tests_says_so(checkout, capfd, monkeypatch, git, said):
+    if git:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+            subprocess.run(["git", *who, *words], cwd=checkout, check=True)
+    else:
+        monkeypatch.setenv("GIT_DIR", str(checkout / "none"))
+    monkeypatch.setattr(steps, "STYLE", {"first": PASS})
+    monkeypatch.setattr(steps, "SECONDS", steps.SECONDS | {"first": (1, 1)})
+    assert command.run(["--fast"]) == 0
+    assert capfd.readouterr().out.splitlines()[-2:] == [said, "1 passed, 0 failed"]
+    with pytest.raises(Refusal, match=f"^{re.escape(said)}$"):
         command.run(["--fast", "--only", "units"])
 
 
