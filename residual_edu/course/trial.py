@@ -99,6 +99,6 @@ def judge(cell: NotebookNode, before: NotebookNode | None) -> Iterator[str]:
 
 
 def texts(cell: NotebookNode) -> list[tuple[str, str]]:
-    """Return a cell's outputs as kinds and texts; pictures are not compared."""
+    """Return a cell's outputs as kinds, in alphabetical order for each, and texts; pictures are not compared."""
     data = [{output["name"]: output["text"]} if "text" in output else output.get("data", {}) for output in cell.outputs]
-    return [(kind, each[kind]) for each in data for kind in each if not kind.startswith("image/")]
+    return [(kind, each[kind]) for each in data for kind in sorted(each) if not kind.startswith("image/")]

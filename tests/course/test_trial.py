@@ -14,7 +14,7 @@ LESSON = """# %% [markdown]
 
 # %%
 import torch
-from residual_edu.lesson import holds, setup
+from residual_edu.lesson import holds, predict, setup
 device = setup()
 print("a number that stays", 7)
 
@@ -29,9 +29,13 @@ print("shifted by", shift)
 holds(drawn[0].equal(wanted[0]) and drawn[1].equal(wanted[0]) and drawn[2].equal(wanted[1]), "It is shifted.")
 holds(not (shift and torch.get_num_threads() == 2), "One thread.")
 
+# %% tags=["predict"]
+guess = predict("Which number", ["7", "8"])
+
 # %% tags=["reveal"]
 # Answer first, then run this cell.
 print("an output that is stored apart", 7)
+guess.reveal("7")
 
 # %%
 print("a number that another seed moves", shift)
