@@ -13,7 +13,8 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from residual_edu.course.checkout import Refusal, chosen, find_root, with_homework
+from residual_edu.course.checkout import Refusal, chosen, find_root, is_appendix
+from residual_edu.course.drafts import handed_out
 from residual_edu.course.exercise_cells import PLACE, tags
 from residual_edu.course.student import student
 
@@ -54,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="02, or hw_00_01; all where none is given")
     parser.add_argument("--from", dest="folder", type=Path, metavar="FOLDER", help="private sources, instead of ours")
     given = parser.parse_intermixed_args(argv)
-    every = sorted(given.folder.glob("hw_*.py")) if given.folder else with_homework(find_root())
+    every = sorted(given.folder.glob("hw_*.py")) if given.folder else gradable(find_root())
     if not every:
         raise Refusal(f"There is no hw_*.py in {given.folder}: `residual-edu new hw_x` writes an empty one.")
     try:
@@ -62,6 +63,11 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         raise Refusal(f"{error.filename or given.out} cannot be written: {error.strerror}.") from None
     return 0
+
+
+def gradable(root: Path) -> list[Path]:
+    """Return the sources of what is graded: what learners get, without the appendices, which nobody has to do."""
+    return [source for source in handed_out(root) if not is_appendix(source)]
 
 
 def write(out: Path, sources: Sequence[Path]) -> None:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from residual_edu.course import runs
 from residual_edu.course.answers import answers_of, missing, store
-from residual_edu.course.checkout import find_root, notebook_of, with_homework
+from residual_edu.course.checkout import APPENDIX, find_root, is_appendix, lessons, notebook_of, with_homework
 from residual_edu.course.execute import CellFailed, execute
 from residual_edu.course.notebook import never_executed, outline, plan
 
@@ -79,8 +79,14 @@ def differences(source: Path) -> list[str]:
 
 
 def orphans(root: Path) -> list[str]:
-    """Return a sentence for each notebook that has no source."""
+    """Return a sentence for each notebook that has no source, and each appendix that has no lesson."""
     sources, folder = {notebook_of(source) for source in with_homework(root)}, root / "notebooks"
     built = {*folder.glob("*.ipynb"), *folder.glob("homework/*.ipynb")}
     extra = sorted((built - sources) | (set(folder.glob("answers/**/*.json")) - set(map(answers_of, sources))))
-    return [f"{notebook.name} has no source in notebooks/source; delete it, or write its source" for notebook in extra]
+    found = [f"{notebook.name} has no source in notebooks/source; delete it, or write its source" for notebook in extra]
+    return found + [f"{source.name} is the appendix of no lesson" for source in lessons(root) if is_stray(source)]
+
+
+def is_stray(source: Path) -> bool:
+    """Whether ``source`` is an appendix whose lesson is missing."""
+    return is_appendix(source) and not source.with_stem(source.stem.removesuffix(APPENDIX)).exists()

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+APPENDIX = "_more"  # ends the name of an appendix: 02_layer_norm_more.py beside 02_layer_norm.py
+
 
 class Refusal(Exception):
     """What a verb cannot do, said to the person in one sentence."""
@@ -24,6 +26,8 @@ def find_root(start: Path | None = None) -> Path:
 def lessons(root: Path, names: Sequence[str] = ()) -> list[Path]:
     """Return the sources in order: all, or those that ``names`` begin (02, 02_layer_norm, or a path to either form).
 
+    The appendix of a lesson, 02_layer_norm_more, follows it; where there are names, only its whole name is its own.
+
     Raises:
         Refusal: for a name that begins no lesson.
     """
@@ -40,9 +44,19 @@ def chosen(every: Sequence[Path], names: Sequence[str]) -> list[Path]:
     """Return those of ``every`` that ``names`` begin; all where there are no names."""
     stems = [Path(name).stem for name in names]
     for stem in stems:
-        if not any(source.stem.startswith(stem) for source in every):
+        if not any(begins(stem, source) for source in every):
             raise Refusal(f"There is no lesson {stem!r}; there are: {', '.join(s.stem for s in every) or 'none yet'}.")
-    return [source for source in every if not stems or source.stem.startswith(tuple(stems))]
+    return [source for source in every if not stems or any(begins(stem, source) for stem in stems)]
+
+
+def begins(stem: str, source: Path) -> bool:
+    """Whether ``stem`` names ``source``, by its beginning; an appendix is named by its whole name alone."""
+    return source.stem == stem if is_appendix(source) else source.stem.startswith(stem)
+
+
+def is_appendix(lesson: Path) -> bool:
+    """Whether a source or notebook is what a first reader of its lesson does not need."""
+    return lesson.stem.endswith(APPENDIX)
 
 
 def notebook_of(source: Path) -> Path:

@@ -9,12 +9,13 @@ import nbformat
 from filelock import FileLock
 
 from residual_edu import contents, progress
-from residual_edu.course.checkout import lessons, notebook_of, with_homework
+from residual_edu.course.checkout import is_appendix, lessons, notebook_of
+from residual_edu.course.drafts import finished, handed_out
 from residual_edu.course.notebook import outline
 
 
 def complete(root: Path) -> None:
-    """Copy the lessons and homework that are not in ``my_lessons`` yet.
+    """Copy the lessons, appendices and homework that are not in ``my_lessons`` yet; drafts are not copied.
 
     Raises:
         OSError: for a folder that cannot be written, a full disk, or a lesson that was not built.
@@ -22,7 +23,7 @@ def complete(root: Path) -> None:
     folder = root / progress.FOLDER
     (folder / "homework").mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".copies.lock", timeout=60):
-        for source in with_homework(root):
+        for source in handed_out(root):
             if not copy_of(source).exists():
                 progress.replace(copy_of(source), copied(source))
 
@@ -49,7 +50,7 @@ def mark(source: Path) -> str:
 
 def remarks(root: Path) -> list[str]:
     """Return a sentence each on copies whose lesson has changed since, copies and answers that cannot be read."""
-    marks = {source: taken_from(copy_of(source)) for source in with_homework(root)}
+    marks = {source: taken_from(copy_of(source)) for source in handed_out(root)}
     broken = [source.stem for source, taken in marks.items() if taken is None]
     older = [source.stem for source, taken in marks.items() if taken not in (None, mark(source))]
     said = {
@@ -87,7 +88,7 @@ def start_anew(root: Path, names: Sequence[str]) -> list[str]:
     Raises:
         OSError: for a folder that cannot be written or a full disk; the old copy is then where it was.
     """
-    return [renew(source) for source in with_homework(root, names)]
+    return [renew(source) for source in handed_out(root, names)]
 
 
 def renew(source: Path) -> str:
@@ -124,13 +125,16 @@ def root_of(copy: Path) -> Path:
 
 
 def first_unfinished(root: Path) -> Path:
-    """Return the copy of the first lesson with a prediction or an exercise still open, or of the last lesson."""
+    """Return the copy of the first lesson with a prediction or an exercise still open, or of the last lesson.
+
+    What an appendix asks may stay open.
+    """
     folder = root / progress.FOLDER
     try:
         done = progress.load(folder)
     except (OSError, ValueError):
         done = {kind: {} for kind in progress.KINDS}
-    sources = lessons(root)
+    sources = [source for source in finished(lessons(root)) if not is_appendix(source)]
     unfinished = (
         s for s in sources if any(set(names) - set(done[kind]) for kind, names in asked(notebook_of(s)).items())
     )

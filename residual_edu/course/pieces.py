@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 
 from residual_edu.course.checkout import Refusal, lessons
 from residual_edu.course.definitions import Definition, definitions, loose_statement
+from residual_edu.course.drafts import is_draft
 from residual_edu.course.exercise_cells import tags
 
 TARGET = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*|config")
@@ -78,8 +79,3 @@ def pieces_in(cell: NotebookNode, lesson: Path, package: Path) -> list[Piece]:
 def targets(cell: NotebookNode) -> list[str]:
     """Return where a cell's pieces are promoted to, such as ``parts/layer_norm``; none for most cells."""
     return [tag.removeprefix("promote:") for tag in tags(cell) if tag.startswith("promote:")]
-
-
-def is_draft(notebook: NotebookNode) -> bool:
-    """Whether a lesson's header says ``draft: true``: it is built and executed, and held to nothing else."""
-    return notebook.metadata.get("draft") is True

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
-from residual_edu.course.checkout import Refusal, find_root, lessons
+from residual_edu.course.checkout import Refusal, find_root, is_appendix, lessons
 from residual_edu.course.new_piece import write
 from residual_edu.course.pieces import Piece, pieces, pieces_of
 from residual_edu.course.refresh import refresh
@@ -55,8 +55,9 @@ def check(every: Sequence[Piece]) -> int:
 
 def shown(piece: Piece) -> list[str]:
     """Return the difference of a piece with what to do about it; nothing where there is none."""
-    number, name = piece.lesson.stem.partition("_")[0], piece.definition.name
-    into_lesson = f"residual-edu promote --refresh {number}  # writes the module's code into the lesson"
+    stem, name = piece.lesson.stem, piece.definition.name
+    lesson = stem if is_appendix(piece.lesson) else stem.partition("_")[0]
+    into_lesson = f"residual-edu promote --refresh {lesson}  # writes the module's code into the lesson"
     into_module = f"residual-edu promote {name}  # writes the lesson's code into the module, which has no {name}"
     lines = difference(piece)
     return [*lines, into_lesson if piece.in_module() else into_module, ""] if lines else []

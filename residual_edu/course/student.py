@@ -1,7 +1,7 @@
 """``residual-edu student``: the notebooks that a class is handed, from the same sources.
 
 Each is the built notebook without what answers it: the folded solutions, and the outputs of the exercises' own cells.
-Only notebooks are written: the package, with its finished pieces and checks, is everybody's.
+Drafts are left out. Only notebooks are written: the package, with its finished pieces and checks, is everybody's.
 """
 
 import argparse
@@ -11,7 +11,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from residual_edu.course.checkout import Refusal, find_root, notebook_of, with_homework
+from residual_edu.course.checkout import Refusal, find_root, notebook_of
+from residual_edu.course.drafts import handed_out
 from residual_edu.course.exercise_cells import NOTE, tags
 from residual_edu.course.notebook import plan
 
@@ -25,7 +26,7 @@ def run(argv: Sequence[str]) -> int:
     if given.out.exists() and (not given.out.is_dir() or any(given.out.iterdir())):
         raise Refusal(f"{given.out} is not an empty folder, and what stands there might not be for students.")
     root = find_root()
-    for source in with_homework(root, given.lessons):
+    for source in handed_out(root, given.lessons):
         target = given.out / notebook_of(source).relative_to(root / "notebooks")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(nbformat.writes(student(source)) + "\n", encoding="utf-8", newline="\n")

@@ -8,9 +8,12 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
+from residual_edu.course.checkout import lessons, notebook_of
+from residual_edu.course.drafts import finished
+
 from .tiny import sound
 
-NOTEBOOKS = sorted(Path(__file__).parents[2].glob("notebooks/*.ipynb"))
+NOTEBOOKS = [notebook_of(source) for source in finished(lessons(Path(__file__).parents[2]))]
 ALWAYS = ("00", "02")  # short ones, run whole
 
 

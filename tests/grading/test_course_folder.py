@@ -5,15 +5,14 @@ import re
 import nbformat
 import pytest
 
-from residual_edu.course.assignment import teacher
-from residual_edu.course.checkout import with_homework
+from residual_edu.course.assignment import gradable, teacher
 from residual_edu.course.exercise_cells import solved
 from residual_edu.course.student import student
 
 from .conftest import ROOT, hand_in, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-SOURCES = {source.stem: source for source in with_homework(ROOT)}
+SOURCES = {source.stem: source for source in gradable(ROOT)}
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -12,14 +12,15 @@ from torch import nn
 
 import residual_edu
 from residual_edu.course.checkout import lessons
+from residual_edu.course.drafts import finished
 from residual_edu.course.imports import imports_in
 from residual_edu.course.lint.cells import tree
-from residual_edu.course.pieces import dotted, is_draft, pieces, pieces_of, targets
+from residual_edu.course.pieces import dotted, pieces, pieces_of, targets
 from residual_edu.course.promote import difference
 from residual_edu.course.refresh import refresh
 
 ROOT = Path(__file__).parents[2]
-LESSONS = [lesson for lesson in lessons(ROOT) if not is_draft(jupytext.read(lesson, fmt="py:percent"))]
+LESSONS = finished(lessons(ROOT))
 
 # The classes that the lessons must promote, each once, and how one is built and used. The package may hold more.
 CLASSES = {

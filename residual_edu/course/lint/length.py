@@ -98,3 +98,4 @@ def narrow_lines(notebook: NotebookNode) -> Iterator[str]:
 
 SOURCE_RULES = [few_laws, narrow_lines]
 OUTPUT_RULES = [minutes_are_enough, minutes_are_not_too_many, a_lab_is_enough, visible_code_is_short]
+FOR_A_WHOLE_LESSON = [few_laws, minutes_are_enough, minutes_are_not_too_many, a_lab_is_enough]

@@ -21,6 +21,19 @@ def test_a_finding_begins_with_the_file(source, findings):
     assert all(finding.startswith("lesson.py: ") for finding in findings(source, "lesson.py"))
 
 
+@pytest.mark.parametrize(("name", "rules"), [("lesson{}.py", 4), ("lesson{}.ipynb", 1)])
+def test_an_appendix_is_held_to_the_rules_of_code_form_and_outputs_alone(source, built, findings, name, rules):
+    notebook = source if name.endswith(".py") else built
+    notebook.cells = notebook.cells[2:9]  # a piece, and a question with its answer
+    notebook.cells[0].source += " It takes 45 minutes."
+    for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
+        cell.execution_count = count
+    assert findings(notebook, name.format("_more")) == []
+    assert len(findings(notebook, name.format(""))) >= rules
+    next(cell for cell in notebook.cells if cell.cell_type == "code").source += "\nimport tqdm"
+    assert any("uses tqdm" in finding for finding in findings(notebook, name.format("_more")))
+
+
 @pytest.mark.parametrize("name", ["lesson.py", "lesson.ipynb"])
 def test_hidden_tests_are_not_linted(source, built, findings, name, first):
     notebook = source if name.endswith(".py") else built
