@@ -79,19 +79,19 @@ show(
 from torch import nn
 
 
-def pre_norm_residual(x, layer, norm, gates=(), *inputs):
+def pre_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
     # x: ..., channels
     if is_bypassed(layer):
         return x
-    branch = layer(norm(x), *inputs)
+    branch = layer(norm(x), *inputs, **keywords)
     return x + apply_gates(gates, branch)
 
 
-def post_norm_residual(x, layer, norm, gates=(), *inputs):
+def post_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
     # x: ..., channels
     if is_bypassed(layer):
         return x
-    branch = layer(x, *inputs)
+    branch = layer(x, *inputs, **keywords)
     return norm(x + apply_gates(gates, branch))
 
 

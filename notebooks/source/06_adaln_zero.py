@@ -295,12 +295,10 @@ guess.reveal("not moved")
 
 
 # %% tags=["promote:blocks/adaln_zero_block"] jupyter={"source_hidden": true}
-from functools import partial
-
 from torch import nn
 
 from residual_edu.config import build
-from residual_edu.parts.residual import is_bypassed, pre_norm_residual
+from residual_edu.parts.residual import pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -333,14 +331,10 @@ class AdaLNZeroResidualBlock(nn.Module):
         condition = self.condition_norm(pooled)  # (batch, channels)
         # one for each branch
         mixing, mapping = modulations(self.condition_proj(condition), x.ndim)
-        mixer = self.sequence_mixer
-        if not is_bypassed(mixer):
-            mixer = partial(mixer, conditioning=condition)
+        norm = mixing.modulate(self.sequence_norm)
+        gates = [self.dropout, mixing.apply_gate]
         x = pre_norm_residual(
-            x,
-            mixer,
-            mixing.modulate(self.sequence_norm),
-            [self.dropout, mixing.apply_gate],
+            x, self.sequence_mixer, norm, gates, conditioning=condition
         )
         return pre_norm_residual(
             x,

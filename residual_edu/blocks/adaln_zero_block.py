@@ -7,8 +7,6 @@ r"""The block of diffusion transformers: a condition shifts, scales and gates ea
 Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 """
 
-from functools import partial
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -82,10 +80,9 @@ class AdaLNZeroResidualBlock(nn.Module):
         pooled = condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)
         condition = self.condition_norm(pooled)  # (batch, channels)
         mixing, mapping = modulations(self.condition_proj(condition), x.ndim)  # one for each branch
-        mixer: Map = self.sequence_mixer
-        if not is_bypassed(mixer):
-            mixer = partial(mixer, conditioning=condition)  # a keyword, and pre_norm_residual passes positions on
-        x = pre_norm_residual(x, mixer, mixing.modulate(self.sequence_norm), [self.dropout, mixing.apply_gate])
+        norm = mixing.modulate(self.sequence_norm)
+        gates: list[Map] = [self.dropout, mixing.apply_gate]
+        x = pre_norm_residual(x, self.sequence_mixer, norm, gates, conditioning=condition)
         return pre_norm_residual(x, self.mlp, mapping.modulate(self.mlp_norm), [self.dropout, mapping.apply_gate])
 
     def _check(self, x: Tensor, condition: Tensor) -> None:

@@ -24,35 +24,35 @@ Map = Callable[..., Tensor]
 
 
 def pre_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any
+    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any, **keywords: Any
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or ``x`` itself if ``layer`` is ``nn.Identity``.
 
-    ``inputs`` are further positional arguments of ``layer``, such as a condition.
+    ``inputs`` and ``keywords`` are further arguments of ``layer``, such as a condition.
 
     Raises:
         InvalidInput: for a layer that changes the shape.
     """
     if is_bypassed(layer):
         return x
-    branch = layer(norm(x), *inputs)
+    branch = layer(norm(x), *inputs, **keywords)
     check_branch(branch, x)
     return x + apply_gates(gates, branch)
 
 
 def post_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any
+    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any, **keywords: Any
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or ``x`` itself if ``layer`` is ``nn.Identity``.
 
-    ``inputs`` are further positional arguments of ``layer``, such as a condition.
+    ``inputs`` and ``keywords`` are further arguments of ``layer``, such as a condition.
 
     Raises:
         InvalidInput: for a layer that changes the shape.
     """
     if is_bypassed(layer):
         return x
-    branch = layer(x, *inputs)
+    branch = layer(x, *inputs, **keywords)
     check_branch(branch, x)
     return norm(x + apply_gates(gates, branch))
 
