@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
 from residual_edu.course import main
-from residual_edu.course.trial import judge
+from residual_edu.course.execute import CellFailed
+from residual_edu.course.notebook import plan
+from residual_edu.course.trial import judge, trial
 
 # With a seed larger by s, each of the three ways to draw gives what torch's own generator gives from there.
 LESSON = """# %% [markdown]
@@ -65,6 +68,22 @@ def test_a_lesson_is_tried_with_each_seed_and_each_number_of_threads(tmp_path, m
     assert main(["trial", "00"]) == 2
     said = capsys.readouterr().err
     assert said == "00_small.ipynb is not what its source builds; run: residual-edu build 00_small\n"
+
+
+def test_a_lesson_that_does_not_end_is_one_finding(tmp_path, monkeypatch):
+    source = tmp_path / "notebooks" / "source" / "00_small.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("# %%\nx = 1\n")
+    nbformat.write(plan(source), source.parents[1] / "00_small.ipynb")
+    monkeypatch.setattr("residual_edu.course.trial.differences", lambda source: [])
+
+    def dies(notebook, *_, **__):
+        widget = new_output("display_data", {"application/vnd.jupyter.widget-view+json": {"model_id": "a"}})
+        notebook.cells[1].outputs = [widget]
+        raise CellFailed("cell 2: the kernel died")
+
+    monkeypatch.setattr("residual_edu.course.trial.execute", dies)
+    assert list(trial(source, 0, 1)) == ["cell 2: the kernel died"]
 
 
 def printed(text, *tags):
