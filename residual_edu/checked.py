@@ -4,10 +4,10 @@
     def __init__(self, dim: Size, p: Rate = 0.1, bias: Flag = True, placement: Literal["pre", "post"] = "pre"): ...
 
 raises ``InvalidInput`` for ``dim=0`` before the body runs. ``Size | None`` lets None through. What is not checked: a
-default, ``*args`` and ``**kwargs``. What a list holds is checked in the body.
+default, ``*args`` and ``**kwargs``. Of lists only ``Sizes`` is checked; how long one must be is for the body to say.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial, wraps
 from inspect import signature
 from itertools import chain
@@ -34,6 +34,15 @@ NotNegative = Annotated[float, check_not_negative]
 Rate = Annotated[float, check_rate]  # in [0, 1)
 Flag = Annotated[bool, check_flag]
 DataDim = Annotated[int, check_data_dim]  # 1, 2 or 3
+
+
+def check_sizes(name: str, value: int | Sequence[int]) -> None:
+    """Raise ``InvalidInput`` unless ``value``, or each number in it, is a whole number of at least 1."""
+    for one in value if isinstance(value, Sequence) else [value]:
+        check_size(name, one)
+
+
+Sizes = Annotated[int | Sequence[int], check_sizes]  # one for all axes, or one for each
 
 
 class Choice:

@@ -21,6 +21,7 @@ from residual_edu.checked import (
     Positive,
     Rate,
     Size,
+    Sizes,
     annotated_checks,
     checked,
 )
@@ -70,6 +71,11 @@ def numbers(count: Count = 0, eps: Positive = 1.0, scale: NotNegative = 0.0, dat
     pass
 
 
+@checked
+def lengths(each: Sizes, target: Sizes | None = None) -> tuple[object, object]:
+    return each, target
+
+
 @dataclass(frozen=True)
 class Config:
     dim: Size = 4
@@ -98,6 +104,12 @@ def test_what_is_let_through_arrives(call, given):
     assert call().given == given
 
 
+def test_one_length_or_one_for_each_axis():
+    assert lengths(3) == (3, None)
+    assert lengths((3, np.int64(1)), target=[2]) == ((3, 1), [2])
+    assert lengths([], None) == ([], None)  # how many there must be is for the body to say
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -122,6 +134,11 @@ def test_what_is_let_through_arrives(call, given):
         (lambda: numbers(eps=0.0), "eps must be a finite number above 0, got 0.0"),
         (lambda: numbers(scale=-1), "scale must be a finite number, at least 0, got -1"),
         (lambda: numbers(data_dim=4), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
+        (lambda: lengths(0), "each must be at least 1, got 0"),
+        (lambda: lengths((2, 1.5)), "each must be a whole number, got 1.5"),
+        (lambda: lengths(None), "each must be a whole number, got None"),
+        (lambda: lengths("ab"), "each must be a whole number, got 'a'"),
+        (lambda: lengths(2, [2, 0]), "target must be at least 1, got 0"),
         (lambda: Config(dim=0), "dim must be at least 1, got 0"),
         (lambda: Config(placement="in"), "placement must be one of 'pre', 'post', got 'in'"),
     ],

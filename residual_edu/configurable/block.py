@@ -7,9 +7,13 @@ r"""A block that is assembled from names.
                             x \leftarrow \mathrm{norm}(x + \mathrm{ffn}(x))
 """
 
+from functools import partial
+from typing import Annotated
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from residual_edu.checked import checked
 from residual_edu.configurable.cache import Cache, cache_length, extend
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.position import PositionBase
@@ -31,8 +35,8 @@ class ConfigurableBlock(nn.Module):
         InvalidInput: for an input, a mask or a cache that does not fit, or more than ``max_seq_len`` positions.
     """
 
-    def __init__(self, config: BlockConfig) -> None:
-        check_instance("config", config, BlockConfig)
+    @checked
+    def __init__(self, config: Annotated[BlockConfig, partial(check_instance, kind=BlockConfig)]) -> None:
         super().__init__()
         self.config = config
         self.attention = attention_registry.get(config.attention)(config)

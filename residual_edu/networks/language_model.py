@@ -6,11 +6,13 @@ r"""A language model: from tokens to the logits of the next token, through a sta
 Where the two are tied, W is the embedding's matrix itself: Press & Wolf, 2016, https://arxiv.org/abs/1608.05859
 """
 
-from typing import cast
+from functools import partial
+from typing import Annotated, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from residual_edu.checked import checked
 from residual_edu.configurable import ConfigurableBlock, ModelCache, ModelConfig, norm_registry
 from residual_edu.configurable.cache import cache_length
 from residual_edu.errors import InvalidInput, check_axes, check_instance, check_labels, check_room
@@ -32,9 +34,9 @@ class LanguageModel(nn.Module):
 
     generate = generate
 
-    def __init__(self, config: ModelConfig) -> None:
+    @checked
+    def __init__(self, config: Annotated[ModelConfig, partial(check_instance, kind=ModelConfig)]) -> None:
         super().__init__()
-        check_instance("config", config, ModelConfig)
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.block.d_model)
         nn.init.normal_(self.embed.weight, std=config.block.d_model**-0.5)  # so that a tied head's logits are of size 1

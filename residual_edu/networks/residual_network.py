@@ -15,14 +15,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from residual_edu.checked import DataDim, Flag, Size, checked
+from residual_edu.checked import DataDim, Flag, Size, Sizes, checked
 from residual_edu.config import Spec, build
 from residual_edu.errors import (
     InvalidInput,
     check_fits,
     check_one_per_axis,
     check_signal,
-    check_size,
     check_width,
     shown,
 )
@@ -71,7 +70,7 @@ class ResidualNetwork(nn.Module):
         block_cfg: Spec,
         dropout_in_cfg: Spec,
         condition_in_proj_cfg: Spec | None = None,
-        target_size: int | Sequence[int] | None = None,
+        target_size: Sizes | None = None,
         gradient_checkpointing: Flag = False,
     ) -> None:
         super().__init__()
@@ -91,8 +90,7 @@ class ResidualNetwork(nn.Module):
 
     def forward(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return ``{"logits": ...}`` for ``{"input": (batch, *space, in_channels), "condition": a tensor or None}``."""
-        if not isinstance(inputs, Mapping) or set(inputs) != {"input", "condition"}:
-            raise InvalidInput(f"inputs must have the keys 'input', 'condition', got {keys_of(inputs)}")
+        check_inputs(inputs)
         x, condition = self._embedded(inputs["input"]), self._projected(inputs["condition"])
         for block in self.blocks:
             run = partial(checkpoint, block, use_reentrant=False) if self.gradient_checkpointing else block
@@ -145,8 +143,6 @@ def target_lengths(target_size: int | Sequence[int] | None, data_dim: int) -> tu
         return None
     lengths = tuple(target_size) if isinstance(target_size, Sequence) else (target_size,) * data_dim
     check_one_per_axis("target_size", lengths, data_dim)
-    for length in lengths:
-        check_size("target_size", length)
     return lengths
 
 
@@ -162,6 +158,8 @@ def last_positions(
     return x
 
 
-def keys_of(inputs: object) -> str:
-    """Return the keys of a mapping for a message, or what ``inputs`` is instead."""
-    return ", ".join(map(repr, inputs)) or "none" if isinstance(inputs, Mapping) else shown(inputs)
+def check_inputs(inputs: object) -> None:
+    """Raise ``InvalidInput`` unless ``inputs`` is a mapping with exactly the keys that ``forward`` reads."""
+    if not isinstance(inputs, Mapping) or set(inputs) != {"input", "condition"}:
+        keys = ", ".join(map(repr, inputs)) or "none" if isinstance(inputs, Mapping) else shown(inputs)
+        raise InvalidInput(f"inputs must have the keys 'input', 'condition', got {keys}")

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.checked import DataDim, Size, checked
-from residual_edu.errors import check_divisible, check_fits, check_one_per_axis, check_signal, check_size
+from residual_edu.checked import DataDim, Size, Sizes, checked
+from residual_edu.errors import check_divisible, check_fits, check_one_per_axis, check_signal
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -30,13 +30,11 @@ class PositionEmbedding(nn.Module):
     """
 
     @checked
-    def __init__(self, embedding_dim: Size, data_dim: DataDim, max_dim_lengths: int | Sequence[int]) -> None:
+    def __init__(self, embedding_dim: Size, data_dim: DataDim, max_dim_lengths: Sizes) -> None:
         super().__init__()
         lengths = max_dim_lengths if isinstance(max_dim_lengths, Sequence) else [max_dim_lengths] * data_dim
         check_divisible("embedding_dim", embedding_dim, data_dim, "data_dim")
         check_one_per_axis("max_dim_lengths", lengths, data_dim)
-        for length in lengths:
-            check_size("max_dim_lengths", length)
         self.embedding_dim, self.data_dim, self.max_dim_lengths = embedding_dim, data_dim, tuple(lengths)
         tables = [nn.Embedding(length, embedding_dim // data_dim) for length in lengths]
         self.data_embeddings = no_weight_decay(nn.ModuleDict(dict(zip("xyz", tables, strict=False))))
