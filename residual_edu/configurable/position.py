@@ -9,8 +9,6 @@
 While decoding, ``start`` is the position of the first new token: the number of positions in the cache.
 """
 
-from functools import cached_property
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -42,13 +40,16 @@ class PositionBase(nn.Module):
 class Sinusoidal(PositionBase):
     """Sines and cosines of the position, scaled to length 1, the expected length of an embedded token at the start."""
 
-    @cached_property  # not a buffer, so that no table is stored with the weights, or rounded with them by .half()
-    def waves(self) -> Float[Tensor, "positions channels"]:
-        """What is added to each position."""
-        return sinusoidal(self.config.max_seq_len, self.config.d_model) * (2 / self.config.d_model) ** 0.5
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__(config)
+        # Made on first use: of a model's blocks only the first adds it. No buffer, so that no table is stored with the
+        # weights, or rounded with them by .half(); no cached_property, whose lock torch.compile refuses in Python 3.11.
+        self.waves: Tensor | None = None  # (positions, channels)
 
     def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
         """Add each position's sines and cosines."""
+        if self.waves is None:
+            self.waves = sinusoidal(self.config.max_seq_len, self.config.d_model) * (2 / self.config.d_model) ** 0.5
         return x + self.waves[start : start + x.shape[-2]].to(x)
 
 

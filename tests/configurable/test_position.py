@@ -1,5 +1,8 @@
 """The position encodings of a block. The functions they call: tests/parts."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -32,6 +35,20 @@ def test_the_waves_of_a_position_have_length_1():
     added = made(Sinusoidal).embed(torch.zeros(1, 16, 16, dtype=torch.float64), 0)[0]
     torch.testing.assert_close(added.norm(dim=-1), torch.ones(16).double())
     torch.testing.assert_close(added, waves(16, 16), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [RoPE, Sinusoidal])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_table_is_not_rounded_with_the_weights_and_is_copied_with_its_module(kind, used):
+    def acts(position):
+        return position.embed(torch.zeros(1, 5, 16).double(), 3), position.rotate(torch.ones(1, 2, 5, 4).double(), 3)
+
+    position, wanted = made(kind), acts(made(kind))
+    if used:
+        acts(position)
+    for one in (copy.deepcopy(position).half().double(), pickle.loads(pickle.dumps(position)), position.bfloat16()):
+        assert all(ours.equal(theirs) for ours, theirs in zip(acts(one), wanted, strict=True))
+        assert not one.state_dict() and not list(one.buffers())
 
 
 @pytest.mark.parametrize("start", [0, 1, 6])

@@ -142,7 +142,7 @@ def test_it_learns_to_count(seed):
     assert made.generate(torch.tensor([[3, 4]]), 6, temperature=0.0).tolist() == [[3, 4, 5, 6, 0, 1, 2, 3]]
 
 
-@pytest.mark.parametrize("attention, position", [("gqa", "rope"), ("none", "none")])
+@pytest.mark.parametrize("attention, position", [("gqa", "rope"), ("none", "none"), ("mha", "sinusoidal")])
 @pytest.mark.usefixtures("as_installed")
 def test_it_compiles_into_one_graph(attention, position, compiled):
     """Its tokens are not read while compiling; with and without a cache."""
