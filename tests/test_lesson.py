@@ -97,11 +97,11 @@ def test_a_figure_is_shown_as_png_with_its_alternative_text(shown):
     lesson.setup()
     lesson.show(figure(), alt="A line that rises: more gives more.")
     ((data, metadata),) = shown
-    assert metadata == {"image/png": {"alt": "A line that rises: more gives more."}}
+    assert metadata == {"image/png": {"alt": "A line that rises: more gives more.", "width": 300}}
     assert data["text/plain"] == "A line that rises: more gives more."
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
-    assert picture.format == "PNG" and picture.size == (300, 200)
-    assert picture.getpixel((0, 0))[3] == 255, "the background must be opaque, to be read in a dark JupyterLab"
+    assert picture.format == "PNG" and picture.size == (600, 400), "twice the pixels that it is shown with"
+    assert picture.convert("RGBA").getpixel((0, 0)) == (255,) * 4, "white, to be read in a dark JupyterLab too"
 
 
 def test_a_figure_is_the_same_bytes_on_each_run_and_names_no_version(shown):

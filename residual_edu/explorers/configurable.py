@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.plotting.configurable import COLORS, plot_learning
-from residual_edu.plotting.style import DROPPED
+from residual_edu.plotting.style import DROPPED, SERIES
 
 SMOOTH = 15  # steps over which a loss is averaged
 
@@ -44,9 +44,9 @@ class RunsPicture:
         self.returns = draw_returns(back, runs)
         self.moving: list[Artist] = [*self.curves, *self.bars, *self.words, *self.returns]
 
-    def draw(self, blue: str, orange: str) -> str:
+    def draw(self, dashed: str, solid: str) -> str:
         """Show two runs, and return the reading."""
-        pair = [self.runs[blue], self.runs[orange]]
+        pair = [self.runs[dashed], self.runs[solid]]
         largest = [max(run.parameters for run in self.runs.values()), max(run.kept for run in self.runs.values())]
         for i, run in enumerate(pair):
             self.curves[i].set_ydata(smoothed(run.losses))
@@ -55,7 +55,7 @@ class RunsPicture:
             for j, amount in enumerate((run.parameters, run.kept)):
                 self.bars[2 * j + i].set_width(amount / largest[j])
                 self.words[2 * j + i].set_text(words[j])
-        return " ".join(map(sentence, ("Blue", "Orange"), (blue, orange), pair))
+        return " ".join(map(sentence, ("Dashed", "Solid"), (dashed, solid), pair))
 
 
 def sentence(color: str, name: str, run: Run) -> str:
@@ -93,7 +93,7 @@ def draw_returns(ax: Axes, runs: Mapping[str, Run]) -> list[Any]:
     for run in runs.values():
         ax.plot(against_end(run), color=DROPPED, lw=0.6, alpha=0.5)
     first = against_end(next(iter(runs.values())))
-    curves = [ax.plot(first, color=color, lw=2)[0] for color in COLORS[:2]]
+    curves = [ax.plot(first, color=color, ls=dash, lw=2)[0] for color, dash, _ in SERIES[:2]]
     ax.set(yscale="log", xlabel="blocks passed", ylabel="over the last's")
     ax.set_yticks([1, 3, 10], ["1", "3", "10"])
     ax.minorticks_off()
@@ -107,11 +107,11 @@ def explore_runs(runs: Mapping[str, Run], bound: float) -> Explorer:
     picture = RunsPicture(figure, runs, bound)
     names = list(runs)
     controls = {
-        "blue": widgets.Dropdown(options=names, value=names[0]),
-        "orange": widgets.Dropdown(options=names, value=names[-1]),
+        "dashed": widgets.Dropdown(options=names, value=names[0]),
+        "solid": widgets.Dropdown(options=names, value=names[-1]),
     }
     alt = (
-        f"Two configs side by side, {names[0]} and {names[-1]}: their losses over the steps with a dashed line at "
+        f"Two configs side by side, {names[0]} and {names[-1]}: their losses over the steps with a dotted line at "
         "that of a table of pairs, bars for parameters and for bytes kept a token, and the gradient along 8 blocks."
     )
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)

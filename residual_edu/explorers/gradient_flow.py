@@ -11,7 +11,7 @@ from torch import Tensor
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.parts import layer_norm
-from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
+from residual_edu.plotting.style import GRADIENT, STREAM, A
 from residual_edu.plotting.three_curves import plot_three_curves
 
 DEEPEST, WIDTH, TOKENS = 32, 64, 8
@@ -87,7 +87,7 @@ class CurvesPicture:
         self.axes.spines.bottom.set_bounds(0, DEEPEST)
         self.lines = self.axes.lines
         self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        names = {"activation": STREAM, "stream gradient": GRADIENT, "weight gradient": BRANCH}
+        names = {"activation": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
         self.names = [self.axes.text(0, 1, f" {name}", color=color, va="center") for name, color in names.items()]
         self.moving = [*self.lines, *self.names, self.title]
 

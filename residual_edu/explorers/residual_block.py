@@ -15,7 +15,7 @@ from residual_edu.explorers.faulty_block import LAST_LINE, FaultyBlock
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 from residual_edu.parts import MLP, Dropout, LayerNorm, layer_norm
 from residual_edu.plotting.residual_block import plot_patient
-from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
+from residual_edu.plotting.style import GRADIENT, STREAM, A
 
 DEPTHS, WIDTH, SAMPLES, RATE = (1, 2, 4, 8, 16), 32, 16, 0.2
 LOW, HIGH = 1e-2, 30
@@ -97,7 +97,7 @@ class BlocksPicture:
         self.axes.spines.bottom.set_bounds(0, DEPTHS[-1])
         self.lines = self.axes.lines
         self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        colors = dict(zip(["activation", "stream gradient", "MLP's gradient"], [STREAM, GRADIENT, BRANCH], strict=True))
+        colors = dict(zip(["activation", "stream gradient", "MLP's gradient"], [STREAM, GRADIENT, A], strict=True))
         self.names = [self.axes.text(0, 1, f" {name}", color=color, va="center") for name, color in colors.items()]
         self.moving = [*self.lines, *self.names, self.title]
 

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, REFERENCE, STREAM
+from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, REFERENCE, STREAM, A, B, words_on
 
-MARKS = [(BRANCH, "o"), (DROPPED, "s"), (REFERENCE, "^")]
+MARKS = [(A, "s"), (B, "o"), (REFERENCE, "^")]
 AWAKE = LinearSegmentedColormap.from_list("awake", ["#E3F3EE", GRADIENT])
 FAINTEST, STRONGEST = 1e-8, 1.0  # the sizes of gradients between which the colour deepens
 
@@ -59,22 +59,22 @@ def _way(ax: Axes, start: np.ndarray, end: np.ndarray, alive: bool) -> None:
 
 BOXES = {
     "+": ((9.4, 2.0), STREAM),
-    "· gate": ((8.0, 0.8), GATE),
+    "gate": ((8.2, 0.8), GATE),
     "f": ((5.9, 0.8), BRANCH),
-    "· (1 + scale) + shift": ((3.6, 0.8), BRANCH),
+    "scale, shift": ((3.7, 0.8), BRANCH),
     "norm": ((1.2, 0.8), BRANCH),
-    "projection of the condition": ((5.9, -0.5), REFERENCE),
-    "condition": ((2.0, -0.5), REFERENCE),
+    "projection": ((6.0, -0.6), REFERENCE),
+    "condition": ((2.2, -0.6), REFERENCE),
 }
 ROUTE = {  # from the box that the gradient leaves to the one that it should reach
     "branch": ((9.3, 1.8), (8.3, 1.05)),
-    "f": ((7.4, 0.8), (6.2, 0.8)),
-    "modulated": ((5.6, 0.8), (4.95, 0.8)),
-    "normed": ((2.25, 0.8), (1.75, 0.8)),
+    "f": ((7.5, 0.8), (6.25, 0.8)),
+    "modulated": ((5.55, 0.8), (4.8, 0.8)),
+    "normed": ((2.6, 0.8), (1.85, 0.8)),
     "x": ((0.7, 1.0), (0.1, 1.85)),
-    "gate": ((8.0, 0.5), (7.2, -0.25)),
-    "scale": ((4.2, 0.5), (4.9, -0.25)),
-    "condition": ((4.1, -0.5), (2.8, -0.5)),
+    "gate": ((8.1, 0.5), (6.9, -0.3)),
+    "scale": ((3.8, 0.5), (5.1, -0.3)),
+    "condition": ((4.9, -0.6), (3.2, -0.6)),
 }
 
 
@@ -93,7 +93,8 @@ def plot_wake_up(
         if size == 0:
             ax.text(column, row, "0", color=DROPPED, ha="center", va="center")
         elif numbers:
-            ax.text(column, row, f"$10^{{{np.log10(size):.0f}}}$", color=REFERENCE, ha="center", va="center")
+            color = words_on(field[row, column])
+            ax.text(column, row, f"$10^{{{np.log10(size):.0f}}}$", color=color, ha="center", va="center")
     ax.set_xticks(range(len(steps)), [str(step) for step in steps])
     ax.set_yticks(range(len(groups)), list(groups))
     ax.set_xticks(np.arange(len(steps) + 1) - 0.5, minor=True)

@@ -7,10 +7,8 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, plot_mixing_matrix
-from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, STREAM
+from residual_edu.plotting.style import BRANCH, DROPPED, SERIES, STREAM, B
 from residual_edu.renamed import refuse_old_keywords, refuse_old_names
-
-COLORS = (STREAM, BRANCH, GRADIENT, GATE)
 
 
 def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
@@ -24,21 +22,22 @@ def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
     for place, (weight, value) in enumerate(zip(weights, values, strict=True), 1):
         middle = right[place - 1] - weight / 2
         ax.text(middle, value + 0.12, f"value {value:g}", ha="center", va="bottom", color=STREAM, weight="bold")
-        ax.text(middle, -0.35, f"token {place}\n{weight:g}", ha="center", va="top", linespacing=1.4)
     mean = float(weights @ values)
     ax.axhline(mean, color=BRANCH)
     ax.text(1.01, mean, f"mean: {mean:g}", color=BRANCH, weight="bold", va="center")
-    ax.set(xlim=(0, 1), xticks=[], ylim=(0, 1.15 * values.max()), ylabel="value")
+    ax.set_xticks(right - weights / 2, [f"{place}\n{weight:g}" for place, weight in enumerate(weights, 1)])
+    ax.tick_params(axis="x", length=0)
+    ax.set(xlim=(0, 1), ylim=(0, 1.15 * values.max()), xlabel="token, and under it its weight", ylabel="value")
     return ax
 
 
 def plot_sharpness(dims: ArrayLike, curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the largest weight against the number of features, a named curve, (seeds, dims), for each scale."""
     dims = np.asarray(dims, float)
-    for (name, rows), color in zip(curves.items(), COLORS, strict=False):
+    for (name, rows), (color, dash, mark) in zip(curves.items(), SERIES, strict=False):
         rows = np.atleast_2d(np.asarray(rows, float))
         for row in rows:
-            ax.plot(dims, row, color=color, lw=1.4, marker="o", ms=3)
+            ax.plot(dims, row, color=color, ls=dash, lw=1.4, marker=mark, ms=3.5)
         ax.text(dims[-1] * 1.15, rows[:, -1].mean(), name, color=color, weight="bold", va="center")
     ax.set_xscale("log", base=2)
     ax.set_xticks(dims, [f"{dim:g}" for dim in dims])
@@ -64,8 +63,8 @@ def plot_patches(image: ArrayLike, patch: int, ax: Axes) -> Axes:
     image = np.asarray(image, float)
     ax.imshow(image, cmap="gray_r", vmin=0, vmax=1)
     for line in range(patch, len(image), patch):
-        ax.axhline(line - 0.5, color=BRANCH, lw=1.4)
-        ax.axvline(line - 0.5, color=BRANCH, lw=1.4)
+        ax.axhline(line - 0.5, color=B, lw=1.4)
+        ax.axvline(line - 0.5, color=B, lw=1.4)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     return ax
@@ -75,10 +74,9 @@ def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
     """Draw angles, (positions, pairs), as clock hands: a column for each position, a row for each pair."""
     angles = np.asarray(angles, float)
     for (position, pair), angle in np.ndenumerate(angles):
-        color = COLORS[pair % len(COLORS)]
         circle = np.linspace(0, 2 * np.pi, 49)
         ax.plot(position + 0.4 * np.cos(circle), pair - 0.4 * np.sin(circle), color=DROPPED, lw=0.6)
-        ax.plot([position, position + 0.4 * np.cos(angle)], [pair, pair - 0.4 * np.sin(angle)], color=color, lw=2.4)
+        ax.plot([position, position + 0.4 * np.cos(angle)], [pair, pair - 0.4 * np.sin(angle)], color=B, lw=2.4)
     positions, pairs = angles.shape
     ax.set(xlim=(-0.6, positions - 0.4), ylim=(pairs - 0.4, -0.6), aspect="equal", xlabel="position")
     ax.set_xticks(range(positions))
@@ -89,7 +87,7 @@ def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
 
 
 @refuse_old_keywords
-def plot_scores_by_distance(scores: ArrayLike, ax: Axes, color: str = STREAM) -> Axes:
+def plot_scores_by_distance(scores: ArrayLike, ax: Axes, color: str = B) -> Axes:
     """Draw every score, (queries, keys), as a dot over the distance between its two positions."""
     scores = np.asarray(scores, float)
     queries, keys = np.indices(scores.shape)

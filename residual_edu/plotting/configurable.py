@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, STREAM
+from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B
 from residual_edu.renamed import refuse_old_names
 
-COLORS = (STREAM, BRANCH, GRADIENT)
+COLORS = tuple(color for color, _, _ in SERIES)
 
 
 def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes) -> Axes:
@@ -25,9 +25,9 @@ def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes)
             ax.plot(*zip(start, end, strict=True), color=DROPPED, lw=0.8, alpha=0.6, zorder=1)
     chosen = [places[step] for step in enumerate(order)]
     for start, end in pairwise(chosen):
-        ax.plot(*zip(start, end, strict=True), color=BRANCH, lw=3.5, zorder=2)
+        ax.plot(*zip(start, end, strict=True), color=B, lw=3.5, zorder=2)
     for (column, name), place in places.items():
-        color = BRANCH if order[column] == name else REFERENCE
+        color = B if order[column] == name else REFERENCE
         frame = {"boxstyle": "round,pad=0.45", "facecolor": "white", "edgecolor": color, "linewidth": 1.5}
         ax.text(*place, name, color=color, ha="center", va="center", bbox=frame, zorder=3)
     high = max(map(len, menu.values())) / 2
@@ -45,13 +45,13 @@ def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bou
     ``bound`` is the loss that a table of pairs reaches.
     """
     span = np.asarray(chance, float)
-    ax.axvspan(span.min(), span.max(), color=STREAM, alpha=0.2, lw=0)
+    ax.axvspan(span.min(), span.max(), color=A, alpha=0.2, lw=0)
     ax.axvline(bound, color=REFERENCE, lw=1.2, ls="--")
     rows = [(group, name, loss) for group, named in losses.items() for name, loss in named.items()]
     for row, (_, _, loss) in enumerate(rows):
-        ax.plot([span.mean(), loss], [row, row], color=BRANCH, lw=2, solid_capstyle="butt")
-        ax.plot(loss, row, "o", color=BRANCH, ms=7)
-    ax.text(span.mean(), -0.9, "base, three seeds", color=STREAM, ha="center", va="bottom", weight="bold")
+        ax.plot([span.mean(), loss], [row, row], color=B, lw=2, solid_capstyle="butt")
+        ax.plot(loss, row, "o", color=B, ms=7)
+    ax.text(span.mean(), -0.9, "base, three seeds", color=A, ha="center", va="bottom", weight="bold")
     ax.text(bound, -0.9, " pairs of characters", color=REFERENCE, ha="left", va="bottom")
     ax.set_yticks(range(len(rows)), [f"{group}: {name}" for group, name, _ in rows])
     ax.set(ylim=(len(rows) - 0.4, -1), xlabel="loss on text that it has not seen")
@@ -62,8 +62,8 @@ def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bou
 def plot_kept(kept: Mapping[str, int], unit: str, ax: Axes) -> Axes:
     """Draw the amount of each name as a bar, with its number and ``unit`` at the end."""
     for row, amount in enumerate(kept.values()):
-        ax.barh(row, amount, color=STREAM, height=0.6)
-        ax.text(amount, row, f"  {amount:g} {unit}", va="center", color=STREAM, weight="bold")
+        ax.barh(row, amount, color=B, height=0.6)
+        ax.text(amount, row, f"  {amount:g} {unit}", va="center", color=B, weight="bold")
     ax.set_yticks(range(len(kept)), kept.keys())
     ax.set(ylim=(len(kept) - 0.4, -0.6), xlim=(0, 1.25 * max(kept.values())), xticks=[])
     ax.tick_params(axis="y", length=0)
@@ -74,9 +74,9 @@ def plot_kept(kept: Mapping[str, int], unit: str, ax: Axes) -> Axes:
 def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the cost of one more token after ``lengths`` tokens, with each name at the end of its curve."""
     lengths = np.asarray(lengths, float)
-    for (name, cost), color in zip(costs.items(), COLORS, strict=False):
+    for (name, cost), (color, dash, mark) in zip(costs.items(), SERIES, strict=False):
         heights = np.asarray(cost, float)
-        ax.plot(lengths, heights, color=color, marker="o", ms=4)
+        ax.plot(lengths, heights, color=color, ls=dash, marker=mark, ms=4)
         ax.annotate(name, (lengths[-1], heights[-1]), (8, 0), textcoords="offset points", color=color, weight="bold")
     ax.set(xlabel="tokens before it", ylabel="million operations", xlim=(0, 1.35 * lengths[-1]), yscale="log")
     ax.set_xticks(lengths, [f"{length:g}" for length in lengths])
@@ -85,11 +85,11 @@ def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], ax: Axes) -> 
 
 def plot_learning(curves: Sequence[ArrayLike], bound: float, ax: Axes) -> Axes:
     """Draw losses over the steps, and ``bound``, the loss that a table of pairs reaches."""
-    for losses, color in zip(curves, COLORS, strict=False):
+    for losses, (color, dash, _) in zip(curves, SERIES, strict=False):
         heights = np.asarray(losses, float)
-        ax.plot(np.arange(len(heights)), heights, color=color, lw=1.8)
-    ax.axhline(bound, color=REFERENCE, lw=1.2, ls="--")
-    ax.annotate("table of pairs", (0, bound), (3, -4), textcoords="offset points", va="top", size=9)
+        ax.plot(np.arange(len(heights)), heights, color=color, ls=dash, lw=1.8)
+    ax.axhline(bound, color=REFERENCE, lw=1.2, ls=":")
+    ax.annotate("table of pairs", (0, bound), (3, -4), textcoords="offset points", va="top")
     ax.set(xlabel="steps taken", ylabel="loss")
     return ax
 

@@ -7,18 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
+from residual_edu.plotting.style import BRANCH, DROPPED, PALE, REFERENCE, STREAM, A, B
 
 
 def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: Axes) -> Axes:
     """Draw the mean and variance of a 1 after dropout over the rate: measured dots, laws as lines."""
     rates = np.asarray(rates, float)
     fine = np.linspace(0, rates.max(), 200)
-    for law, seen, color, words, at in (
-        (np.ones_like(fine), means, STREAM, "mean: 1", 50),
-        (fine / (1 - fine), variances, GATE, "variance: p / (1 − p)", 165),
+    for law, seen, color, dash, words, at in (
+        (np.ones_like(fine), means, B, "-", "mean: 1", 50),
+        (fine / (1 - fine), variances, A, "--", "variance: p / (1 − p)", 165),
     ):
-        ax.plot(fine, law, color=color, lw=1.5)
+        ax.plot(fine, law, color=color, ls=dash, lw=1.5)
         ax.plot(rates, seen, "o", color=color, ms=7, clip_on=False)
         ax.annotate(words, (fine[at], law[at]), (-8, 7), color=color, ha="right", textcoords="offset points")
     ax.set(xlabel="p, the rate", ylabel="over all draws", xlim=(0, rates.max() + 0.02), ylim=(-0.1, None))
@@ -26,9 +26,9 @@ def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: A
 
 
 def plot_coins(coins: ArrayLike, ax: Axes) -> Axes:
-    """Draw a mask of ones and zeros, ``(samples, features)``: kept entries in the branch's colour, the rest grey."""
+    """Draw a mask of ones and zeros, ``(samples, features)``: kept entries in the branch's colour, the rest pale."""
     field = np.asarray(coins, float) > 0
-    ax.imshow(field, cmap=ListedColormap([DROPPED, BRANCH]), vmin=0, vmax=1, aspect="auto", interpolation="none")
+    ax.imshow(field, cmap=ListedColormap([PALE, BRANCH]), vmin=0, vmax=1, aspect="auto", interpolation="none")
     rows, columns = field.shape
     ax.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
@@ -50,7 +50,7 @@ def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
     )
     uniform = 1 / (len(exact) - 1)
     ax.plot([0.5, counts[-1] + 0.5], [uniform] * 2, color=DROPPED, ls="--", lw=1.5)
-    ax.annotate("uniform, as is sometimes written", (0.6, uniform), (0, 5), color=DROPPED, textcoords="offset points")
+    ax.annotate("uniform, as some write", (0.6, uniform), (0, 5), color=DROPPED, textcoords="offset points")
     ax.set(xlabel="branches that stay", ylabel="probability", xticks=counts, ylim=(0, exact.max() * 1.18))
     return ax
 
@@ -58,11 +58,12 @@ def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
 def plot_scores(scores: Mapping[str, ArrayLike], rates: Sequence[float], ax: Axes, chance: float = 0.1) -> Axes:
     """Draw test accuracies, ``(rates, seeds)``, with dropout on the branch and on the stream, and chance."""
     places = np.arange(len(rates))
-    for (name, values), color, shift in zip(scores.items(), (BRANCH, STREAM), (-0.08, 0.08), strict=True):
+    looks = ((BRANCH, "s", "--", -0.08), (STREAM, "o", "-", 0.08))
+    for (name, values), (color, mark, dash, shift) in zip(scores.items(), looks, strict=True):
         values = np.asarray(values, float)
         for place, row in zip(places, values, strict=True):
-            ax.plot([place + shift] * len(row), row, "o", color=color, ms=7, alpha=0.8)
-        ax.plot(places + shift, np.median(values, 1), color=color, lw=1.2)
+            ax.plot([place + shift] * len(row), row, mark, color=color, ms=7, alpha=0.8)
+        ax.plot(places + shift, np.median(values, 1), color=color, ls=dash, lw=1.2)
         end = (places[-1] + shift, float(np.median(values[-1])))
         ax.annotate(name, end, (10, 8), color=color, va="center", textcoords="offset points")
     ax.axhline(chance, color=REFERENCE, lw=1, ls=":")

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, REFERENCE, STREAM
+from residual_edu.plotting.style import BRANCH, DROPPED, REFERENCE, SERIES, STREAM
 
-LINES = [(BRANCH, "-"), (DROPPED, "--"), (REFERENCE, ":")]
+LINES = [(color, dash) for color, dash, _ in SERIES]
 
 
 def plot_around_ones(points: ArrayLike, ax: Axes) -> Axes:
@@ -28,7 +28,7 @@ def plot_around_ones(points: ArrayLike, ax: Axes) -> Axes:
     ax.scatter(across[:3], up[:3], s=150, color=BRANCH, zorder=3)
     for number, place in enumerate(zip(across[:3], up[:3], strict=True), start=1):
         ax.annotate(str(number), place, color="white", weight="bold", ha="center", va="center", zorder=4)
-    ax.annotate("all three equal", tuple(_seen(-1.9 * FRAME[2])), (5, 0), textcoords="offset points", fontsize=9)
+    ax.annotate("all three equal", tuple(_seen(-1.9 * FRAME[2])), (5, 0), textcoords="offset points")
     ax.set(xlim=(-3.4, 3.4), ylim=(-1.9, 4.3), aspect="equal")
     ax.set_axis_off()
     return ax

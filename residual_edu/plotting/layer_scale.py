@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE
+from residual_edu.plotting.style import DROPPED, GATE, REFERENCE, A
 
 
 def plot_valley(
@@ -39,22 +39,16 @@ def plot_step_zero(starts: ArrayLike, layer: ArrayLike, gate: ArrayLike, ax: Axe
     starts, layer = np.asarray(starts, float), np.asarray(layer, float)
     guide = starts / starts.min() * layer[:, starts.argmin()].mean()
     ax.loglog(starts, guide, ":", color=REFERENCE, lw=4, alpha=0.4)
-    for name, sizes, color in (
-        ("gradient of the gate γ", gate, GATE),
-        ("gradient of the branch's weights", layer, BRANCH),
+    for name, sizes, color, dash in (
+        ("gradient of the gate γ", gate, GATE, ".-"),
+        ("gradient of the branch's weights", layer, A, "s--"),
     ):
         for row in np.asarray(sizes, float):
-            ax.loglog(starts, row, ".-", color=color, lw=1.2)
-        middle = len(starts) // 2
-        ax.annotate(
-            name,
-            (starts[middle], row[middle]),
-            (0, 9),
-            textcoords="offset points",
-            color=color,
-            weight="bold",
-            ha="right" if color == BRANCH else "center",
-        )
+            ax.loglog(starts, row, dash, color=color, ms=4, lw=1.2)
+        rank, offset, side = (0.25, (10, -12), "left") if color == A else (0.5, (0, 9), "center")
+        place = starts.argsort()[int(rank * len(starts))]
+        at = (starts[place], row[place])
+        ax.annotate(name, at, offset, textcoords="offset points", color=color, weight="bold", ha=side)
     ax.set(xlabel="λ, where every gate starts", ylabel="size of the gradient")
     return ax
 
@@ -84,10 +78,10 @@ def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> 
 
     If ``named``, each name is written over the second half of its curves.
     """
-    for (name, rows), color in zip(curves.items(), (DROPPED, GATE), strict=True):
+    for (name, rows), (color, dash) in zip(curves.items(), ((DROPPED, "--"), (GATE, "-")), strict=True):
         rows = np.asarray(rows, float)
         for row in rows:
-            ax.plot(range(len(row)), row, color=color, lw=1.2, alpha=0.8)
+            ax.plot(range(len(row)), row, color=color, ls=dash, lw=1.2, alpha=0.8)
         if named:
             end = (len(row), float(rows[:, -len(row) // 2 :].max()))
             ax.annotate(

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
-from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
+from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, words_on
 from residual_edu.renamed import refuse_old_names
 
-COLORS = (BRANCH, STREAM, GATE, REFERENCE)
+HALO = [withStroke(linewidth=5, foreground="white")]  # so that a ring is seen on dark and on pale
 
 
 def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
@@ -20,8 +21,8 @@ def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     ax.set_facecolor(SILENCE)
     ax.imshow(np.ma.masked_equal(np.abs(taps), 0), cmap=LOUDNESS, vmin=0, vmax=1.6 * np.abs(taps).max())
     for (row, column), tap in np.ndenumerate(taps):
-        color = "white" if abs(tap) > 0.7 * np.abs(taps).max() else REFERENCE if tap else DROPPED
-        ax.text(column, row, f"{tap:g}".replace("-", "−"), ha="center", va="center", color=color, size=12)
+        color = words_on(LOUDNESS(abs(tap) / (1.6 * np.abs(taps).max()))) if tap else REFERENCE
+        ax.text(column, row, f"{tap:g}".replace("-", "−"), ha="center", va="center", color=color)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_ticks(range(len(taps)))
     ax.set(xlabel="input position", ylabel="output position")
@@ -32,8 +33,8 @@ def plot_ends(signal: ArrayLike, outputs: Mapping[str, ArrayLike], ax: Axes) -> 
     """Draw a signal as bars and each named output as dots."""
     positions = np.arange(len(np.asarray(signal)))
     ax.bar(positions, np.asarray(signal, float), color=SILENCE, width=0.9, label="the signal")
-    for (name, values), color, mark in zip(outputs.items(), COLORS, "os^D", strict=False):
-        ax.plot(positions, np.asarray(values, float), mark, color=color, ms=8 if mark == "o" else 5, label=name)
+    for (name, values), (color, _, mark), size in zip(outputs.items(), SERIES, (9, 5, 4), strict=False):
+        ax.plot(positions, np.asarray(values, float), mark, color=color, ms=size, label=name)
     ax.axhline(0, color=REFERENCE, lw=0.8)
     ax.legend(loc="upper center", ncols=1 + len(outputs))
     ax.set(xlabel="position", ylabel="value", xlim=(-0.7, len(positions) - 0.3))
@@ -44,10 +45,10 @@ def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes
     """Draw named kernels over their positions, one under the other, each scaled by its largest tap."""
     places = np.asarray(positions, float)
     for row, (name, kernel) in enumerate(kernels.items()):
-        taps, color = np.asarray(kernel, float), COLORS[row % 3]
+        taps, (color, dash, _) = np.asarray(kernel, float), SERIES[row % 2]
         height = 0.45 / max(float(np.abs(taps).max()), 1e-12)
         ax.plot(places[[0, -1]], [-row, -row], color=DROPPED, lw=0.6)
-        ax.plot(places, -row + height * taps, color=color)
+        ax.plot(places, -row + height * taps, color=color, ls=dash)
         ax.text(places[-1] + 0.02 * np.ptp(places), -row, name, color=color, weight="bold", va="center")
     ax.axvline(0, color=DROPPED, lw=0.6)
     ax.spines["left"].set_visible(False)
@@ -61,9 +62,9 @@ def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes
 def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], slopes: Mapping[str, float], ax: Axes) -> Axes:
     """Draw named costs over the length on logarithmic axes, each with its slope at its end."""
     lengths = np.asarray(lengths, float)
-    for (name, values), color in zip(costs.items(), COLORS, strict=False):
+    for (name, values), (color, dash, mark) in zip(costs.items(), SERIES, strict=False):
         cost = np.asarray(values, float)
-        ax.loglog(lengths, cost, "o-", color=color, ms=4)
+        ax.loglog(lengths, cost, color=color, ls=dash, marker=mark, ms=4)
         label = f" {name},\n slope {slopes[name]:.1f}"
         ax.text(lengths[-1] * 1.1, cost[-1], label, color=color, weight="bold", va="center")
     ax.set(xlabel="length of the signal", xlim=(lengths[0] / 1.2, lengths[-1] * 5))
@@ -78,7 +79,7 @@ def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     effect = np.asarray(loudness, float)
     ax.set_facecolor(SILENCE)
     ax.imshow(np.ma.masked_equal(effect, 0), cmap=LOUDNESS, vmin=0, interpolation="nearest")
-    ax.plot([here[1]], [here[0]], "o", ms=15, mfc="none", mec=STREAM, mew=2.5)
+    ax.plot([here[1]], [here[0]], "o", ms=15, mfc="none", mec=REFERENCE, mew=2, path_effects=HALO)
     ax.set(xticks=[], yticks=[], xlabel="dark: the ringed pixel depends on it")
     return ax
 

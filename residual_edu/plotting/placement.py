@@ -1,6 +1,6 @@
 """Norm placement: the wiring, the stream's size, the last block's gradient, and training.
 
-Each placement has one colour, that of what its norm is applied to: pre-norm the branch's, post-norm the stream's.
+Neither placement has a colour of the course: pre-norm is drawn dashed in A, post-norm solid in B.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, REFERENCE, STREAM
+from residual_edu.plotting.style import BRANCH, REFERENCE, STREAM, A, B
 
 HIGH, LOW = 30.0, 10.0  # where stream and branch run in the picture of a wiring
 
 
 def look(name: str) -> dict[str, Any]:
-    """Return colour and line of a curve: "pre..." or "post..."; dashed where the name goes on after "-norm"."""
-    return {"color": STREAM if name.startswith("post") else BRANCH, "ls": "-" if name.endswith("-norm") else "--"}
+    """Return colour and dash of a curve: "pre..." or "post..."; another dash where the name goes on after "-norm"."""
+    color, plain, more = (B, "-", "-.") if name.startswith("post") else (A, "--", ":")
+    return {"color": color, "ls": plain if name.endswith("-norm") else more}
 
 
 def plot_wiring(placement: str, ax: Axes) -> Axes:
@@ -152,8 +153,8 @@ def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, c
     """Draw the last gradients over the last norm's divisor: a dot a network, and ``constant`` / size dotted."""
     for name, (sizes, gradients) in found.items():
         color = look(name)["color"]
-        face = color if name.endswith("-norm") else "white"
-        ax.plot(np.ravel(sizes), np.ravel(gradients), "o", ms=6, color=color, mfc=face, label=name)
+        face, mark = color if name.endswith("-norm") else "white", "o" if name.startswith("post") else "s"
+        ax.plot(np.ravel(sizes), np.ravel(gradients), mark, ms=6, color=color, mfc=face, label=name)
     ends = np.array([0.9, 1.1 * max(np.max(sizes) for sizes, _ in found.values())])
     ax.plot(ends, constant / ends, color=REFERENCE, lw=1.2, ls=":", zorder=0)
     _note(ax, f"{constant:.1f} / size", (3, constant / 3), (4, 4), color=REFERENCE)

@@ -8,18 +8,18 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, STREAM
+from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, SERIES, STREAM, A, B
 from residual_edu.renamed import refuse_old_keywords
 
 
 def plot_trainings(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw losses over the steps, ``(seeds, steps)`` for each of at most three names, written in their colours."""
-    for place, ((name, values), color) in enumerate(zip(curves.items(), (STREAM, BRANCH, GRADIENT), strict=False)):
+    """Draw losses over the steps, ``(seeds, steps)`` for each of at most three names, named in a legend."""
+    for (name, values), (color, dash, _) in zip(curves.items(), SERIES, strict=False):
         rows = np.asarray(values, float)
         steps = rows.shape[1]
-        ax.plot(rows.T, color=color, lw=1.1, alpha=0.7)
-        style: dict[str, Any] = {"color": color, "weight": "bold", "ha": "right", "va": "top"}
-        ax.text(0.98, 0.95 - 0.12 * place, name, transform=ax.transAxes, **style)
+        lines = ax.plot(rows.T, color=color, ls=dash, lw=1.1)
+        lines[0].set_label(name)
+    ax.legend(loc="upper right", labelcolor="linecolor")
     ax.set(xlabel="steps taken", ylabel="loss", xlim=(0, steps), ylim=(0, None))
     return ax
 
@@ -28,7 +28,7 @@ def plot_text(text: str, ax: Axes) -> Axes:
     """Draw a text as a row of boxes, one letter in each: a signal of one dimension."""
     for place, letter in enumerate(text):
         ax.add_patch(Rectangle((place, 0), 1, 1, facecolor="white", edgecolor=STREAM))
-        ax.text(place + 0.5, 0.47, letter, ha="center", va="center", size=10)
+        ax.text(place + 0.5, 0.47, letter, ha="center", va="center")
     ax.set(xlim=(-0.1, len(text) + 0.1), ylim=(-0.1, 1.1), aspect="equal")
     ax.axis("off")
     return ax
@@ -72,7 +72,7 @@ def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, color:
     ax.scatter(blocks + 1, rows, s=450 * np.nan_to_num(shares), color=color, alpha=0.85, lw=0)
     for row, block in np.ndindex(*shares.shape):
         words = "off" if np.isnan(shares[row, block]) else f"{100 * shares[row, block]:.0f} %"
-        ax.text(block + 1, row + 0.27, words, ha="center", va="top", size=9, color=REFERENCE)
+        ax.text(block + 1, row + 0.27, words, ha="center", va="top", color=REFERENCE)
     ax.set_yticks(range(len(names)), names)
     ax.set_xticks(range(1, shares.shape[1] + 1))
     ax.set(xlabel="block", xlim=(0.5, shares.shape[1] + 0.5), ylim=(len(names) - 0.4, -0.5))
@@ -86,10 +86,11 @@ def plot_patient(patient: Sequence[ArrayLike], healthy: Sequence[ArrayLike], ax:
     Activation and delta are ``(blocks + 1,)``, the weight gradient ``(blocks,)``, drawn halfway between. Values below
     ``low`` are drawn at ``low``.
     """
+    looks = ((STREAM, "", 0), (GRADIENT, "^", 0), (A, "s", 0.5))
     for curves, style in ((healthy, {"ls": "--", "lw": 1.2, "alpha": 0.6}), (patient, {"lw": 2.0})):
-        for values, color, start in zip(curves, (STREAM, GRADIENT, BRANCH), (0, 0, 0.5), strict=True):
+        for values, (color, mark, start) in zip(curves, looks, strict=True):
             heights = np.maximum(np.asarray(values, float), low)
-            ax.plot(np.arange(len(heights)) + start, heights, color=color, **style)
+            ax.plot(np.arange(len(heights)) + start, heights, color=color, marker=mark, ms=4, **style)
     ax.hlines(1, 0, np.asarray(healthy[0]).size - 1, color=DROPPED, lw=0.6, zorder=0)
     ax.set(yscale="log", xlabel="blocks passed", ylabel="root mean square")
     return ax
@@ -102,9 +103,9 @@ def plot_visitors(images: ArrayLike, lists: Sequence[Sequence[int]], verdicts: S
     for place, (image, names, verdict) in enumerate(zip(images, lists, verdicts, strict=True)):
         left = 1.4 * wide * place
         ax.imshow(image, cmap="gray_r", vmin=0, vmax=1, extent=(left, left + wide, 0, wide))
-        words: dict[str, Any] = {"ha": "center", "size": 10}
+        words: dict[str, Any] = {"ha": "center"}
         ax.text(left + wide / 2, wide + 1, " ".join(map(str, names)), va="bottom", color=REFERENCE, **words)
-        color, word = (GRADIENT, "yes") if verdict else (DROPPED, "no")
+        color, word = (B, "yes") if verdict else (DROPPED, "no")
         ax.text(left + wide / 2, -1, word, va="top", color=color, weight="bold", **words)
     ax.set(xlim=(-1, 1.4 * wide * len(images)), ylim=(-0.6 * wide, 1.6 * wide), aspect="equal")
     ax.axis("off")

@@ -103,7 +103,7 @@ def _frame(ax: Axes, place: float, height: float, size: tuple[float, float], edg
 def _captions(ax: Axes) -> Axes:
     above, below = IN_STREAM + BANK + 1, IN_BRANCH - COLUMN / 2 - 1.5
     ax.text(1.7, above, "x", color=STREAM, size=13, weight="bold")
-    ax.text((NORM + GATED) / 2, above, "the stream: x itself, unchanged", color=STREAM, size=11.5, ha="center")
+    ax.text((NORM + GATED) / 2, above, "the stream: x itself", color=STREAM, size=11.5, ha="center")
     ax.text(97, above, "x + g·f(norm(x))", color=STREAM, size=13, weight="bold", ha="right")
     ax.text((NORM + GATED) / 2, IN_BRANCH + BANK + 2.5, "the branch: what to add", color=BRANCH, size=11.5, ha="center")
     for place, letter, words, color in (
@@ -139,10 +139,11 @@ def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLi
     The gates begin at 0, where all entries of a kind meet in one point.
     """
     gates = np.asarray(gates, float)
-    for entries, color, words in ((with_skip, GRADIENT, "with the skip"), (without, DROPPED, "without it")):
+    looks = ((with_skip, GRADIENT, "-", "with the skip"), (without, DROPPED, "--", "without it"))
+    for entries, color, dash, words in looks:
         values = np.asarray(entries, float)
         meeting = values[0].mean()
-        ax.plot(gates, values, color=color, lw=1.2, alpha=0.8)
+        ax.plot(gates, values, color=color, ls=dash, lw=1.2, alpha=0.8)
         ax.plot(0, meeting, "o", color=color, ms=8, clip_on=False, zorder=3)
         ax.annotate(
             f" {words}: {meeting:g}", (0, meeting), (8, 11), color=color, weight="bold", textcoords="offset points"
@@ -161,10 +162,11 @@ def plot_depths(
 
     The curves come in the order no skip, skip, skip and norm, skip and gate, as many as there are. Laws are dotted.
     """
-    for (name, sizes), color in zip(curves.items(), (DROPPED, STREAM, REFERENCE, GATE), strict=False):
+    looks = ((DROPPED, "--", "s"), (STREAM, "-", "o"), (REFERENCE, "-.", "^"), (GATE, "-", "D"))
+    for (name, sizes), (color, dash, mark) in zip(curves.items(), looks, strict=False):
         values = np.asarray(sizes, float)
         ax.fill_between(depths, values.min(0), values.max(0), color=color, alpha=0.25, lw=0)
-        ax.plot(depths, np.median(values, 0), color=color, marker="o", ms=4, label=name)
+        ax.plot(depths, np.median(values, 0), color=color, ls=dash, marker=mark, ms=4, label=name)
     for law in laws:
         ax.plot(depths, law, color=REFERENCE, lw=1, ls=":", zorder=3)
     ax.set(xscale="log", yscale="log", xlabel="connections in the stack")

@@ -9,10 +9,11 @@ from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, REFERENCE, STREAM
+from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B
 
-MIXERS = {"Attention": "#E69F00", "CKConv": "#56B4E9", "Hyena": "#117733", "Mamba": "#882255"}
+MIXERS = {"Attention": "#332288", "CKConv": "#6B6B00", "Hyena": B, "Mamba": A}
 """One colour for each mixer; none of them means anything else in a figure."""
+MARKS = {"Attention": "o", "CKConv": "s", "Hyena": "^", "Mamba": "D"}
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 SHADES = ["#08306B", "#2171B5", "#6BAED6", "#C6DBEF", "#DEEBF7"]
 
@@ -26,7 +27,7 @@ def plot_memory(shares: ArrayLike, ax: Axes) -> Axes:
         floor = floor + left
         texts = [f"{number:g}" if number > 0 else "" for number in left]
         colors = "white" if place < 2 else REFERENCE
-        ax.bar_label(bars, texts, label_type="center", color=colors, size=10)
+        ax.bar_label(bars, texts, label_type="center", color=colors)
     for step, total in zip(steps, floor, strict=True):
         ax.annotate(f"{total:g}", (step, total), (0, 3), textcoords="offset points", ha="center", weight="bold")
     ax.set(xlabel="position", ylabel="memory", xticks=steps, ylim=(0, 1.2 * floor.max()))
@@ -41,9 +42,9 @@ def plot_latch(numbers: ArrayLike, marked: ArrayLike, memories: Mapping[str, Arr
     ax.plot(places[marked], numbers[marked], "o", color=REFERENCE, ms=10)
     for place, number in zip(places[marked], numbers[marked], strict=True):
         ax.annotate(f"{number:g}", (place, number), (0, 8), textcoords="offset points", ha="center", weight="bold")
-    for (name, memory), color in zip(memories.items(), (BRANCH, STREAM), strict=False):
+    for (name, memory), (color, dash, _) in zip(memories.items(), SERIES, strict=False):
         memory = np.asarray(memory, float)
-        ax.step(places, memory, where="mid", color=color)
+        ax.step(places, memory, where="mid", color=color, ls=dash)
         end = (places[-1] + 0.5, memory[-1])
         ax.annotate(name, end, (6, 0), textcoords="offset points", color=color, weight="bold", va="center")
     ax.set(xlabel="position", ylabel="number", xticks=places, xlim=(0.5, 1.25 * len(numbers) + 0.5))
@@ -76,8 +77,8 @@ def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
     ax.imshow(np.ma.masked_less_equal(left, 0), cmap="Blues", norm=LogNorm(1e-5, 1.0, clip=True))
     for start in range(0, count, chunk):
         long = min(chunk, count - start)
-        ax.add_patch(Rectangle((start - 0.5, start - 0.5), long, long, fill=False, edgecolor=BRANCH, lw=2))
-        ax.text(start + long - 1, start, "all pairs", color=BRANCH, ha="right", va="top", size=9)
+        ax.add_patch(Rectangle((start - 0.5, start - 0.5), long, long, fill=False, edgecolor=A, lw=2))
+        ax.text(start + long - 1, start, "all pairs", color=A, ha="right", va="top")
         if start:
             ax.add_patch(
                 Rectangle((-0.2, start - 0.2), start - 0.6, long - 0.6, fill=False, edgecolor="white", ls="--")
@@ -91,10 +92,10 @@ def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
 def plot_errors(steps: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw errors over the size of the largest step on logarithmic axes; a cross marks the last value before NaN."""
     steps = np.asarray(steps, float)
-    for (name, error), color in zip(errors.items(), (BRANCH, STREAM), strict=False):
+    for (name, error), (color, dash, mark) in zip(errors.items(), SERIES, strict=False):
         error = np.asarray(error, float)
         fine = np.flatnonzero(np.isfinite(error))
-        ax.loglog(steps[fine], error[fine], "o-", color=color, ms=4)
+        ax.loglog(steps[fine], error[fine], color=color, ls=dash, marker=mark, ms=4)
         last = (steps[fine[-1]], error[fine[-1]])
         ended = len(fine) < len(error)
         if ended:
@@ -118,7 +119,7 @@ def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) 
     least = min(float(np.min(cost)) for cost in costs.values())
     for name, cost in costs.items():
         relative = np.asarray(cost, float) / least
-        ax.loglog(lengths, relative, "o-", color=MIXERS[name], ms=4)
+        ax.loglog(lengths, relative, marker=MARKS[name], color=MIXERS[name], ms=5)
     height = 0.0
     for name, cost in sorted(costs.items(), key=lambda pair: float(np.asarray(pair[1])[-1])):
         height = max(float(np.asarray(cost)[-1]) / least, 1.45 * height)  # names that would touch are pushed apart
@@ -139,8 +140,8 @@ def plot_scores(scores: Mapping[str, Mapping[str, Sequence[float]]], levels: Map
     for place, (condition, rows) in enumerate(scores.items()):
         for shift, (name, row) in enumerate(rows.items()):
             across = place * (len(rows) + 1) + shift
-            ax.plot(np.full(len(row), across), row, "o", color=MIXERS[name], ms=8, alpha=0.75, mec="white")
-            ax.text(across, max(row) + 0.035, name, color=MIXERS[name], ha="center", weight="bold", size=9.5)
+            ax.plot(np.full(len(row), across), row, MARKS[name], color=MIXERS[name], ms=8, alpha=0.75, mec="white")
+            ax.text(across, max(row) + 0.035, name, color=MIXERS[name], ha="center", weight="bold")
         middle = place * (len(rows) + 1) + (len(rows) - 1) / 2
         ax.text(middle, -0.03, condition, ha="center", va="top", transform=ax.get_xaxis_transform())
     for name, level in levels.items():

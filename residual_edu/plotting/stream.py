@@ -121,8 +121,9 @@ def draw_bed(ax: Axes, river: River) -> None:
     hatch = ax.fill_between(along, middle - half, middle + half, where=flood, facecolor="none", lw=0, zorder=3)
     hatch.set(hatch="////", edgecolor="white", alpha=0.6)
     ax.plot(np.where(dry, along, np.nan), np.full_like(along, middle), color=river.color, lw=1.4, ls=":", zorder=2)
-    for where, word, color, height in ((flood, "off the chart", "white", 0), (dry, "dry", river.color, 0.17)):
-        if where.mean() > 0.2:
+    notes = ((flood, 0.3, "off the chart", "white", 0.0), (dry, 0.2, "dry", river.color, 0.17))
+    for where, room, word, color, height in notes:
+        if where.mean() > room:
             ax.text(along[where].mean(), middle + height, word, color=color, weight="bold", **CENTRED, zorder=5)
     draw_chevrons(ax, river)
 
@@ -197,7 +198,7 @@ def draw_captions(ax: Axes, blocks: int, norms: str) -> None:
         ax.text(LONG + 4, 0, "▏ a norm", color=REFERENCE, ha="left", va="center")
     for block in sorted({1, *np.linspace(0, blocks, 5, dtype=int)} - {0}):
         word = f"block {block}" if block == 1 else str(block)
-        ax.text(LONG * (block - 0.5) / blocks, 0, word, color=DROPPED, size=9, **CENTRED)
+        ax.text(LONG * (block - 0.5) / blocks, 0, word, color=DROPPED, **CENTRED)
 
 
 def number(size: float) -> str:

@@ -7,10 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
+from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM, A
 from residual_edu.renamed import refuse_old_names
 
-COLORS = {"activation": STREAM, "stream gradient": GRADIENT, "weight gradient": BRANCH}
+COLORS = {"activation": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
+DASHES = {"activation": "-", "stream gradient": "-.", "weight gradient": "--"}
 
 
 def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
@@ -23,7 +24,7 @@ def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     for name, values in curves.items():
         rows = np.atleast_2d(np.asarray(values, float))
         places = np.arange(rows.shape[-1]) + (0.5 if name == "weight gradient" else 0)
-        ax.plot(places, rows.T, color=COLORS[name], lw=1.6, alpha=0.75)
+        ax.plot(places, rows.T, color=COLORS[name], ls=DASHES[name], lw=1.6, alpha=0.75)
     ax.set(yscale="log", xlabel="layers passed", ylabel="root mean square", xlim=(0, longest))
     ax.set_xticks(range(0, longest + 1, max(longest // 4, 1)))
     return ax
@@ -38,10 +39,11 @@ def label_curves(ax: Axes, places: Mapping[str, tuple[float, float]]) -> Axes:
 
 def plot_shares(skip: ArrayLike, branch: ArrayLike, ax: Axes) -> Axes:
     """Draw the gradient's parts along the skip and through the branch of each block, ``(seeds, blocks)`` each."""
-    for values, color, words in ((skip, GRADIENT, "along the skip"), (branch, BRANCH, "through the branch")):
+    looks = ((skip, GRADIENT, "o", "along the skip"), (branch, BRANCH, "s", "through the branch"))
+    for values, color, mark, words in looks:
         rows = np.asarray(values, float)
         blocks = np.arange(1, rows.shape[-1] + 1)
-        ax.plot(blocks, rows.T, color=color, marker="o", ms=3.5, lw=1.2, alpha=0.75)
+        ax.plot(blocks, rows.T, color=color, marker=mark, ms=3.5, lw=1.2, alpha=0.75)
         end = (blocks[-1], float(np.median(rows[:, -1])))
         ax.annotate(words, end, (10, 0), color=color, weight="bold", textcoords="offset points", va="center")
     ax.set(xlabel="block", ylabel="size, against the delta at the end", ylim=(0, None))

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
+from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B, words_on
 from residual_edu.renamed import refuse_old_names
 
 CELL: dict[str, Any] = {"ha": "center", "va": "center"}
@@ -24,17 +25,17 @@ def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -
     ends = -(-len(others) // columns)
     for place in range(columns * ends):
         name = others[place] if place < len(others) else "0"
-        color = DROPPED if name == "0" else GATE if name == "CLS" else BRANCH
+        color = DROPPED if name == "0" else A if name == "CLS" else B
         row, column = rows + place // columns, place % columns
         ax.fill([column, column + 1, column + 1, column], [row, row, row + 1, row + 1], color=color, alpha=0.35, lw=0)
-        ax.text(column + 0.5, row + 0.5, name, color=REFERENCE, size=10, weight="bold", **CELL)
+        ax.text(column + 0.5, row + 0.5, name, color=REFERENCE, weight="bold", **CELL)
     for row in range(rows + ends + 1):
         ax.axhline(row, color="white", lw=1.2)
     for column in range(columns + 1):
         ax.axvline(column, color="white", lw=1.2)
     for row in range(rows):
         for column in (0, columns - 1):
-            text = ax.text(column + 0.5, row + 0.5, str(row * columns + column), color="white", size=9, **CELL)
+            text = ax.text(column + 0.5, row + 0.5, str(row * columns + column), color="white", **CELL)
             text.set_bbox({"boxstyle": "round,pad=0.2", "color": REFERENCE, "alpha": 0.6, "lw": 0})
     ax.set(xlim=(0, columns), ylim=(rows + ends, 0), xticks=[], yticks=[], aspect="equal")
     ax.spines[:].set_visible(False)
@@ -44,9 +45,10 @@ def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -
 def plot_competition(shares: Mapping[str, ArrayLike], channels: Sequence[str], ax: Axes) -> Axes:
     """Draw the size of each channel over the mean size, a bar for each of the samples that ``shares`` names."""
     places, height = np.arange(len(channels)), 0.8 / len(shares)
-    for which, ((name, share), color) in enumerate(zip(shares.items(), (STREAM, BRANCH), strict=False)):
+    for which, ((name, share), (color, _, _)) in enumerate(zip(shares.items(), SERIES, strict=False)):
         at = places + (which - (len(shares) - 1) / 2) * height
-        ax.barh(at, np.asarray(share, float), 0.92 * height, color=color)
+        look: dict[str, Any] = {"color": color, "hatch": "" if which else "///", "edgecolor": "white", "lw": 0}
+        ax.barh(at, np.asarray(share, float), 0.92 * height, **look)
         widest = int(np.argmax(share))
         ax.annotate(
             name,
@@ -78,8 +80,8 @@ def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) 
     high = min(side / max(len(others), 1), 1.0)
     for place, (name, weight) in enumerate(zip(others, rest, strict=True)):
         ax.imshow([[weight]], extent=(side + 0.4, side + 1.4, (place + 1) * high, place * high), **scale)
-        ax.text(side + 0.9, (place + 0.5) * high, name, color=text_color(weight, top), size=8, **CELL)
-    ax.text(side / 2, side + 0.2, f"patches {patches.sum():.0%}", size=9, ha="center", va="top")
+        ax.text(side + 0.9, (place + 0.5) * high, name, color=text_color(weight, top), **CELL)
+    ax.text(side / 2, side + 0.2, f"patches {patches.sum():.0%}", ha="center", va="top")
     ax.set(xlim=(0, side + 1.5), ylim=(side + 0.9, 0), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     return ax
@@ -87,7 +89,7 @@ def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) 
 
 def text_color(weight: float, top: float) -> str:
     """Return the text colour that can be read on the shade of ``weight``; the darkest shade is ``top``."""
-    return "white" if weight > 0.6 * top else REFERENCE
+    return words_on(colormaps["Blues"](weight / top))
 
 
 def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
@@ -95,7 +97,7 @@ def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     for place, (_, values) in enumerate(scores.items()):
         values = np.asarray(values, float)
         apart = 0.14 * (np.arange(len(values)) - (len(values) - 1) / 2)  # so that equal ones do not hide each other
-        ax.plot(values, place + apart, "o", color=STREAM, ms=8, alpha=0.8)
+        ax.plot(values, place + apart, "o", color=B, ms=8, alpha=0.8)
         ax.plot([values.mean()] * 2, [place - 0.25, place + 0.25], color=REFERENCE, lw=2)
     ax.set(yticks=range(len(scores)), yticklabels=list(scores), ylim=(len(scores) - 0.5, -0.5))
     return ax
@@ -103,8 +105,8 @@ def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
 
 def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: float, ax: Axes) -> Axes:
     """Draw the cost of a block's linear maps and of its attention over the number of tokens, and where they cross."""
-    for name, cost, color, side in (("maps: 16 T C²", maps, STREAM, -1), ("tables: 4 T² C", tables, BRANCH, 1)):
-        ax.loglog(tokens, cost, color=color)
+    for name, cost, color, dash, side in (("maps: 16 T C²", maps, B, "-", -1), ("tables: 4 T² C", tables, A, "--", 1)):
+        ax.loglog(tokens, cost, color=color, ls=dash)
         end = (np.asarray(tokens, float)[-1], np.asarray(cost, float)[-1])
         ax.annotate(
             name,

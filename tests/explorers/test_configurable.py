@@ -40,10 +40,12 @@ def test_the_picture_shows_the_pair(picture):
 
 def test_the_reading_has_the_numbers(picture):
     reading = picture.draw("base", "attention: mla")
-    assert reading.startswith("Blue, base: a loss of 2.19 on new text, 72,768 parameters, 1,024 bytes a token; before")
+    assert reading.startswith(
+        "Dashed, base: a loss of 2.19 on new text, 72,768 parameters, 1,024 bytes a token; before"
+    )
     assert (
         "before training the first block's gradient is 2.00 times the last one's." in reading
-        and "Orange, attention: mla: a" in reading
+        and "Solid, attention: mla: a" in reading
     )
 
 
@@ -51,7 +53,7 @@ def test_every_pick_has_its_picture_and_its_reading():
     explorer = explore_runs(RUNS, 2.46)
     seen = {(explorer.image.value, explorer.reading.value)}
     for name in ("base", "attention: mla"):
-        explorer.inputs["orange"].value = name
+        explorer.inputs["solid"].value = name
         assert "cannot be drawn" not in explorer.reading.value
         seen.add((explorer.image.value, explorer.reading.value))
     assert len(seen) == 3
@@ -59,5 +61,5 @@ def test_every_pick_has_its_picture_and_its_reading():
 
 def test_it_begins_with_the_first_and_the_last():
     explorer = explore_runs(RUNS, 2.46)
-    assert explorer.inputs["blue"].value == "base" and explorer.inputs["orange"].value == "position: none"
+    assert explorer.inputs["dashed"].value == "base" and explorer.inputs["solid"].value == "position: none"
     assert "base and position: none" in explorer.alt

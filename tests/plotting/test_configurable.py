@@ -6,7 +6,7 @@ from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 
 from residual_edu.plotting import configurable as plots
-from residual_edu.plotting.style import BRANCH, REFERENCE
+from residual_edu.plotting.style import REFERENCE, B
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def test_the_menu_has_a_line_for_each_pair_of_neighbours_and_one_path(ax):
     menu = {"attention": ["a", "b", "c"], "ffn": ["d", "e"], "norm": ["f"]}
     assert plots.plot_menu(menu, ["b", "e", "f"], ax) is ax
     assert words(ax) == ["a", "b", "c", "d", "e", "f", "attention", "ffn", "norm"]
-    path = [line for line in ax.lines if same_color(line.get_color(), BRANCH)]
+    path = [line for line in ax.lines if same_color(line.get_color(), B)]
     assert len(ax.lines) - len(path) == 3 * 2 + 2 * 1 and len(path) == 2
     at = {text.get_text(): text.get_position() for text in ax.texts}
     assert [tuple(map(tuple, line.get_xydata())) for line in path] == [(at["b"], at["e"]), (at["e"], at["f"])]
-    chosen = [text.get_text() for text in ax.texts if same_color(text.get_color(), BRANCH)]
+    chosen = [text.get_text() for text in ax.texts if same_color(text.get_color(), B)]
     assert chosen == ["b", "e", "f"]
 
 

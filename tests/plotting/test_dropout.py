@@ -11,7 +11,7 @@ def ax():
 
 
 def dots(ax):
-    return [np.asarray(line.get_ydata(), float) for line in ax.lines if line.get_marker() == "o"]
+    return [np.asarray(line.get_ydata(), float) for line in ax.lines if line.get_marker() in ("o", "s")]
 
 
 def words(ax):

@@ -14,7 +14,7 @@ from residual_edu.plotting.placement import (
     plot_runs,
     plot_wiring,
 )
-from residual_edu.plotting.style import BRANCH, REFERENCE, STREAM
+from residual_edu.plotting.style import REFERENCE, A, B
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def heights(ax):
 @pytest.mark.parametrize(
     ("name", "color", "dashes"),
     [
-        ("pre-norm", BRANCH, "-"),
-        ("post-norm", STREAM, "-"),
-        ("pre-norm, scaled", BRANCH, "--"),
-        ("post-norm, warm-up", STREAM, "--"),
+        ("pre-norm", A, "--"),
+        ("post-norm", B, "-"),
+        ("pre-norm, scaled", A, ":"),
+        ("post-norm, warm-up", B, "-."),
     ],
 )
-def test_a_placement_has_the_colour_of_what_its_norm_stands_on(name, color, dashes):
+def test_a_placement_has_one_colour_and_each_of_its_curves_a_dash(name, color, dashes):
     assert look(name) == {"color": color, "ls": dashes}
 
 
@@ -82,7 +82,7 @@ class TestCourses:
     def test_draws_each_course_with_its_last_drop(self, ax):
         assert plot_courses({"pre-norm": [1, 2, 3], "post-norm": [1.5, 1.25]}, ax) is ax
         assert heights(ax) == [[1, 2, 3, 3, 1], [3, 1], [1, 1.5, 1, 1.25, 1], [1.25, 1]]
-        assert [line.get_color() for line in ax.lines] == [BRANCH, REFERENCE, STREAM, REFERENCE]
+        assert [line.get_color() for line in ax.lines] == [A, REFERENCE, B, REFERENCE]
         assert texts(ax) == ["÷ 3.0", "pre-norm", "÷ 1.2", "post-norm"]
 
 
@@ -112,7 +112,8 @@ def test_last_drop_draws_every_network_over_the_law(ax):
     assert heights(ax)[:2] == [[0.3, 0.15], [0.6]]
     sizes, law = (np.asarray(values) for values in ax.lines[2].get_data())
     assert np.allclose(sizes * law, 0.6) and sizes[-1] > 4
-    assert [line.get_markerfacecolor() for line in ax.lines[:2]] == [BRANCH, "white"]
+    assert [line.get_markerfacecolor() for line in ax.lines[:2]] == [A, "white"]
+    assert [line.get_marker() for line in ax.lines[:2]] == ["s", "o"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(found)
 
 

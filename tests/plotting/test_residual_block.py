@@ -12,7 +12,7 @@ from residual_edu.plotting.residual_block import (
     plot_visitors,
     plot_volume,
 )
-from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
+from residual_edu.plotting.style import GRADIENT, STREAM, A
 
 
 @pytest.fixture
@@ -24,12 +24,15 @@ def words(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def test_trainings_draw_every_seed_and_name_each_in_its_colour(ax):
+def test_trainings_draw_every_seed_and_name_each_beside_its_dash(ax):
     curves = {"one": [[2.0, 1.0, 0.5], [2.0, 1.5, 1.0]], "eight": [[2.0, 0.5, 0.1]]}
     assert plot_trainings(curves, ax) is ax
     assert [line.get_ydata().tolist() for line in ax.lines] == curves["one"] + curves["eight"]
-    assert words(ax) == ["one", "eight"]
-    assert [text.get_color() for text in ax.texts] == [ax.lines[0].get_color(), ax.lines[2].get_color()]
+    legend = ax.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "eight"]
+    assert [line.get_linestyle() for line in legend.get_lines()] == ["--", "-"]
+    assert [line.get_linestyle() for line in ax.lines] == ["--", "--", "-"]
+    assert [text.get_color() for text in legend.get_texts()] == [ax.lines[0].get_color(), ax.lines[2].get_color()]
 
 
 def test_text_has_a_box_for_each_letter(ax):
@@ -70,7 +73,8 @@ def test_a_patient_is_drawn_over_the_healthy_one_and_nothing_below_the_floor(ax)
     healthy, sick = ([1.0, 1, 2], [2.0, 1, 1], [0.5, 0.5]), ([1.0, 3, 9], [9.0, 3, 1], [0.0, 0.0])
     assert plot_patient(sick, healthy, ax, low=0.01) is ax
     assert [line.get_ydata().tolist() for line in ax.lines] == [*map(list, healthy), *sick[:2], [0.01, 0.01]]
-    assert [line.get_color() for line in ax.lines] == 2 * [STREAM, GRADIENT, BRANCH]
+    assert [line.get_color() for line in ax.lines] == 2 * [STREAM, GRADIENT, A]
+    assert [line.get_marker() for line in ax.lines] == 2 * ["", "^", "s"]
     assert [line.get_linestyle() for line in ax.lines] == 3 * ["--"] + 3 * ["-"]
     assert ax.lines[2].get_xdata().tolist() == [0.5, 1.5] and ax.get_yscale() == "log"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
+from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM, A
 from residual_edu.plotting.three_curves import label_curves, plot_heat_map, plot_shares, plot_three_curves
 
 
@@ -16,7 +16,8 @@ def ax():
 def test_curves_stand_between_the_layers_and_the_weight_gradient_at_them(ax):
     activation, delta, weight = np.logspace(0, -4, 5), np.logspace(-4, 0, 5), np.full(4, 1e-4)
     assert plot_three_curves({"activation": activation, "stream gradient": delta, "weight gradient": weight}, ax) is ax
-    assert [line.get_color() for line in ax.lines] == [STREAM, GRADIENT, BRANCH]
+    assert [line.get_color() for line in ax.lines] == [STREAM, GRADIENT, A]
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "-.", "--"]
     assert ax.lines[0].get_xydata().tolist() == [[place, value] for place, value in enumerate(activation)]
     assert ax.lines[2].get_xdata().tolist() == [0.5, 1.5, 2.5, 3.5] and ax.lines[2].get_ydata().tolist() == [1e-4] * 4
     assert ax.get_yscale() == "log" and "root mean square" in ax.get_ylabel()

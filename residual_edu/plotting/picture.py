@@ -1,0 +1,29 @@
+"""A figure as a small PNG: at most 256 colours, the same bytes on each run."""
+
+import io
+
+from matplotlib.figure import Figure
+from PIL import Image
+
+SHOWN = 100  # pixels on the page for an inch of the figure; the picture has those of the style's ``savefig.dpi``
+
+
+def shown_width(figure: Figure) -> int:
+    """Return how many pixels wide ``figure`` stands on the page: 600 for the 6 inches of the lessons."""
+    return round(SHOWN * figure.get_figwidth())
+
+
+def figure_png(figure: Figure) -> bytes:
+    """Return ``figure`` as a PNG of at most 256 colours, drawn with the style's ``savefig.dpi``."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 1})
+    with Image.open(buffer) as image:
+        return palette_png(image)
+
+
+def palette_png(image: Image.Image) -> bytes:
+    """Return ``image`` as an opaque PNG of at most 256 colours, which names no version and no date."""
+    buffer = io.BytesIO()
+    few = image.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
