@@ -19,6 +19,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 KEPT = ("cellView", "jupyter", "nbgrader", "tags")
+FIGURE = "figure"  # the tag of plotting code: folded, with its output open
 
 
 def plan(source: Path) -> NotebookNode:
@@ -37,15 +38,21 @@ def plan(source: Path) -> NotebookNode:
         cell.metadata = from_dict({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
     folded = [cell for cell in notebook.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
     for cell in [*apart(notebook), *filter(targets, folded)]:
-        fold(cell)
+        fold(cell, "hide-cell")
+    for cell in notebook.cells:
+        if FIGURE in tags(cell) and "hide-cell" not in tags(cell):
+            fold(cell, "hide-input")
     name_cells(notebook.cells)
     return notebook
 
 
-def fold(cell: NotebookNode) -> None:
-    """Hide a cell's code in JupyterLab and Notebook (``source_hidden``), in a book (``hide-cell``) and in Colab."""
+def fold(cell: NotebookNode, in_a_book: str) -> None:
+    """Hide a cell's code in JupyterLab and Notebook (``source_hidden``), in Colab, and by a tag in a book.
+
+    There ``hide-cell`` folds the output too; ``hide-input`` leaves it open, as the other front ends do.
+    """
     cell.metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
-    cell.metadata["tags"] = [*tags(cell), "hide-cell"]
+    cell.metadata["tags"] = [*tags(cell), in_a_book]
 
 
 def name_cells(cells: Iterable[NotebookNode]) -> None:

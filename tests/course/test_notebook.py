@@ -49,6 +49,19 @@ def test_a_promoted_piece_that_is_folded_is_folded_in_every_front_end(source):
     assert open_.metadata == {"tags": ["promote:parts/ring"]}
 
 
+def test_the_code_of_a_figure_is_folded_and_its_output_stays_open(source):
+    source.write_text('# %% tags=["figure"]\nx = 1\n\n# %% tags=["figure", "trained"]\nx = 2\n')
+    for cell in plan(source).cells:
+        assert cell.metadata.jupyter == {"source_hidden": True} and cell.metadata.cellView == "form"
+        assert cell.metadata.tags[-1] == "hide-input" and "outputs_hidden" not in cell.metadata.jupyter
+
+
+def test_a_reveal_that_is_a_figure_is_folded_once_with_its_output(source):
+    source.write_text('# %% tags=["reveal", "figure"]\nx = 1\n')
+    (cell,) = plan(source).cells
+    assert cell.metadata.tags == ["reveal", "figure", "hide-cell"]
+
+
 def test_ids_are_the_same_each_time_and_numbered_where_cells_repeat(source):
     ids = [cell.id for cell in plan(source).cells]
     assert ids == [cell.id for cell in plan(source).cells]

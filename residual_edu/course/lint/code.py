@@ -10,9 +10,12 @@ from residual_edu.course.comparison import TRAINED
 from residual_edu.course.definitions import free_names
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.lint.cells import called, code_cells, code_lines, is_folded, tree
+from residual_edu.course.notebook import FIGURE
 from residual_edu.course.pieces import targets
 
 LINES, LINES_PROMOTED = 25, 60
+TAGS = {"exercise", "homework", "predict", "reveal", "solution", "runs", "explorer", TRAINED, FIGURE}
+TAGS |= {"hidden-test", "many-answers", "nbval-ignore-output", "hide-cell", "hide-input"}
 # Each fails strict re-execution, or shows nothing on a page without a kernel; pyplot keeps figures alive.
 FORBIDDEN = {"interact", "interactive", "interactive_output", "Output", "clear_output", "tqdm", "pyplot"}
 
@@ -83,6 +86,21 @@ def trained_cells_hold(notebook: NotebookNode) -> Iterator[str]:
             yield f"{place} is tagged trained and asserts; write holds(condition, sentence)"
 
 
+def tags_are_known(notebook: NotebookNode) -> Iterator[str]:
+    """A cell has tags that mean something."""
+    for place, cell in code_cells(notebook):
+        for tag in sorted(set(tags(cell)) - TAGS):
+            if not tag.startswith("promote:"):
+                yield f"{place} has the tag {tag!r}, which means nothing"
+
+
+def figures_are_shown(notebook: NotebookNode) -> Iterator[str]:
+    """A cell tagged ``figure``, whose code is folded, shows a figure."""
+    for place, cell in code_cells(notebook):
+        if FIGURE in tags(cell) and not any(called(node) == "show" for node in ast.walk(tree(cell))):
+            yield f"{place} is tagged figure and shows none; what else a cell does stays open to read"
+
+
 def grade_ids_are_unique(notebook: NotebookNode) -> Iterator[str]:
     """No two cells share nbgrader's grade_id."""
     ids = Counter(cell.metadata["nbgrader"]["grade_id"] for cell in notebook.cells if "nbgrader" in cell.metadata)
@@ -95,5 +113,7 @@ RULES = [
     no_forbidden_names,
     short_cells,
     trained_cells_hold,
+    tags_are_known,
+    figures_are_shown,
     grade_ids_are_unique,
 ]

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator
 
+import nbformat
 from nbformat import NotebookNode
 
 from residual_edu.course.answers import APART
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.lint.cells import called, code_cells, tree
 
+BYTES = 1_000_000
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SPEAKING = {"print", "show", "predict", "check", "reveal", "progress", "summary"}  # calls that always leave an output
 PATH = re.compile(r"""(?:^|(?<=[\s"'(=]))(?:/[\w.-]+/[\w.-]+|[A-Za-z]:\\\w)""", re.M)
@@ -58,6 +60,13 @@ def pictures_have_words(notebook: NotebookNode) -> Iterator[str]:
                 yield f"{place} stores a picture without alternative text; use show(figure, alt=...)"
 
 
+def small_notebook(notebook: NotebookNode) -> Iterator[str]:
+    """A lesson, with what is stored apart, has at most 1 MB."""
+    size = len(nbformat.writes(notebook).encode())
+    if size > BYTES:
+        yield f"the notebook has {size / 1e6:.2f} MB with its answers, more than {BYTES / 1e6:g}"
+
+
 def no_svg(notebook: NotebookNode) -> Iterator[str]:
     """No picture is SVG, whose text differs between machines."""
     for place, output in stored(notebook):
@@ -93,6 +102,7 @@ RULES = [
     outputs_are_there,
     no_errors,
     pictures_have_words,
+    small_notebook,
     no_svg,
     no_widget_views,
     no_machine_in_outputs,

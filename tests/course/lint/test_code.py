@@ -24,6 +24,27 @@ def test_a_magic_is_found(both, first):
     ]
 
 
+def test_an_unknown_tag_is_found(both, first):
+    notebook, find = both
+    first(notebook, "explorer").metadata["tags"] += ["figures", "trained-here"]
+    assert [found.rpartition(" has the tag ")[2] for found in find()] == [
+        "'figures', which means nothing",
+        "'trained-here', which means nothing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"), [("lesson.show(figure, alt=words)", 0), ("def draw():\n    show(figure)", 0), ("y = 2 * x", 1)]
+)
+def test_a_figure_that_shows_none_is_found(both, first, code, found):
+    notebook, find = both
+    cell = first(notebook, "explorer")
+    cell.source, cell.metadata["tags"] = code, ["explorer", "figure"]
+    assert [
+        f.endswith("is tagged figure and shows none; what else a cell does stays open to read") for f in find()
+    ] == ([True] * found)
+
+
 def test_a_promoted_piece_that_reads_a_notebook_global_is_found(both, first):
     notebook, find = both
     piece = first(notebook, "promote:parts/centre")

@@ -1,8 +1,9 @@
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from residual_edu.course.lint.exceptions import NOT_REWRITTEN
 from residual_edu.course.lint.length import minutes
+from residual_edu.course.notebook import plan
 
 
 def test_minutes_are_those_of_the_parts(built):
@@ -13,6 +14,16 @@ def test_minutes_are_those_of_the_parts(built):
     assert minutes(built) == before + 20  # 8 lines a minute
     built.cells.insert(3, new_code_cell("x = 1\n" * 80, metadata={"jupyter": {"source_hidden": True}}))
     assert minutes(built) == before + 20  # folded code is not read
+
+
+def test_a_figure_takes_half_a_minute_and_its_folded_code_none(built, tmp_path):
+    path = tmp_path / "figure.py"
+    path.write_text('# %% tags=["figure"]\n' + "x = 1\n" * 80 + "show(x)\n")
+    (cell,) = plan(path).cells
+    cell.outputs = [new_output("display_data", {"image/png": "iVBORw0=", "text/plain": "ten words " * 10})]
+    before = minutes(built)
+    built.cells[3:3] = [cell] * 10
+    assert minutes(built) == before + 5
 
 
 def test_another_number_than_the_computed_one_is_found(built, findings):

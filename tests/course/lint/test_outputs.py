@@ -65,6 +65,13 @@ def test_a_picture_without_words_is_found(picture, find, metadata):
     assert [f.endswith("a picture without alternative text; use show(figure, alt=...)") for f in find()] == [True]
 
 
+def test_a_notebook_above_1_MB_is_found_with_what_is_stored_apart(built, picture, find, first):
+    picture.data["image/png"] = "A" * 960_000
+    assert find() == []
+    first(built, "solution").outputs[0].text = "A" * 50_000
+    assert find() == ["the notebook has 1.03 MB with its answers, more than 1"]
+
+
 def test_svg_is_found(picture, find):
     picture.data = from_dict({"image/svg+xml": "<svg/>"})
     picture.metadata = from_dict({"image/svg+xml": {"alt": "words"}})
