@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
-from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, words_on
+from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, B, words_on
 from residual_edu.renamed import refuse_old_names
 
 HALO = [withStroke(linewidth=5, foreground="white")]  # so that a ring is seen on dark and on pale
@@ -45,11 +45,11 @@ def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes
     """Draw named kernels over their positions, one under the other, each scaled by its largest tap."""
     places = np.asarray(positions, float)
     for row, (name, kernel) in enumerate(kernels.items()):
-        taps, (color, dash, _) = np.asarray(kernel, float), SERIES[row % 2]
+        taps = np.asarray(kernel, float)
         height = 0.45 / max(float(np.abs(taps).max()), 1e-12)
         ax.plot(places[[0, -1]], [-row, -row], color=DROPPED, lw=0.6)
-        ax.plot(places, -row + height * taps, color=color, ls=dash)
-        ax.text(places[-1] + 0.02 * np.ptp(places), -row, name, color=color, weight="bold", va="center")
+        ax.plot(places, -row + height * taps, color=B)
+        ax.text(places[-1] + 0.02 * np.ptp(places), -row, name, color=B, weight="bold", va="center")
     ax.axvline(0, color=DROPPED, lw=0.6)
     ax.spines["left"].set_visible(False)
     ax.set(yticks=[], xlabel=unit, ylim=(0.4 - len(kernels), 0.6))

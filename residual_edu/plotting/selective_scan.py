@@ -140,8 +140,8 @@ def plot_scores(scores: Mapping[str, Mapping[str, Sequence[float]]], levels: Map
     for place, (condition, rows) in enumerate(scores.items()):
         for shift, (name, row) in enumerate(rows.items()):
             across = place * (len(rows) + 1) + shift
-            ax.plot(np.full(len(row), across), row, MARKS[name], color=MIXERS[name], ms=8, alpha=0.75, mec="white")
-            ax.text(across, max(row) + 0.035, name, color=MIXERS[name], ha="center", weight="bold")
+            (dots,) = ax.plot(np.full(len(row), across), row, MARKS[name], color=MIXERS[name], ms=8, mec="white")
+            dots.set_label("" if place else name)
         middle = place * (len(rows) + 1) + (len(rows) - 1) / 2
         ax.text(middle, -0.03, condition, ha="center", va="top", transform=ax.get_xaxis_transform())
     for name, level in levels.items():
@@ -151,5 +151,6 @@ def plot_scores(scores: Mapping[str, Mapping[str, Sequence[float]]], levels: Map
         )
     ax.set(ylabel="right answers", ylim=(0, 1.1), xticks=[])
     ax.margins(x=0.1)
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), labelcolor="linecolor", handlelength=0.8, borderpad=0)
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     return ax
