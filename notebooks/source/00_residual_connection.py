@@ -65,7 +65,7 @@ gated = answer / 0.9 * torch.tensor([1, 1, 0, 1])
 
 # %% tags=["reveal"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 4.6))
+fig = Figure(figsize=(6, 4.6))
 stages = [stage.tolist() for stage in (token, normed, hidden, answer, gated)]
 ax = draw.plot_connection(*stages, fig.add_subplot())
 ax.set_title("x goes straight through; the branch only adds")
@@ -132,7 +132,7 @@ rows = norm(x).flatten(0, 1).detach().cpu()
 one = torch.tensor([-1.1619, -0.3873, 0.3873, 1.1619])
 assert torch.allclose(rows, one.expand(6, 4), atol=1e-4)
 
-fig = Figure(figsize=(7, 3.3))
+fig = Figure(figsize=(6, 3.3))
 left, right = fig.subplots(1, 2)
 draw.plot_tokens(x.flatten(0, 1).tolist(), left).set_title("Six tokens before the norm")
 draw.plot_tokens(rows.tolist(), right).set_title("All six are one after it")
@@ -416,7 +416,7 @@ guess = predict("g = 0, with the skip: each entry of the gradient is", ["0", "1"
 
 # %% tags=["reveal"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = draw.plot_gate_gradients(torch.linspace(0, 1, 11), kept, lost, fig.add_subplot())
 ax.set_title("A silent branch leaves a gradient of 1, not of 0")
 show(
@@ -483,7 +483,7 @@ guess = predict("64 times f, no skip: a gradient of 1 comes back as", ["0.1", "1
 # Answer first, then run this cell.
 def show_depths(title, alt, laws=()):
     """Show signal and gradient against depth, side by side."""
-    fig = Figure(figsize=(7, 4))
+    fig = Figure(figsize=(6, 4))
     left, right = fig.subplots(1, 2, sharey=True)
     draw.plot_depths(DEPTHS, signal, left, laws)
     left.set_title("signal at the end", weight="normal")

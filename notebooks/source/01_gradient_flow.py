@@ -95,8 +95,8 @@ for seed in range(3):
 
 fig = Figure()
 ax = plots.plot_three_curves({"weight gradient": found}, fig.add_subplot())
-ax.set(title="32 layers, and no layer has a smaller gradient than another", ylim=(1e-21, 1))
-ax.text(16, 4e-18, "weight gradient, three seeds", color=plots.BRANCH, weight="bold", ha="center")
+ax.set(title="32 layers: no layer has a smaller gradient", ylim=(1e-21, 1))
+ax.text(16, 4e-18, "weight gradient, three seeds", color=plots.COLORS["weight gradient"], weight="bold", ha="center")
 show(
     fig,
     alt="The root mean square of the gradient in each layer's weights, for three seeds: three flat lines near 1e-19 "
@@ -508,13 +508,13 @@ guess = predict("Each layer multiplies the delta by about", ["0.5", "0.29", "0.0
 
 # %% tags=["reveal"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 4))
+fig = Figure(figsize=(6, 4))
 left, right = fig.subplots(1, 2, sharey=True)
 plots.plot_three_curves(bare, left).set_title("without biases", weight="normal")
 plots.plot_three_curves(biased, right).set_title("with biases", weight="normal")
 plots.label_curves(left, {"activation": (7, 1e-2), "stream gradient": (9, 1e-16), "weight gradient": (13, 1e-20)})
 right.set_ylabel("")
-fig.suptitle("The delta vanishes in both; the weight gradient shows it in one", x=0.01, ha="left", weight="bold")
+fig.suptitle("Both deltas vanish; one weight gradient shows it", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Three curves against the layers passed, on log scales. Without biases the activation falls from 1 to 5e-18, "
@@ -529,9 +529,9 @@ assert (flat < 3).all() and (steep > 1e15).all()
 guess.reveal("0.29")
 
 # %% [markdown]
-# 1/(2√3) = 0.29, thirty-two times: 10 to the −17, with biases and without. Without them the blue line falls as the
-# green one rises, and orange, their product, is flat within a factor of 3. With them blue comes to rest, and orange
-# follows green over fifteen orders of magnitude.
+# 1/(2√3) = 0.29, thirty-two times: 10 to the −17, with biases and without. Without them the activation falls as the
+# delta rises, and the weight gradient, their product, is flat within a factor of 3. With them the activation comes to
+# rest, and the weight gradient follows the delta over fifteen orders of magnitude.
 #
 # ### What no layer changes
 #
@@ -579,13 +579,13 @@ guess = predict("32 times x + f(x): the first delta is", ["smaller", "equal", "1
 # %% tags=["reveal"]
 # Answer first, then run this cell.
 alone, normed = three_curves(skip_alone), three_curves(pre_norm)
-fig = Figure(figsize=(7, 4))
+fig = Figure(figsize=(6, 4))
 left, right = fig.subplots(1, 2, sharey=True)
 plots.plot_three_curves(alone, left).set_title("x + f(x)", weight="normal")
 plots.plot_three_curves(normed, right).set_title("x + f(norm(x))", weight="normal")
-plots.label_curves(left, {"activation": (11, 60), "stream gradient": (3, 0.02), "weight gradient": (1, 24)})
+plots.label_curves(left, {"activation": (8, 250), "stream gradient": (1, 0.006), "weight gradient": (1, 35)})
 right.set_ylabel("")
-fig.suptitle("A skip alone explodes, forward and backward; a norm holds both", x=0.01, ha="left", weight="bold")
+fig.suptitle("The skip alone explodes; a norm holds both ways", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="With a skip alone the activation grows from 1 to about 500 and the delta, read from the right, from 0.0015 to "
@@ -605,7 +605,7 @@ guess.reveal("over 100 × larger")
 # A norm in front of the branch ends the interest. The branch adds the same amount each time, whatever stands on the
 # account.
 #
-# And look at orange: flat within a factor of ten in both. **Flat weight gradients have now stood for a network that
+# And look at the dashed weight gradient: flat within a factor of ten in both. **Flat weight gradients have now stood for a network that
 # vanishes, one that explodes, and one that is well.**
 
 # %% [markdown]
@@ -695,7 +695,7 @@ check(branch_gradient, "branch_gradient")
 
 # %%
 flow = record(pre_norm, depth=24, bias=True)[0]
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 plot_stream(flow, fig.add_subplot(), norms="pre").set_title("Pre-norm: both rivers swell steadily")
 show(fig, alt="Two rivers swell steadily: the blue stream to the right, the green delta below it to the left.")
 
@@ -724,7 +724,7 @@ wirings = {
     "Gate 0.1: a bed whose tributaries are still thin": (gated, "pre"),
 }
 flows = {title: record(wiring, depth=24, bias=True) for title, (wiring, _) in wirings.items()}
-fig = Figure(figsize=(7, 12))
+fig = Figure(figsize=(6, 12))
 for ax, title in zip(fig.subplots(4, 1), flows, strict=True):
     plot_stream(flows[title][0], ax, norms=wirings[title][1]).set_title(title)
 show(
@@ -771,13 +771,13 @@ guess = predict("After 60 steps, the plain stack's first delta over its last", [
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
 runs = {wiring: [train_recorded(wiring, seed) for seed in range(3)] for wiring in (plain, pre_norm)}
-fig = Figure(figsize=(7, 3.8))
+fig = Figure(figsize=(6, 3.8))
 left, right = fig.subplots(1, 2, sharey=True)
 for ax, name, run in zip((left, right), ("plain", "pre-norm"), runs.values(), strict=True):
     plots.plot_heat_map(run[0][0].stream_gradient, ax, 1e-16, 1e-2).set_title(name, weight="normal")
 right.set_ylabel("")
 fig.colorbar(right.images[0], ax=[left, right], label="stream gradient")
-fig.suptitle("Sixty steps do not wake the plain stack's lower layers", x=0.01, ha="left", weight="bold")
+fig.suptitle("60 steps leave the plain stack's delta tiny", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two heat maps of the delta, training step against layers passed. Plain: yellow at the top, dark blue at the "

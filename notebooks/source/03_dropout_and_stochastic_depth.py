@@ -76,9 +76,9 @@ coins = [torch.rand(100_000, generator=generator) >= p for p in rates]
 draws = torch.stack([kept / (1 - p) for kept, p in zip(coins, rates, strict=True)])
 means, variances = draws.mean(1), draws.var(1)
 
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plot_moments(rates, means.tolist(), variances.tolist(), fig.add_subplot())
-ax.set_title("The mean stays, the noise does not: at p = 0.8 a 1 has variance 4")
+ax.set_title("The mean stays 1; the variance grows to 4")
 show(
     fig,
     alt="Mean and variance of a dropped-out 1 against the rate p, over 100,000 draws each. The "
@@ -177,7 +177,7 @@ guess = predict("Six coins of rate 0.3, all badly", ["3 in 10", "1 in 20", "1 in
 units = bernoulli_mask((8, 6), 0.3, "cpu", torch.Generator().manual_seed(2))
 samples = bernoulli_mask((8, 1), 0.3, "cpu", torch.Generator().manual_seed(7)).expand(8, 6)
 fields = {"a coin for each unit": units, "a coin for each sample": samples}
-fig = Figure(figsize=(7, 3.3))
+fig = Figure(figsize=(6, 3.3))
 for ax, (name, coins) in zip(fig.subplots(1, 2), fields.items(), strict=True):
     plot_coins(coins.tolist(), ax).set_title(name, weight="normal")
 finding = "A coin for each sample takes whole rows (grey: dropped)"
@@ -304,9 +304,9 @@ for rate in rates:  # one more branch: it goes, or it stays and moves every coun
 generator = torch.Generator().manual_seed(0)
 coins = torch.rand(100_000, 12, generator=generator) >= torch.tensor(rates)
 seen = coins.sum(1).bincount(minlength=13) / 100_000
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plot_depths_left(exact.tolist(), seen.tolist(), fig.add_subplot())
-ax.set_title("Of 12 branches nearly always 6 to 12 stay: far from uniform")
+ax.set_title("6 to 12 of 12 branches stay: far from uniform")
 show(
     fig,
     alt="Probability that 0 to 12 branches stay, exact bars under measured dots: a hill with "
@@ -474,9 +474,9 @@ scores = {"on the branch": [], "on the stream": []}
 for name, rows in scores.items():
     for p in (0.1, 0.3):
         rows.append([score(name.removeprefix("on the "), p, seed) for seed in range(3)])
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plot_scores(scores, [0.1, 0.3], fig.add_subplot())
-ax.set_title("At p = 0.3 the branch bears its coins; the stream does not")
+ax.set_title("Rate 0.3: harmless on the branch, not the stream")
 show(
     fig,
     alt="Test accuracy of 24 blocks on digits, three seeds each. On the branch above 0.9 at "
@@ -519,7 +519,7 @@ guess.reveal("above 0.9")
 # bed flood?**
 
 # %%
-fig = Figure(figsize=(7, 6.4))
+fig = Figure(figsize=(6, 6.4))
 for ax, on in zip(fig.subplots(2, 1), ("branch", "stream"), strict=True):
     model = stack(0.3, on, seed=0)
     with GradientFlowRecorder(model, model[:24]) as flow:

@@ -55,7 +55,7 @@ progress("04")
 # you meet?**
 
 # %%
-fig = Figure(figsize=(7, 4.4))
+fig = Figure(figsize=(6, 4.4))
 above, below = fig.subplots(2, 1)
 draw.plot_wiring("pre", above).set_title("pre-norm: nothing but sums, until the end")
 draw.plot_wiring("post", below).set_title("post-norm: a norm on the line in every block")
@@ -226,7 +226,7 @@ guess = predict("The size of the stream after 24 pre-norm blocks", ["1", "5", "2
 courses = {name: [handed(build(name, seed=seed), images) for seed in range(3)] for name in RESIDUALS}
 fig = Figure()
 ax = draw.plot_courses({name: sizes[0] for name, sizes in courses.items()}, fig.add_subplot())
-ax.set_title("Pre-norm's stream grows, post-norm's is cut back by every block")
+ax.set_title("Pre-norm's stream grows, post-norm's is reset")
 show(
     fig,
     alt="Size of the stream along 24 blocks. Pre-norm: a curve from 1 to 5, which the last norm divides by. Post-norm: "
@@ -296,7 +296,7 @@ fig = Figure()
 guide = 0.6 / np.sqrt(DEPTHS)
 gradients = {name: gradient for name, (_, gradient) in found.items()}
 ax = draw.plot_last_gradients(DEPTHS, gradients, fig.add_subplot(), guide)
-ax.set_title("Pre-norm's last gradient falls with depth, post-norm's does not")
+ax.set_title("Only pre-norm's last gradient falls with depth")
 show(
     fig,
     alt="Gradient of the last block against 2 to 32 blocks, both axes logarithmic, three seeds. Pre-norm falls from "
@@ -345,7 +345,7 @@ products = {name: divisor * gradient for name, (divisor, gradient) in found.item
 middle = float(np.median(np.concatenate(list(products.values()))))
 fig = Figure()
 ax = draw.plot_last_drop(found, fig.add_subplot(), middle)
-ax.set_title("The last gradient is what the last norm leaves of it")
+ax.set_title("The last gradient is what the last norm leaves")
 show(
     fig,
     alt="Gradient of the last block against what the last norm divides by, both logarithmic. The dots of four kinds of "
@@ -374,7 +374,7 @@ guess = predict("Scaled weights, 32 blocks: post-norm's last gradient over pre-n
 gradients = {name: gradient for name, (_, gradient) in found.items()}
 fig = Figure()
 ax = draw.plot_last_gradients(DEPTHS, gradients, fig.add_subplot())
-ax.set_title("Divide the output weights by √L, and neither gradient falls")
+ax.set_title("Output weights over √L: neither gradient falls")
 show(
     fig,
     alt="Gradient of the last block against depth for both placements, with He's weights and with scaled ones. Only "
@@ -395,7 +395,7 @@ assert all(np.all(np.abs(slope(gradients[f"{name}, scaled"])) < 0.15) for name i
 # Both stacks as a river, twelve blocks, He's weights: what the stream carries, and the gradient that comes back.
 
 # %%
-fig = Figure(figsize=(7, 6.4))
+fig = Figure(figsize=(6, 6.4))
 for name, ax in zip(RESIDUALS, fig.subplots(2, 1), strict=True):
     model = build(name, 12)
     with GradientFlowRecorder(model, model[:-2]) as flow:
@@ -471,13 +471,13 @@ guess = predict("Post-norm, rate 0.003, no warm-up: test accuracy after 120 step
 fast = {name: [race(build(name, seed=seed), 3e-3, seed=seed) for seed in range(3)] for name in RESIDUALS}
 fast["post-norm, warm-up"] = [race(build("post-norm", seed=seed), 3e-3, 60, seed) for seed in range(3)]
 slow = {name: [race(build(name, seed=seed), 1e-3, seed=seed) for seed in range(3)] for name in RESIDUALS}
-fig = Figure(figsize=(7, 3.8))
+fig = Figure(figsize=(6, 3.8))
 for ax, rate, group in zip(fig.subplots(1, 2, sharey=True), ("0.003", "0.001"), (fast, slow), strict=True):
     draw.plot_runs({name: [losses for _, losses, _ in runs] for name, runs in group.items()}, ax)
     ax.set(yscale="log", ylim=(0.015, 5), title=f"rate {rate}")
     draw.label_ends(ax)
 fig.axes[0].set_ylabel("training loss")
-fig.suptitle("Post-norm trains at a third of the rate, or after a warm-up", x=0.01, ha="left", weight="bold")
+fig.suptitle("Post-norm trains at a lower rate or with warm-up", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Training loss over 120 steps, three seeds. At a rate of 0.003 pre-norm falls below 0.1, post-norm stays above "
@@ -516,7 +516,7 @@ fig = Figure()
 ax = draw.plot_runs({name: [heard for *_, heard in runs] for name, runs in fast.items()}, fig.add_subplot())
 ax.set(yscale="log", ylabel="first block's gradient / last block's")
 draw.label_ends(ax)
-ax.set_title("Without a warm-up, post-norm's first block stops hearing")
+ax.set_title("No warm-up: post-norm's first gradient vanishes")
 show(
     fig,
     alt="Gradient of the first block over that of the last during training, logarithmic. Pre-norm is near 20, "

@@ -95,7 +95,7 @@ assert all(abs(2 * a * w - 1) < 1e-2 for a, w in (paths["closed gate"][-1], path
 
 axis = torch.linspace(-1.1, 1.3, 97)
 losses = (2 * axis[:, None] * axis - 1).square() / 2
-fig = Figure(figsize=(7, 4.4))
+fig = Figure(figsize=(6, 4.4))
 ax = plots.plot_valley(axis, axis, losses, paths, fig.add_subplot())
 ax.set_title("One zero rolls down; two zeros sit on the saddle")
 show(
@@ -367,7 +367,7 @@ sizes = torch.tensor([[step_zero(start, seed) for start in starts.tolist()] for 
 layers, gates = sizes.unbind(-1)
 fig = Figure()
 ax = plots.plot_step_zero(starts, layers, gates, fig.add_subplot())
-ax.set_title("The branch hears λ times what it would; its gate hears it all")
+ax.set_title("λ scales the branch's gradient, not the gate's")
 show(
     fig,
     alt="Gradient sizes before training against λ from 1 down to a hundred-millionth, on log scales. That of the "
@@ -432,12 +432,12 @@ raced = {run: [race(optimizers[run[0]], run[1], seed) for seed in range(3)] for 
 # %% tags=["reveal"]
 # Answer first, then run this cell.
 sizes = {run: torch.stack([gates.abs().mean((1, 2)) for gates, _ in raced[run]]) for run in runs}
-fig = Figure(figsize=(7, 4))
+fig = Figure(figsize=(6, 4))
 for ax, name in zip(fig.subplots(1, 2, sharey=True), optimizers, strict=True):
     plots.plot_funnel([sizes[name, start] for _, start in runs[:4]], ax)
     ax.set_title(name, weight="normal")
     ax.set_ylabel("mean size of γ" if name == "Adam" else "")
-fig.suptitle("Three small starts, ten thousand apart, end as one", x=0.01, ha="left", weight="bold")
+fig.suptitle("Starts ten thousand apart end as one", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Mean size of the gates over 120 steps, log scales, three seeds each, under Adam and under SGD. Starts of "
@@ -537,10 +537,10 @@ net = network(lambda: LayerScale(64, 1e-4))
 with GradientFlowRecorder(net, net[:-2]) as flow:
     adam = torch.optim.Adam(net.parameters(), lr=3e-3)
     train(lambda x, y: cross_entropy(net(x.requires_grad_()), y), minibatches(images, labels), adam, 60)
-fig = Figure(figsize=(7, 6.6))
+fig = Figure(figsize=(6, 6.6))
 for ax, moment in zip(fig.subplots(2, 1), (0, 59), strict=True):
     plot_stream(flow, ax, step=moment, norms="pre").set_title(f"step {moment}", weight="normal")
-fig.suptitle("LayerScale begins as a bed without tributaries; training opens them", x=0.01, ha="left", weight="bold")
+fig.suptitle("No tributaries at first; training opens them", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two river pictures of eight blocks. At step 0 a straight bed of constant width, forward and back, no "
@@ -635,7 +635,7 @@ strong, usual = compare(10.0), compare(0.1)
 # %% tags=["trained"]
 fig = Figure()
 ax = plots.plot_race(strong, fig.add_subplot())
-ax.set_title("Decay holds the gates at a third of what they ask for")
+ax.set_title("With decay the gates reach a third as much")
 ax.set(ylabel="mean size of γ", ylim=(0, None))
 show(
     fig,
@@ -716,7 +716,7 @@ small = [deep(nn.Identity, *wirings[name], seed=0, xavier=False) for name in ("s
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 for ax, (name, found) in zip(fig.subplots(1, 3, sharey=True), curves.items(), strict=True):
     plots.plot_race(found, ax, named=name != "pre-norm").set_title(name, weight="normal")
     ax.set(ylim=(0, 3), ylabel="loss" if name == "skip alone" else "")

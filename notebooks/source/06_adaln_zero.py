@@ -82,11 +82,11 @@ generator = torch.Generator().manual_seed(0)
 tokens = rms_norm(torch.randn(80, 2, generator=generator)) * torch.logspace(-1, 0.6, 80)[:, None]
 shifts = torch.tensor([[[4.0, 2.5]], [[-3.5, 2.0]], [[0.5, -3.0]]])
 gains = 1 + torch.tensor([[[0.8, -0.4]], [[-0.3, 0.5]], [[0.2, -0.6]]])
-fig = Figure(figsize=(7, 3.8))
+fig = Figure(figsize=(6, 3.8))
 axes = fig.subplots(1, 2, sharex=True, sharey=True)
 for ax, h, title in zip(axes, (tokens, rms_norm(tokens)), ("FiLM, on x", "AdaLN, on norm(x)"), strict=True):
-    plots.plot_conditions(dict(zip("abc", h * gains + shifts, strict=True)), ax).set_title(title, size=10.5)
-fig.suptitle("Behind a norm, the condition alone says where the tokens lie", x=0.01, ha="left", weight="bold")
+    plots.plot_conditions(dict(zip("abc", h * gains + shifts, strict=True)), ax).set_title(title)
+fig.suptitle("After a norm the condition alone places tokens", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Left: shifted and scaled as they come, the tokens of three conditions form three wide, overlapping clouds. "
@@ -187,11 +187,11 @@ for seed in range(3):
     start, later = hearing(seed)
     assert {name for name, size in start.items() if size > 0} == {"branch", "gate"} and min(later.values()) > 0
 
-fig = Figure(figsize=(7, 4.8))
+fig = Figure(figsize=(6, 4.8))
 upper, lower = fig.subplots(2)
-plots.plot_route(start, upper).set_title("step 0: the gate hears", size=10.5)
-plots.plot_route(later, lower).set_title("step 1: everyone hears", size=10.5)
-fig.suptitle("The gradient reaches a shut gate, and stops behind it", x=0.01, ha="left", weight="bold")
+plots.plot_route(start, upper).set_title("step 0: only the gate receives one")
+plots.plot_route(later, lower).set_title("step 1: every part does")
+fig.suptitle("The gradient reaches a shut gate, and stops", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="A branch drawn as boxes: norm, modulation, f, gate, plus. At step 0 the gradient goes from the plus to the gate "
@@ -418,7 +418,7 @@ for seed in range(3):
     seen = wake_up(seed)
     assert [name for name, size in zip(parts, seen[:, 0], strict=True) if size > 0] == ["gate of mixer", "gate of MLP"]
     assert (seen[:, 1:] > 0).all()
-fig = Figure(figsize=(7, 3.9))
+fig = Figure(figsize=(6, 3.9))
 ax = plots.plot_wake_up(seen, parts, [0, 1, 2], fig.add_subplot())
 ax.set_title("In a block two gates wake first, then everything")
 show(
@@ -477,7 +477,7 @@ check(adaln_zero_forward, "adaln_zero_forward")
 # %%
 noise = torch.randn(20, 8, 8, generator=generator).to(device)
 way = torch.stack([noise[0].lerp(images[labels == 3][0], t / 5) for t in range(6)]).cpu()
-fig = Figure(figsize=(7, 1.8))
+fig = Figure(figsize=(6, 1.8))
 ax = plots.plot_digits(way[None], fig.add_subplot(), columns=[f"t = {t / 5:g}" for t in range(6)])
 ax.set_title("At time t, a share t of the image has arrived")
 show(fig, alt="Six pictures from pure noise to a handwritten three, which appears gradually and evenly.")
@@ -735,7 +735,7 @@ for _, seen in runs:
     holds(apart < 0.3, "At step 40 the drawings of the ten classes are nearly alike.")
     holds(not (seen[1].flow.added.any() or seen[1].flow.branch_gradient.any()), "After one step no branch adds anything.")
     holds(late.flow.added.min() > 0.05, "At the end every branch does.")
-fig = Figure(figsize=(7, 3.2))
+fig = Figure(figsize=(6, 3.2))
 ax = plots.plot_wake_up(waking[:, :4], GROUPS, STEPS[:4], fig.add_subplot())
 ax.set_title("It wakes from its end: last map, gates, the rest")
 show(
@@ -767,9 +767,9 @@ known, new = ((2 * pixels - 1).flatten(1) for pixels in (data.train_images, data
 _, seen = runs[0]
 shown = [0, 40, 80, 150, 400]
 rows = torch.stack([seen[STEPS.index(step)].drawings[0] for step in shown])
-fig = Figure(figsize=(7, 4))
+fig = Figure(figsize=(6, 4))
 ax = plots.plot_digits(rows, fig.add_subplot(), [f"step {step}" for step in shown], [str(n) for n in range(10)])
-ax.set_title("One noise, ten labels: in the end the class decides")
+ax.set_title("One noise, ten labels: the label decides")
 show(
     fig,
     alt="Ten columns of drawings from the same noise. At step 0 all are that noise; at step 40 all are alike; at step "
@@ -813,7 +813,7 @@ for drawings in drawn:
     holds(min(away.min(), apart) > real.min(), "No drawing copies a known digit or another drawing.")
 
 nearest = known[torch.cdist(drawn[0][0].view(-1, 64), known).argmin(1)].view(10, 8, 8)
-fig = Figure(figsize=(7, 1.9))
+fig = Figure(figsize=(6, 1.9))
 ax = plots.plot_digits(torch.stack([drawn[0][0], nearest]), fig.add_subplot(), ["drawn", "nearest\nknown"])
 ax.set_title("Like a digit that it knows, and not that digit")
 show(fig, alt="Ten drawn digits, and under each the training digit nearest to it: alike in shape, different in pixels.")
@@ -863,10 +863,10 @@ guess.reveal("as well")
 # comes back that way.
 
 # %%
-fig = Figure(figsize=(7, 6))
+fig = Figure(figsize=(6, 6))
 for ax, pause, words in zip(fig.subplots(2), (seen[1], seen[-1]), ("after 1 step", "after 400 steps"), strict=True):
-    plot_stream(pause.flow, ax, norms="pre").set_title(words, size=10.5)
-fig.suptitle("A bed without tributaries, until training opens them", x=0.01, ha="left", weight="bold")
+    plot_stream(pause.flow, ax, norms="pre").set_title(words)
+fig.suptitle("No tributaries until training opens them", x=0.01, ha="left", weight="bold")
 show(fig, alt="Two rivers of four blocks: at first one even bed, at the end each block has a tributary, both ways.")
 
 # %% [markdown]

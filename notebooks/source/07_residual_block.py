@@ -118,7 +118,7 @@ print({name: [round(sum(fall[-10:]) / 10, 2) for fall in falls] for name, falls 
 fig = Figure()
 words = {"one": "one block, eight times: 9,098 parameters", "eight": "eight blocks: 68,234 parameters"}
 ax = plots.plot_trainings({words[name]: rows for name, rows in losses.items()}, fig.add_subplot())
-ax.set_title("Nothing fails, both learn; only the count of parameters tells")
+ax.set_title("Both learn; only the parameter count tells")
 show(fig, alt="Losses of 60 steps, three seeds each: one block used eight times, and eight blocks. Both fall alike.")
 guess.reveal("learns")
 guess = predict("Of the gradients that eight such blocks have, one block gets", ["the last", "the mean", "the sum"])
@@ -444,12 +444,12 @@ with redirect_stdout(StringIO()):
 poem = codecs.decode(this.s, "rot13").lower()
 sevens = data.train_images[data.train_labels == 7]
 
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 text, image, volume = fig.subplot_mosaic("tt;iv", height_ratios=[1, 3]).values()
 plots.plot_text(poem[33:63], text)
 plots.plot_volume(sevens[:1], image)
 plots.plot_volume(sevens[:8], volume, step=1.6)
-fig.suptitle("A text, an image, a volume: positions along one, two, three axes", x=0.01, ha="left", weight="bold")
+fig.suptitle("Text, image, volume: one, two, three axes", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="A row of 30 boxes with a letter in each; a digit of 8 by 8 pixels; and eight handwritten sevens stacked behind "
@@ -871,9 +871,9 @@ guess.reveal("what it did")
 # network knows the list. Here is the last of the three at work.
 
 # %% tags=["predict"]
-said, fig = right(model, new[:10], 1, tokens[lists[:10]]).tolist(), Figure(figsize=(7, 1.9))
+said, fig = right(model, new[:10], 1, tokens[lists[:10]]).tolist(), Figure(figsize=(6, 1.9))
 ax = plots.plot_visitors(new[:10, ..., 0].cpu(), lists[:10].tolist(), said, fig.add_subplot())
-ax.set_title("One network, a new question for each visitor: is it on the list?")
+ax.set_title("One network: is the visitor on the list?")
 show(fig, alt="Ten handwritten digits in a row, over each a list of three digits, under each the network's yes or no.")
 guess = predict("With a list of one, what a condition mixer says depends on", ["x", "the token", "both"])
 
@@ -931,10 +931,10 @@ print(f"there {late.min():.2f} or more to the gradient")
 holds(first.max() < 0.2 and last.min() > 0.45, "The condition mixers add little in block 1 and much in block 4.")
 holds(late.min() > 1.5, "In block 4 more than 1.5 times the skip's gradient comes through the condition mixer.")
 
-fig, names = Figure(figsize=(7, 3.4)), ["mixer", "condition mixer", "MLP"]
+fig, names = Figure(figsize=(6, 3.4)), ["mixer", "condition mixer", "MLP"]
 left, other = fig.subplots(1, 2, sharey=True)
-plots.plot_branch_shares(signal[0], names, left).set_title("added to the signal", size=10.5, weight="normal")
-plots.plot_branch_shares(gradient[0], names, other, GRADIENT).set_title("to the gradient", size=10.5, weight="normal")
+plots.plot_branch_shares(signal[0], names, left).set_title("added to the signal", weight="normal")
+plots.plot_branch_shares(gradient[0], names, other, GRADIENT).set_title("to the gradient", weight="normal")
 fig.suptitle("It reads first, and asks the list late", x=0.01, ha="left", weight="bold")
 show(
     fig,
@@ -949,9 +949,9 @@ guess.reveal("the last")
 # as a river, three tributaries for each block:
 
 # %%
-fig = Figure(figsize=(7, 3.4))
+fig = Figure(figsize=(6, 3.4))
 plot_stream(flows[0], fig.add_subplot(), norms="pre")
-fig.suptitle("Three branches a block: 2, 5, 8 and 11 hear the list", x=0.01, ha="left", weight="bold")
+fig.suptitle("Blocks 2, 5, 8 and 11 read the list", x=0.01, ha="left", weight="bold")
 show(fig, alt="Two rivers, there and back, of twelve tributaries; of the signal's, number 2 is the thinnest.")
 
 # %% [markdown]
@@ -998,10 +998,10 @@ def examine(fault, seed):
     return signal / signal[0], gradient / gradient[-1], 1000 * sizes
 
 
-fig = Figure(figsize=(7, 5.4))
+fig = Figure(figsize=(6, 5.4))
 for letter, ax in zip("ABCD", fig.subplots(2, 2, sharex=True, sharey=True).flat, strict=True):
     plots.plot_patient(examine(letter, 0), examine("none", 0), ax).set_title(f"patient {letter}")
-fig.suptitle("Four copies of one block, each with its last line mistyped", x=0.01, ha="left", weight="bold")
+fig.suptitle("Four copies of a block, each with one mistake", x=0.01, ha="left", weight="bold")
 fig.legend(
     ax.lines[3:], ["stream", "its gradient", "gradient of the MLPs' weights"], loc="outside lower center", ncols=3
 )

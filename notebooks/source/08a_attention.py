@@ -72,9 +72,9 @@ key = torch.tensor([[0.0, 3.0], [0.0, -5.0], [log(2), 1.0], [log(4), 0.0]])
 value = torch.tensor([[8.0], [0.0], [4.0], [2.0]])
 scores = query @ key.mT
 weights = scores.exp() / scores.exp().sum()
-fig = Figure(figsize=(7, 3.4))
+fig = Figure(figsize=(6, 3.4))
 ax = plots.plot_weighted_mean(weights[0], value[:, 0], fig.add_subplot())
-ax.set_title("The loudest token has half of the weight, not all of it")
+ax.set_title("The top token has half of the weight, not all")
 show(
     fig,
     alt="Four bars, as wide as a token's weight and as high as its value: 8 with an eighth, 0 with an eighth, 4 with a "
@@ -113,9 +113,9 @@ def sharpness(scale, seed):
 dims = [1, 4, 16, 64, 256, 1024]
 scales = {"as they are": lambda d: 1.0, "divided by √d": lambda d: d**-0.5, "divided by d": lambda d: 1 / d}
 curves = {name: torch.stack([sharpness(scale, seed) for seed in range(3)]) for name, scale in scales.items()}
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plots.plot_sharpness(dims, curves, fig.add_subplot())
-ax.set_title("Divided by √d, a softmax is equally sharp at every width")
+ax.set_title("Over √d a softmax is as sharp at every width")
 show(
     fig,
     alt="The largest of 16 weights against the number of features, three seeds. With raw scores it rises from 0.2 to "
@@ -183,9 +183,9 @@ causal, recent = ahead <= 0, ahead > -3
 added = [(~mask).float() * -1e9 for mask in (causal, recent)]
 masks = {"causal": causal, "not 3 or more back": recent, "both hold": causal & recent}
 masks["the maximum"] = torch.maximum(*added) == 0
-fig = Figure(figsize=(7, 2.5))
+fig = Figure(figsize=(6, 2.5))
 plots.plot_masks(masks, fig.subplots(1, 4, sharey=True))
-fig.suptitle("Two masks must both hold; the maximum of the two forbids nothing", x=0.01, ha="left", weight="bold")
+fig.suptitle("Both masks must hold; a maximum forbids nothing", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Four masks of 8 by 8. Causal: the lower triangle. Not 3 or more back: a band and everything above it. Both: a "
@@ -391,9 +391,9 @@ guess.reveal("−1")
 
 # %%
 angles = torch.arange(8)[:, None] * 100.0 ** (-torch.arange(4) / 4)
-fig = Figure(figsize=(7, 3.9))
+fig = Figure(figsize=(6, 3.9))
 ax = plots.plot_hands(angles, fig.add_subplot())
-ax.set_title("Fast hands tell neighbours apart, slow hands far positions")
+ax.set_title("Fast hands tell near positions, slow ones far")
 show(
     fig,
     alt="Eight columns of four clock hands. The first turns by a radian a position and has gone round once at position "
@@ -524,12 +524,12 @@ quarter = torch.tensor([[torch.pi / 2, 0.0]])
 print("rotated:", rotate(torch.eye(4)[:1], quarter).round().abs().tolist()[0], "length 1")
 print("mixture:", mixture(torch.eye(4)[:1], quarter).round().abs().tolist()[0], "length 0")
 guess.reveal("0")
-fig = Figure(figsize=(7, 3.2))
+fig = Figure(figsize=(6, 3.2))
 vectors = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0)).double().expand(2, 16, 8)
 for ax, turn in zip(fig.subplots(1, 2, sharey=True), (rotate, mixture), strict=True):
     query, key = (turn(x, rotary_angles([16], 8)) for x in vectors)
     plots.plot_scores_by_distance(query @ key.mT, ax).set_title(turn.__name__, weight="normal", loc="center")
-fig.suptitle("A rotation has one score for each distance; the mixture has many", x=0.01, ha="left", weight="bold")
+fig.suptitle("A rotation: one score a distance; mixture: many", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Scores of 16 positions with 16 against the difference of positions. Under the rotation every difference has one "
@@ -737,10 +737,10 @@ heard = {name: mixing_matrix(lambda x, mixer=mixer: mixer(x, x, x), x) for name,
 
 # %% tags=["reveal"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 3.5))
+fig = Figure(figsize=(6, 3.5))
 for ax, (name, matrix) in zip(fig.subplots(1, 2), heard.items(), strict=True):
     plots.plot_mixing_matrix(matrix, ax, top=1.5).set_title(name, weight="normal", loc="center")
-fig.suptitle("Causal: nothing above the diagonal, not even a little", x=0.01, ha="left", weight="bold")
+fig.suptitle("Causal: exactly nothing above the diagonal", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Who hears whom among the 16 patches of a digit. Without a mask every cell is coloured, the diagonal most. With "
@@ -923,7 +923,7 @@ guess.reveal("about 55 %")
 # The stream of the first network with positions, before and after these 150 steps:
 
 # %% tags=["trained"]
-fig = Figure(figsize=(7, 6.6))
+fig = Figure(figsize=(6, 6.6))
 shares, grown = {"new": [], "trained": []}, []
 for seed, name in itertools.product(range(3), shares):
     net = reader(True, seed) if name == "new" else nets[seed]
@@ -934,7 +934,7 @@ for seed, name in itertools.product(range(3), shares):
     if seed == 0:
         ax = fig.add_subplot(2, 1, 1 if name == "new" else 2)
         plot_stream(flow, ax, norms="pre").set_title(name, weight="normal")
-fig.suptitle("Trained, each block adds as much as it was handed, or more", x=0.01, ha="left", weight="bold")
+fig.suptitle("Each trained block adds as much as it received", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two river pictures of two blocks. New: both tributaries are thinner than the bed. Trained: the second is wider "

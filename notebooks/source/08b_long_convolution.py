@@ -83,7 +83,7 @@ for i in range(4):
 print(matrix @ x)
 guess.reveal("6")
 
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plots.plot_taps(matrix, fig.add_subplot())
 ax.set_title("Each row is the row above it,\nmoved one to the right")
 show(fig, alt="A 4 by 4 matrix: 2 on the diagonal, 1 right of it, −1 left of it, else 0. All rows are alike but moved.")
@@ -103,11 +103,11 @@ show(fig, alt="A 4 by 4 matrix: 2 on the diagonal, 1 right of it, −1 left of i
 # `convolution_matrix` writes all three; its text stands further down.
 
 # %%
-fig = Figure(figsize=(7, 3.1))
+fig = Figure(figsize=(6, 3.1))
 for ax, padding in zip(fig.subplots(1, 3, sharey=True), PADDINGS, strict=True):
     matrix = convolution_matrix(kernel, 4, padding)
     plots.plot_taps(matrix, ax).set_title(f"{padding}: {', '.join(f'{y:g}' for y in matrix @ x)}", weight="normal")
-    ax.set(xlabel="is heard", ylabel="hears" if padding == "zero" else "")
+    ax.set(xlabel="input position", ylabel="output position" if padding == "zero" else "")
 fig.suptitle("Three answers to what lies beyond the ends", x=0.01, ha="left", weight="bold")
 show(
     fig, alt="Three matrices of the same taps: zero has three diagonals, circular two corners more, causal none above."
@@ -162,7 +162,7 @@ taps = 0.35 * 0.75 ** torch.arange(8)
 wrapped = torch.fft.irfft(torch.fft.rfft(bump) * torch.fft.rfft(taps, 24), 24)
 padded = torch.fft.irfft(torch.fft.rfft(bump, 31) * torch.fft.rfft(taps, 31), 31)[:24]
 
-fig = Figure(figsize=(7, 3.2))
+fig = Figure(figsize=(6, 3.2))
 ax = plots.plot_ends(bump, {"on a circle of 24": wrapped, "on one of 31": padded}, fig.add_subplot())
 ax.set(ylim=(-0.05, 1.4), title="What leaves on the right comes back on the left")
 show(fig, alt="A bump at position 20. On a circle of 24 its trail comes back at 0 to 4; on one of 31 it does not.")
@@ -318,9 +318,9 @@ for length in lengths:
 points = [fft_size(length, length, "causal") for length in lengths]
 work = {"tap by tap": [2 * n**2 for n in lengths], "FFT": [15 * n * log2(n) + 6 * n for n in points]}
 slopes, clock = ({name: log2(row[-1] / row[-4]) / 3 for name, row in found.items()} for found in (work, spent))
-fig = Figure(figsize=(7, 3.4))
+fig = Figure(figsize=(6, 3.4))
 ax = plots.plot_costs(lengths, work, slopes, fig.add_subplot())
-ax.set(ylabel="operations a channel", title="Twice the length: four times the work, or about twice")
+ax.set(ylabel="operations a channel", title="Length × 2: work × 4, or about × 2")
 show(fig, alt="Operations over length: tap by tap with slope 2.0, FFT with slope 1.1; over 30 times less at 8,192.")
 assert slopes["tap by tap"] == 2 and slopes["FFT"] < 1.15 and work["tap by tap"][-1] > 30 * work["FFT"][-1]
 assert clock["tap by tap"] > 1.5 and clock["FFT"] < 1.4 and spent["tap by tap"][-1] > 10 * spent["FFT"][-1]
@@ -485,7 +485,7 @@ for omega in (1.0, 4.0, 16.0):
     torch.manual_seed(0)
     taps, grid = SIRENKernel(1, 1, 16, 2, 16, omega, 256, use_bias=True)([256])
     kernels[f"ω₀ = {omega:g}"] = taps.flatten().detach()
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plots.plot_ridges(grid.flatten(), kernels, fig.add_subplot())
 ax.set_title("ω₀ says how fast a kernel may wiggle")
 show(fig, alt="New kernels at ω₀ of 1, 4 and 16, each wavier than the last. All are odd: k(−p) is −k(p).")
@@ -708,7 +708,7 @@ along = mixing_matrix(line, digit.view(1, 64, 1).expand(1, 64, 16))[28].view(8, 
 left = ExponentialModulation(1, 2)(torch.ones(1, 1, 1), torch.ones(1, 1, 2)).flatten()
 assert torch.allclose(left, torch.tensor([0.1, 1e-6]), rtol=0.01, atol=0)
 
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 named = {"as an image": around, "as a sequence, row by row": along}
 for ax, (name, heard) in zip(fig.subplots(1, 2), named.items(), strict=True):
     plots.plot_heard(heard, (3, 4), ax).set_title(name, weight="normal")
@@ -745,11 +745,11 @@ for seed in range(3):
     assert (free(after) - free(before))[:, :32].abs().max() > 1e-2
 guess.reveal("by about 0.0000001")
 
-fig = Figure(figsize=(7, 3.4))
+fig = Figure(figsize=(6, 3.4))
 for ax, (name, way) in zip(fig.subplots(1, 2), {"all taps": free, "from the middle on": causal}.items(), strict=True):
     heard = mixing_matrix(way, before[:, ::4])
     plot_mixing_matrix(heard.where(heard > 1e-6, 0), ax).set_title(name, weight="normal")
-fig.suptitle("Causal: nobody hears a later position", x=0.01, ha="left", weight="bold")
+fig.suptitle("Causal: no output depends on a later position", x=0.01, ha="left", weight="bold")
 show(
     fig, alt="With all taps each of 16 positions hears every other; from the middle tap on, nobody above the diagonal."
 )
@@ -854,9 +854,9 @@ guess.reveal("0.75")
 
 # %% tags=["trained"]
 taps = bent.taps([32], torch.eye(4, device=device))[..., 0].detach().cpu()
-fig = Figure(figsize=(7, 4.0))
+fig = Figure(figsize=(6, 4.0))
 ax = plots.plot_ridges(torch.arange(-15, 16), dict(zip(names, taps, strict=True)), fig.add_subplot(), "lag")
-ax.set_title("One network, four kernels: a single tap each, at the lag that c says")
+ax.set_title("Four kernels of one network, each a single tap")
 show(fig, alt="Four learned kernels, each with one peak, at lags 0, 5, 10 and −7, the last three with a dip at lag 0.")
 left = (taps[1:, 15] + bent.shortcut.item()).abs().max()
 print(f"largest taps at lags {(taps.argmax(1) - 15).tolist()}; of the shortcut {left:.3f} is left")
@@ -988,10 +988,10 @@ assert change["CKConv"] < 1e-6 and change["Hyena"] > 0.1
 assert all(heard.triu(1).max() < 1e-6 for heard in maps.values())
 guess.reveal("the same")
 
-fig = Figure(figsize=(7, 2.5))
+fig = Figure(figsize=(6, 2.5))
 for ax, ((name, digit), heard) in zip(fig.subplots(1, 4), maps.items(), strict=True):
     plot_mixing_matrix(heard.where(heard > 1e-6, 0), ax, named=False).set_title(f"{name}, a {digit}", weight="normal")
-fig.suptitle("The convolution mixes the same way whatever it reads; Hyena listens", x=0.01, ha="left", weight="bold")
+fig.suptitle("The convolution ignores content; Hyena does not", x=0.01, ha="left", weight="bold")
 show(fig, alt="Causal mixing matrices for a 6 and a 5: the convolution's are the same, Hyena's differ from each other.")
 
 # %% [markdown]
@@ -1065,9 +1065,9 @@ for seed in range(3):
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plot_stream(flow, fig.add_subplot(), step=149, norms="pre")
-ax.set_title("Four blocks of Hyena, trained: every one adds to the stream")
+ax.set_title("Every trained Hyena block adds to the stream")
 show(fig, alt="A river through four trained blocks: every block adds a tributary, as wide as the bed that it enters.")
 for seed, (named, flow) in enumerate(found):
     print(f"seed {seed}: {named:.1%} named", end="; ")

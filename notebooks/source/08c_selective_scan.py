@@ -79,7 +79,7 @@ guess.reveal("6")
 
 # %%
 shares = torch.tensor([[number / 2 ** (t - s) if s <= t else 0.0 for s, number in enumerate(heard)] for t in range(4)])
-fig = Figure(figsize=(7, 3.2))
+fig = Figure(figsize=(6, 3.2))
 plots.plot_memory(shares, fig.add_subplot()).set_title("All fades alike, whatever it was")
 show(fig, alt="Stacked bars, 8, 8, 6 and 3 high. The 8 heard first shrinks to 4, 2, 1, the others by the same factor.")
 signal, kernel = torch.tensor(heard).view(1, 4, 1), 0.5 ** torch.arange(4.0).view(1, 4, 1)
@@ -117,7 +117,7 @@ marked = [place in (0, 4) for place in range(9)]
 same, chosen = held(numbers, marked, 1.0, 0.5, 0.5), held(numbers, marked, 5.0, 1.0, 0.0)
 fig = Figure()
 ax = plots.plot_latch(numbers, marked, {"equal steps": same, "chosen steps": chosen}, fig.add_subplot())
-ax.set_title("A step that listens holds what it was told to hold")
+ax.set_title("A selective step holds what it was told to hold")
 show(fig, alt="Nine numbers, 7 and 3 marked. Equal steps follow all that is heard; chosen steps hold 7, then 3.")
 assert abs(chosen - wanted(numbers, marked)).max() < 0.05 < 1 < abs(same - wanted(numbers, marked)).max()
 guess.reveal("leaves it as it is")
@@ -198,10 +198,10 @@ for value, address in [(3.0, [1.0, 0.0]), (5.0, [0.0, 1.0]), (1.0, [1.0, 0.0])]:
     state = state + torch.outer(torch.tensor([value]), torch.tensor(address))
     states.append(state)
 assert [(states[1] @ torch.tensor(C)).item() for C in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0])] == [3, 5, 8]
-fig = Figure(figsize=(7, 2.2))
+fig = Figure(figsize=(6, 2.2))
 names = ["write 3\nat (1, 0)", "write 5\nat (0, 1)", "write 1\nat (1, 0)"]
 ax = plots.plot_states(torch.stack(states), names, fig.add_subplot())
-ax.set_title("Two addresses, two numbers; what comes to an address adds to it")
+ax.set_title("Two addresses: what comes to one adds to it")
 show(fig, alt="Three states of two cells: 3 and 0, then 3 and 5, then 4 and 5: the third write adds to the first.")
 guess.reveal("8")
 
@@ -305,7 +305,7 @@ guess = predict("4,096 positions in chunks of 64: steps of the loop", ["64", "4,
 # Answer first, then run this cell.
 fade = -softplus(torch.randn(32, generator=torch.Generator().manual_seed(1)) - 2)
 left = (fade.cumsum(0)[:, None] - fade.cumsum(0)).exp().tril()
-fig = Figure(figsize=(7, 4.6))
+fig = Figure(figsize=(6, 4.6))
 plots.plot_chunks(left, 8, fig.add_subplot()).set_title("All pairs in a square, one state for the rest", x=-0.2)
 show(fig, alt="A matrix of 32 by 32, fading to the lower left; squares on its diagonal, a dashed block beside each.")
 guess.reveal("64")
@@ -414,7 +414,7 @@ for positions, chunk in [(1, 4), (12, 4), (13, 4), (30, 64)]:
 sizes = [2.0**power for power in range(-7, 8)]
 errors = {"divide": [error(short_cut, s) for s in sizes], "chunks": [error(chunked_scan, s) for s in sizes]}
 fig = Figure()
-plots.plot_errors(sizes, errors, fig.add_subplot()).set_title("Dividing by a decay works for small steps, then no more")
+plots.plot_errors(sizes, errors, fig.add_subplot()).set_title("Dividing by a decay works only for small steps")
 show(fig, alt="Error over the size of the steps. Chunks stay near one in ten million; the short cut ends in NaN at 1.")
 assert max(errors["chunks"]) < 1e-5 and errors["divide"][0] < 1e-5
 assert all(math.isnan(e) for s, e in zip(sizes, errors["divide"], strict=True) if s >= 2)
@@ -544,12 +544,12 @@ guess = predict("Mamba, one way: grey is", ["above the diagonal", "below the dia
 # Answer first, then run this cell.
 x = torch.randn(4, 12, 16).to(device)
 core = LazyConfig(MambaLayer)(d_model=16, d_state=8, headdim=8)
-fig = Figure(figsize=(7, 3.9))
+fig = Figure(figsize=(6, 3.9))
 found = {}
 for ax, both in zip(fig.subplots(1, 2), (False, True), strict=True):
     found[both] = mixing_matrix(Mamba(core, bidirectional=both).to(device), x)
     plot_mixing_matrix(found[both], ax).set_title("both ways" if both else "one way", weight="normal")
-fig.suptitle("One way nobody hears the future; both ways all hear all", x=0.01, ha="left", weight="bold")
+fig.suptitle("One way: no future; both ways: everything", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two matrices of 12 by 12. One way: all above the diagonal is grey, loudest on and just below the diagonal. "
@@ -614,7 +614,7 @@ def mixers(width, length, causal=True):
 
 
 # %%
-fig, changed, even = Figure(figsize=(7, 4.3)), x.clone(), set()
+fig, changed, even = Figure(figsize=(6, 4.3)), x.clone(), set()
 changed[:, 6] += 1
 for ax, (causal, name) in zip(fig.subplots(2, 4).flat, itertools.product([True, False], plots.MIXERS), strict=True):
     mixer = build(mixers(16, 32, causal)[name]).to(device)
@@ -630,8 +630,8 @@ for ax, (causal, name) in zip(fig.subplots(2, 4).flat, itertools.product([True, 
     if name == "Attention":
         ax.set_ylabel("causal" if causal else "not causal", weight="bold")
 assert even == {"CKConv"}
-fig.suptitle("Four mixers, four ways to listen; causal, none to the future", x=0.01, ha="left", weight="bold")
-fig.supxlabel("position that is heard, a row for each that hears (grey: not at all)", size=11)
+fig.suptitle("Four mixers, four patterns of dependence", x=0.01, ha="left", weight="bold")
+fig.supxlabel("input position, a row for each output position (grey: 0)")
 show(
     fig,
     alt="Two rows of four matrices of 12 by 12, grey above the diagonal in the causal row, without grey in the other. "
@@ -673,9 +673,9 @@ models = {name: build(spec) for name, spec in mixers(32, 8192).items()}
 cheapest(models, 128, 2)
 rows = [cheapest(models, length, 5 if length < 4096 else 2) for length in lengths]
 costs = {name: [row[name] for row in rows] for name in models}
-fig = Figure(figsize=(7, 4.2))
+fig = Figure(figsize=(6, 4.2))
 ax = plots.plot_cost(lengths, costs, fig.add_subplot())
-ax.set_title("Attention pays for every pair, the others for every position")
+ax.set_title("Only attention pays for every pair")
 show(
     fig,
     alt="Time over length, both on log scales. CKConv, Hyena and Mamba rise side by side with a slope near 1, "
@@ -776,10 +776,10 @@ scores = {words: {name: [score(net, n) for net in row] for name, row in nets.ite
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 4))
+fig = Figure(figsize=(6, 4))
 levels = {"which,\nnot in which\norder": 9 / 16, "guessing": 1 / 8}
 ax = plots.plot_scores(scores, levels, fig.add_subplot())
-ax.set_title("Hyena and Mamba copy; over longer gaps Mamba is ahead")
+ax.set_title("Hyena and Mamba copy; long gaps favour Mamba")
 show(
     fig,
     alt="Right answers of four mixers, three seeds each. At 12 positions Hyena and Mamba reach nine out of ten and "
@@ -864,7 +864,7 @@ for seed in range(3):
         cross_entropy(deep(tokens).flatten(0, 1), symbols.flatten()).backward()
     assert 1.5 < flow.activation[0, -1] / flow.activation[0, 0] < 3 < 50 * flow.added[0].min()
     assert 2 < flow.stream_gradient[0, 0] / flow.stream_gradient[0, -1] < 4
-fig = Figure(figsize=(7, 3.3))
+fig = Figure(figsize=(6, 3.3))
 plot_stream(flow, fig.add_subplot(), norms="pre").set_title("Eight Mambas: the stream of any pre-norm stack")
 show(fig, alt="Two rivers of eight blocks that swell steadily, the blue one to the right, the green one to the left.")
 

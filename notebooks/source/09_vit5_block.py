@@ -58,7 +58,7 @@ progress("09")
 # - a few **registers**: they start alike for every picture too, and at the end nobody asks them anything.
 
 # %%
-fig = Figure(figsize=(7, 4.9))
+fig = Figure(figsize=(6, 4.9))
 ax = plots.plot_layout(pictures["china"], 64, ["CLS", "R", "R", "R", "R"], fig.add_subplot())
 ax.set_title("60 patches, then a CLS token and four registers")
 show(
@@ -153,7 +153,7 @@ seen = seen / seen.norm(dim=1).mean(0)
 sizes = seen.norm(dim=1)
 shares = dict(zip(("pagoda", "flower"), sizes / sizes.mean(-1, keepdim=True), strict=True))
 names = ["brightness", "warmth", "green", "edges, down", "edges, across"]
-fig = Figure(figsize=(7, 3.4))
+fig = Figure(figsize=(6, 3.4))
 ax = plots.plot_competition(shares, names, fig.add_subplot())
 ax.set_title("In the pagoda edges win, in the flower colours")
 show(
@@ -647,9 +647,9 @@ assert by_hand == counted
 
 lengths = torch.logspace(0.7, 3.6, 40, dtype=torch.float64)
 maps, tables = 16 * lengths * 48**2, 4 * lengths**2 * 48
-fig = Figure(figsize=(7, 3.6))
+fig = Figure(figsize=(6, 3.6))
 ax = plots.plot_costs(lengths, maps, tables, 4 * 48, fig.add_subplot())
-ax.set_title("Up to 4 C tokens the maps cost more than the tables")
+ax.set_title("Up to 4 C tokens the maps cost more")
 show(
     fig,
     alt="Operations of a block of 48 channels over the number of tokens, log scales: the maps grow in proportion, the "
@@ -804,9 +804,9 @@ holds(time.process_time() - began < 6 * 15, "Each takes less than 15 seconds.")
 scores = {
     count: torch.tensor([accuracy(net, test_images, test_labels) for net in nets]) for count, nets in trained.items()
 }
-fig = Figure(figsize=(7, 2.2))
+fig = Figure(figsize=(6, 2.2))
 ax = plots.plot_scores({f"{count} registers": score for count, score in scores.items()}, fig.add_subplot())
-ax.set_title("Registers make no difference that three seeds show")
+ax.set_title("Registers: no difference that three seeds show")
 ax.set(xlim=(0.95, 1), xlabel="test accuracy")
 show(
     fig,
@@ -889,11 +889,11 @@ for name, token in (("CLS", 16), ("patch 0", 0)):
     print(f"{name} gives registers {to_registers[0, token]:.2f}, after training {to_registers[1, token]:.2f}")
 holds(to_registers[0, 16] > 0.2 and to_registers[1, 16] < 0.12, "Training turns the CLS token away from registers.")
 holds(to_registers[1, 0] > to_registers[0, 0] > 0.12, "Patch 0, a corner without ink, looks at them no less.")
-fig = Figure(figsize=(7, 2.7))
+fig = Figure(figsize=(6, 2.7))
 for ax, (name, moment) in zip(fig.subplots(1, 4), [(name, moment) for name in looks for moment in (0, 1)], strict=True):
     others = ["CLS", "R", "R", "R", "R"][: looks[name].shape[-1] - 16]
     plots.plot_heard(looks[name][moment, 0, :, 16].mean(0), others, 0.15, ax)
-    ax.set_title(f"{name},\n{'after' if moment else 'before'} training", size=8.5, weight="normal")
+    ax.set_title(f"{name},\n{'after' if moment else 'before'} training", weight="normal")
 fig.suptitle("Training turns the CLS token to the patches", x=0.01, ha="left", weight="bold")
 show(
     fig,
@@ -944,10 +944,10 @@ choices = [(start, rate, depth) for start in (0.0, 1e-4, 0.1) for rate in (0.0, 
 raced = {choice: race(*choice) for choice in choices}
 deep = {start: [raced[start, 0.0, 9], *(race(start, 0.0, 9, seed) for seed in (1, 2))] for start in (0.0, 1e-4)}
 flow = deep[1e-4][0][0]
-fig = Figure(figsize=(7, 6.6))
+fig = Figure(figsize=(6, 6.6))
 for ax, moment in zip(fig.subplots(2, 1), (0, 39), strict=True):
     plot_stream(flow, ax, step=moment, norms="pre").set_title(f"step {moment}", weight="normal")
-fig.suptitle("Nine blocks begin as none, and open as they train", x=0.01, ha="left", weight="bold")
+fig.suptitle("Nine blocks begin as none and open in training", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two river pictures of nine blocks. At step 0 a straight bed without tributaries, forward and back. At step 39 "

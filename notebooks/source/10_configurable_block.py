@@ -69,9 +69,9 @@ MENU = {
     "norm": ("layer_norm", "rms_norm"),
     "position": ("rope", "sinusoidal", "alibi"),
 }
-fig = Figure(figsize=(7, 3))
+fig = Figure(figsize=(6, 3))
 ax = plots.plot_menu(MENU, ("gqa", "gated", "rms_norm", "rope"), fig.add_subplot())
-ax.set_title("Ten pieces, 36 blocks: each path from left to right is one")
+ax.set_title("Ten pieces, 36 blocks: each path is one")
 show(fig, alt="Four columns with 3, 2, 2 and 3 names, lines between all neighbours; one path of four names is marked.")
 orders = list(product(*MENU.values()))
 assert len(orders) == 36 and len(list(product(("new",), *list(MENU.values())[1:]))) == 12
@@ -431,9 +431,9 @@ chance = [trained["base"][2], *[learn(base, seed)[2] for seed in (1, 2)]]
 tested = {name: loss for name, (_, _, loss) in trained.items()}
 parts = ["norm", "placement", "attention", "position", "ffn"]
 groups = {part: {n.split(": ")[1]: tested[n] for n in SWAPS if n.startswith(part)} for part in parts}
-fig = Figure(figsize=(7, 4.4))
+fig = Figure(figsize=(6, 4.4))
 ax = plots.plot_swaps(groups, chance, bigram, fig.add_subplot())
-fig.suptitle("Where the norm stands and how positions are told matter most", x=0.01, ha="left", weight="bold")
+fig.suptitle("Norm placement and position matter most", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Ten swaps, one dot each. Norm, attentions, feed-forward networks and alibi lie within 0.11 of the base; "
@@ -506,9 +506,9 @@ family = {name.removeprefix("attention: "): model for name, (model, *_) in train
 kept = {name: int(model(new[:3])[1].bytes_per_token()) for name, model in ({"mha": writer} | family).items()}
 by_hand = [2 * 4 * numbers for numbers in (2 * 4 * 16, 2 * 2 * 16, 2 * 1 * 16, 16 + 8)]
 assert list(kept.values()) == by_hand
-fig = Figure(figsize=(7, 2.5))
+fig = Figure(figsize=(6, 2.5))
 ax = plots.plot_kept(kept, "bytes", fig.add_subplot())
-ax.set_title("What two blocks keep for each token: the latent least")
+ax.set_title("Kept for each token: the latent cache is least")
 show(
     fig, alt="Four bars: multi-head attention keeps 1,024 bytes a token, two shared heads 512, one 256, the latent 192."
 )
@@ -876,9 +876,9 @@ for length in lengths:
     whole = torch.zeros(1, length + 1, dtype=torch.long, device=device)
     costs["without cache"].append(operations(whole))
     costs["with cache"].append(operations(whole[:, -1:], writer(whole[:, :-1])[1]))
-fig = Figure(figsize=(7, 3.2))
+fig = Figure(figsize=(6, 3.2))
 ax = plots.plot_costs(lengths, costs, fig.add_subplot())
-fig.suptitle("A cache spares all rows but one: 257 times the work behind 256 tokens", x=0.01, ha="left", weight="bold")
+fig.suptitle("A cache saves 257 times the work at 256 tokens", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Operations for one more token behind 32 to 256 tokens, on a logarithmic scale. Without a cache they rise from "
@@ -978,11 +978,11 @@ guess = predict("Behind block 1 the gradient is more even with", ["pre-norm", "p
 
 # %% tags=["reveal"]
 # Answer first, then run this cell.
-fig = Figure(figsize=(7, 6))
+fig = Figure(figsize=(6, 6))
 flows = {"pre": flow_of(base), "post": flow_of(configs["placement: post-norm"])}
 for ax, (norms, flow) in zip(fig.subplots(2), flows.items(), strict=True):
-    plot_stream(flow, ax, norms=norms).set_title(f"{norms}-norm", size=10.5)
-fig.suptitle("Before training: behind block 1 post-norm has the more even gradient", x=0.01, ha="left", weight="bold")
+    plot_stream(flow, ax, norms=norms).set_title(f"{norms}-norm")
+fig.suptitle("Untrained: post-norm's gradient is more even", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two pairs of rivers of eight blocks. Pre-norm: the signal swells block by block, and the gradient on its way "
