@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, plot_mixing_matrix
 from residual_edu.plotting.style import BRANCH, DROPPED, SERIES, STREAM, B
-from residual_edu.renamed import refuse_old_keywords, refuse_old_names
+from residual_edu.renamed import refuse_old_keywords
 
 
 def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
@@ -103,6 +103,3 @@ def plot_score_map(scores: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     ax.plot(here[1], here[0], "o", ms=13, mfc="none", mec="white", mew=2)
     ax.set(xticks=[], yticks=[])
     return ax
-
-
-refuse_old_names(__name__)

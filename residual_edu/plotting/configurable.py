@@ -22,7 +22,7 @@ def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes)
     }
     for (left, start), (right, end) in ((a, b) for a in places.items() for b in places.items()):
         if right[0] == left[0] + 1:
-            ax.plot(*zip(start, end, strict=True), color=DROPPED, lw=0.8, alpha=0.6, zorder=1)
+            ax.plot(*zip(start, end, strict=True), color=DROPPED, lw=0.8, zorder=1)
     chosen = [places[step] for step in enumerate(order)]
     for start, end in pairwise(chosen):
         ax.plot(*zip(start, end, strict=True), color=B, lw=3.5, zorder=2)

@@ -62,7 +62,7 @@ def plot_scores(scores: Mapping[str, ArrayLike], rates: Sequence[float], ax: Axe
     for (name, values), (color, mark, dash, shift) in zip(scores.items(), looks, strict=True):
         values = np.asarray(values, float)
         for place, row in zip(places, values, strict=True):
-            ax.plot([place + shift] * len(row), row, mark, color=color, ms=7, alpha=0.8)
+            ax.plot([place + shift] * len(row), row, mark, color=color, ms=7)
         ax.plot(places + shift, np.median(values, 1), color=color, ls=dash, lw=1.2)
         end = (places[-1] + shift, float(np.median(values[-1])))
         ax.annotate(name, end, (10, 8), color=color, va="center", textcoords="offset points")

@@ -50,7 +50,7 @@ def plot_floors(spread: ArrayLike, lengths: Mapping[str, ArrayLike], floors: Map
     """
     for (colour, style), (name, length) in zip(LINES, lengths.items(), strict=False):
         ax.semilogx(spread, length, color=colour, linestyle=style)
-        ax.axvline(floors[name], color=colour, linewidth=1, alpha=0.5)
+        ax.axvline(floors[name], color=colour, linewidth=1)
         ax.annotate(f" {name}", (floors[name], 1.06), color=colour, weight="bold")
     ax.set(xlabel="spread of the row (its standard deviation)", ylabel="length of the output (rms)", ylim=(0, 1.18))
     return ax

@@ -38,7 +38,7 @@ def plot_step_zero(starts: ArrayLike, layer: ArrayLike, gate: ArrayLike, ax: Axe
     """
     starts, layer = np.asarray(starts, float), np.asarray(layer, float)
     guide = starts / starts.min() * layer[:, starts.argmin()].mean()
-    ax.loglog(starts, guide, ":", color=REFERENCE, lw=4, alpha=0.4)
+    ax.loglog(starts, guide, ":", color=REFERENCE, lw=1.5)
     for name, sizes, color, dash in (
         ("gradient of the gate γ", gate, GATE, ".-"),
         ("gradient of the branch's weights", layer, A, "s--"),
@@ -61,7 +61,7 @@ def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
     lowest, *others = sorted((np.asarray(rows, float) for rows in starts), key=lambda rows: rows[0, 0])
     for rows in (lowest, *others):
         for row in rows:
-            ax.plot(range(len(row)), row, color=GATE, lw=1.2, alpha=0.8)
+            ax.plot(range(len(row)), row, color=GATE, lw=1.2)
         ax.plot([0], rows[:1, 0], "o", color=GATE, ms=8, clip_on=False, zorder=3)
     end = float(np.median(lowest[:, -1]))
     ax.annotate(
@@ -81,7 +81,7 @@ def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> 
     for (name, rows), (color, dash) in zip(curves.items(), ((DROPPED, "--"), (GATE, "-")), strict=True):
         rows = np.asarray(rows, float)
         for row in rows:
-            ax.plot(range(len(row)), row, color=color, ls=dash, lw=1.2, alpha=0.8)
+            ax.plot(range(len(row)), row, color=color, ls=dash, lw=1.2)
         if named:
             end = (len(row), float(rows[:, -len(row) // 2 :].max()))
             ax.annotate(

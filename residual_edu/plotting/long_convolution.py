@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, B, words_on
-from residual_edu.renamed import refuse_old_names
 
 HALO = [withStroke(linewidth=5, foreground="white")]  # so that a ring is seen on dark and on pale
 
@@ -82,6 +81,3 @@ def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     ax.plot([here[1]], [here[0]], "o", ms=15, mfc="none", mec=REFERENCE, mew=2, path_effects=HALO)
     ax.set(xticks=[], yticks=[], xlabel="dark: the ringed pixel depends on it")
     return ax
-
-
-refuse_old_names(__name__)

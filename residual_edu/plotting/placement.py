@@ -110,7 +110,7 @@ def plot_last_gradients(
     """
     for name, sizes in curves.items():
         values = np.asarray(sizes, float)
-        ax.plot(depths, values.T, lw=1, alpha=0.5, **look(name))
+        ax.plot(depths, values.T, lw=0.7, **look(name))
         ax.plot(depths, np.median(values, 0), marker="o", label=name, **look(name))
     if guide is not None:
         ax.plot(depths, guide, color=REFERENCE, lw=1.2, ls=":", zorder=3)

@@ -87,7 +87,7 @@ def plot_patient(patient: Sequence[ArrayLike], healthy: Sequence[ArrayLike], ax:
     ``low`` are drawn at ``low``.
     """
     looks = ((STREAM, "", 0), (GRADIENT, "^", 0), (A, "s", 0.5))
-    for curves, style in ((healthy, {"ls": "--", "lw": 1.2, "alpha": 0.6}), (patient, {"lw": 2.0})):
+    for curves, style in ((healthy, {"ls": "--", "lw": 1.0}), (patient, {"lw": 2.0})):
         for values, (color, mark, start) in zip(curves, looks, strict=True):
             heights = np.maximum(np.asarray(values, float), low)
             ax.plot(np.arange(len(heights)) + start, heights, color=color, marker=mark, ms=4, **style)

@@ -71,14 +71,14 @@ def _heights(count: int, middle: float) -> list[float]:
 def _wires(ax: Axes, ends: tuple[float, float], middle: float, colors: Sequence[str]) -> None:
     """Draw one straight line per feature, dotted where it was dropped."""
     for height, color in zip(_heights(len(colors), middle), colors, strict=True):
-        ax.plot(ends, [height] * 2, color=color, lw=1.5, alpha=0.7, ls=":" if color == DROPPED else "-", zorder=1)
+        ax.plot(ends, [height] * 2, color=color, lw=1.5, ls=":" if color == DROPPED else "-", zorder=1)
 
 
 def _crossing(ax: Axes, place: float, count: int, hidden: np.ndarray) -> None:
     """Draw a line between each of ``count`` numbers and each hidden feature."""
     for outer in _heights(count, IN_BRANCH):
         for inner, color in zip(_heights(len(hidden), IN_BRANCH), _inks(hidden), strict=True):
-            ax.plot([place, HIDDEN], [outer, inner], color=color, lw=0.6, alpha=0.55, zorder=1)
+            ax.plot([place, HIDDEN], [outer, inner], color=color, lw=0.5, zorder=1)
 
 
 def _neurons(ax: Axes, hidden: np.ndarray) -> None:
@@ -128,7 +128,7 @@ def plot_tokens(tokens: ArrayLike, ax: Axes) -> Axes:
     """Draw each token, a row of ``(tokens, features)``, as a line over its features."""
     rows = np.asarray(tokens, float)
     features = np.arange(1, rows.shape[-1] + 1)
-    ax.plot(features, rows.T, color=STREAM, marker="o", ms=4, alpha=0.75)
+    ax.plot(features, rows.T, color=STREAM, marker="o", ms=4)
     ax.set(xticks=features, xlabel="feature", ylabel="value")
     return ax
 
@@ -143,7 +143,7 @@ def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLi
     for entries, color, dash, words in looks:
         values = np.asarray(entries, float)
         meeting = values[0].mean()
-        ax.plot(gates, values, color=color, ls=dash, lw=1.2, alpha=0.8)
+        ax.plot(gates, values, color=color, ls=dash, lw=1.2)
         ax.plot(0, meeting, "o", color=color, ms=8, clip_on=False, zorder=3)
         ax.annotate(
             f" {words}: {meeting:g}", (0, meeting), (8, 11), color=color, weight="bold", textcoords="offset points"

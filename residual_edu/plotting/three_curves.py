@@ -24,7 +24,7 @@ def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     for name, values in curves.items():
         rows = np.atleast_2d(np.asarray(values, float))
         places = np.arange(rows.shape[-1]) + (0.5 if name == "weight gradient" else 0)
-        ax.plot(places, rows.T, color=COLORS[name], ls=DASHES[name], lw=1.6, alpha=0.75)
+        ax.plot(places, rows.T, color=COLORS[name], ls=DASHES[name], lw=1.6)
     ax.set(yscale="log", xlabel="layers passed", ylabel="root mean square", xlim=(0, longest))
     ax.set_xticks(range(0, longest + 1, max(longest // 4, 1)))
     return ax
@@ -43,7 +43,7 @@ def plot_shares(skip: ArrayLike, branch: ArrayLike, ax: Axes) -> Axes:
     for values, color, mark, words in looks:
         rows = np.asarray(values, float)
         blocks = np.arange(1, rows.shape[-1] + 1)
-        ax.plot(blocks, rows.T, color=color, marker=mark, ms=3.5, lw=1.2, alpha=0.75)
+        ax.plot(blocks, rows.T, color=color, marker=mark, ms=3.5, lw=1.2)
         end = (blocks[-1], float(np.median(rows[:, -1])))
         ax.annotate(words, end, (10, 0), color=color, weight="bold", textcoords="offset points", va="center")
     ax.set(xlabel="block", ylabel="size, against the delta at the end", ylim=(0, None))

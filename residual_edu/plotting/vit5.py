@@ -97,7 +97,7 @@ def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     for place, (_, values) in enumerate(scores.items()):
         values = np.asarray(values, float)
         apart = 0.14 * (np.arange(len(values)) - (len(values) - 1) / 2)  # so that equal ones do not hide each other
-        ax.plot(values, place + apart, "o", color=B, ms=8, alpha=0.8)
+        ax.plot(values, place + apart, "o", color=B, ms=8)
         ax.plot([values.mean()] * 2, [place - 0.25, place + 0.25], color=REFERENCE, lw=2)
     ax.set(yticks=range(len(scores)), yticklabels=list(scores), ylim=(len(scores) - 0.5, -0.5))
     return ax

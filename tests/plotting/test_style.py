@@ -71,6 +71,11 @@ def ciede2000(one, other):
     return np.sqrt(d_light**2 + d_chroma**2 + d_hue**2 + rotation * d_chroma * d_hue)
 
 
+def calls(module):
+    """Every call in a module's source."""
+    return [node for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+
+
 def distance(one, other):
     """The distance for whichever reader sees the least of it."""
     return min(ciede2000(lab(one, blind), lab(other, blind)) for blind in BLIND)
@@ -142,8 +147,20 @@ def test_the_style_is_600_pixels_wide_with_twice_as_many_and_no_small_text():
     assert used == {ink for ink, _, _ in SERIES}
 
 
-@pytest.mark.parametrize("module", sorted(Path(style.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
+LINES = {"plot", "loglog", "semilogx", "semilogy", "step", "axhline", "axvline", "hlines", "vlines"}
+MODULES = sorted(Path(style.__file__).parent.glob("*.py"))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_no_line_is_paler_than_its_ink(module):
+    for call in calls(module):
+        pale = any(each.arg == "alpha" for each in call.keywords) and getattr(call.func, "attr", "") in LINES
+        values = [*call.args, *(each.value for each in call.keywords)]
+        words = {each.value for each in values if isinstance(each, ast.Constant)}
+        assert not pale or words & {"o", "white"}, "only dots may be pale, and white lines on a fill"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
 def test_no_plotting_function_asks_for_smaller_text(module):
-    calls = [node for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-    sizes = [each.value for call in calls for each in call.keywords if each.arg in SIZES]
+    sizes = [each.value for call in calls(module) for each in call.keywords if each.arg in SIZES]
     assert all(isinstance(size, ast.Constant) and size.value >= SMALLEST for size in sizes)
