@@ -583,7 +583,7 @@ fig = Figure(figsize=(6, 4))
 left, right = fig.subplots(1, 2, sharey=True)
 plots.plot_three_curves(alone, left).set_title("x + f(x)", weight="normal")
 plots.plot_three_curves(normed, right).set_title("x + f(norm(x))", weight="normal")
-plots.label_curves(left, {"activation": (8, 250), "stream gradient": (1, 0.006), "weight gradient": (1, 35)})
+plots.label_curves(left, {"activation": (8, 250), "stream gradient": (1, 0.003), "weight gradient": (1, 35)})
 right.set_ylabel("")
 fig.suptitle("The skip alone explodes; a norm holds both ways", x=0.01, ha="left", weight="bold")
 show(

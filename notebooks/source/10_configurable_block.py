@@ -982,7 +982,7 @@ fig = Figure(figsize=(6, 6))
 flows = {"pre": flow_of(base), "post": flow_of(configs["placement: post-norm"])}
 for ax, (norms, flow) in zip(fig.subplots(2), flows.items(), strict=True):
     plot_stream(flow, ax, norms=norms).set_title(f"{norms}-norm")
-fig.suptitle("Untrained: post-norm's gradient is more even", x=0.01, ha="left", weight="bold")
+fig.suptitle("After block 1 post-norm's gradient is more even", x=0.01, ha="left", weight="bold")
 show(
     fig,
     alt="Two pairs of rivers of eight blocks. Pre-norm: the signal swells block by block, and the gradient on its way "
