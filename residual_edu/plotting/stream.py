@@ -121,7 +121,7 @@ def draw_bed(ax: Axes, river: River) -> None:
     hatch = ax.fill_between(along, middle - half, middle + half, where=flood, facecolor="none", lw=0, zorder=3)
     hatch.set(hatch="////", edgecolor="white", alpha=0.6)
     ax.plot(np.where(dry, along, np.nan), np.full_like(along, middle), color=river.color, lw=1.4, ls=":", zorder=2)
-    notes = ((flood, 0.3, "off the chart", "white", 0.0), (dry, 0.2, "dry", river.color, 0.17))
+    notes = ((flood, 0.25, "off the chart", "white", 0.0), (dry, 0.2, "dry", river.color, 0.17))
     for where, room, word, color, height in notes:
         if where.mean() > room:
             ax.text(along[where].mean(), middle + height, word, color=color, weight="bold", **CENTRED, zorder=5)
