@@ -893,7 +893,8 @@ fig = Figure(figsize=(6, 2.7))
 for ax, (name, moment) in zip(fig.subplots(1, 4), [(name, moment) for name in looks for moment in (0, 1)], strict=True):
     others = ["CLS", "R", "R", "R", "R"][: looks[name].shape[-1] - 16]
     plots.plot_heard(looks[name][moment, 0, :, 16].mean(0), others, 0.15, ax)
-    ax.set_title(f"{name},\n{'after' if moment else 'before'} training", weight="normal")
+    short = name.replace("without", "no").removeprefix("with ")
+    ax.set_title(f"{short},\n{'after' if moment else 'before'} training", weight="normal")
 fig.suptitle("Training turns the CLS token to the patches", x=0.01, ha="left", weight="bold")
 show(
     fig,
