@@ -16,6 +16,7 @@ FIRST = "00_residual_connection.ipynb"
 # that the browser's own search and a screen reader find them. A page of Markdown, such as the glossary, opens as a page
 # to read. What a person sets in JupyterLab still wins.
 SETTINGS = Path(__file__).with_name("lab_settings")
+CONNECTION = "residual_edu.course.connection.PromptConnection"
 FULL = "the disk is full; free some space, then run the same command again"
 CLOSED = "it cannot be written; make it yours, or copy the checkout to a folder of your own"
 NO_FOLDER = "a file stands where a folder should be; rename it, then run the same command again"
@@ -95,6 +96,7 @@ def command(root: Path, notebook: Path, argv: Sequence[str]) -> list[str]:
         f"--LabApp.default_url=/lab/tree/{notebook.relative_to(root).as_posix()}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--LabApp.extension_manager=readonly",
+        f"--ServerApp.kernel_websocket_connection_class={CONNECTION}",
         "--LanguageServerManager.autodetect=False",  # its list of what is not installed looks like an error
     ]
     return [sys.executable, "-m", "jupyterlab", *ours, *argv]

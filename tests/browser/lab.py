@@ -16,6 +16,8 @@ from typing import NamedTuple
 import nbformat
 from nbformat import NotebookNode
 
+from residual_edu.course.lab import CONNECTION
+
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},  # every cell stands in the page, seen or not
@@ -76,6 +78,7 @@ def command(lab: Lab, home: Path) -> list[str]:
         "LabApp.app_settings_dir": home / "settings",
         "LabApp.expose_app_in_browser": True,
         "LabApp.extension_manager": "readonly",
+        "ServerApp.kernel_websocket_connection_class": CONNECTION,  # as `residual-edu lab` has it
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
     return [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", *flags]

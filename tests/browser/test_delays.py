@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.parametrize("lesson", every_lesson(explorers_only), indirect=True, scope="module"),
 ]
-QUIET, LIMIT = 100, 250  # milliseconds: the aim on a quiet machine, and what fails on one
+QUIET, LIMIT = 60, 250  # milliseconds: the aim on a quiet machine, and what fails on one
 BUSY = 4  # so many times the delay of a tiny explorer are allowed where that is more
 
 
