@@ -632,8 +632,9 @@ print("\n".join(f"{name}: {value:.1f}" for name, value in alike.items()))
 # ## Find the rule yourself
 #
 # Below, the same experiment, moving: signal from left to right, gradient from right to left. With the norm off, **find
-# the largest gate for which 64 connections hold**, both sizes within a factor of 2. Then for 16, and for 4. What do the
-# three gates have in common? (Click a slider, then use the arrow keys.)
+# the largest gate for which 64 connections hold**, both sizes within a factor of 2. Then for 16, and for 4. Each setting
+# that you try stays on the map to the right, a dot if it holds. What do the three gates have in common? (Click a slider,
+# then use the arrow keys.)
 
 # %% tags=["explorer"]
 explore_stack()

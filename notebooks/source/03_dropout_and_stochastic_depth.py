@@ -550,7 +550,7 @@ show(
 # ones, with weights as large as He's.
 #
 # **Find out:** at p = 0.3, behind how many blocks are coins on the stream as loud as the signal? Can coins on the
-# branch get there, for units or for whole samples? And if you raise the rate?
+# branch get there, for units or for whole samples? And if you raise the rate? (What you tried stays as a grey curve.)
 
 # %% tags=["explorer"]
 explore_coins()

@@ -322,10 +322,10 @@ assert np.all(np.abs(slope(gradients["post-norm"])) < 0.15)
 # %% [markdown]
 # ## Find the rule yourself
 #
-# Below is one stack. To the left its stream, with the drop at its last norm; to the right the gradient of each block's
-# output weights. **Write down two numbers for several settings: what the last norm divides by, and the gradient of the
-# last block. Which arithmetic ties them together?** Then find the weights with which you cannot tell pre-norm from
-# post-norm.
+# Below is one stack: its stream, with the drop at its last norm, and under it the gradient of each block's output
+# weights. Each setting that you try leaves a dot on the map to the right: what the last norm divides by, and the gradient
+# of the last block. **Try several settings: which arithmetic ties the two numbers together?** (Both axes are
+# logarithmic.) Then find the weights with which you cannot tell pre-norm from post-norm.
 
 # %% tags=["explorer"]
 explore_placement()
@@ -333,8 +333,8 @@ explore_placement()
 # %% [markdown]
 # <details><summary>Answer</summary>Multiply them: 5.14 · 0.124 and 1.40 · 0.453 are both about 0.63, and so is every
 # other product, between 0.6 and 0.75, at any depth, with any weights, in both placements. With zeros the pictures are
-# the same, with He's / √L nearly so. (Look to the right, too: in pre-norm the gradient falls from block to block just
-# as the stream to the left grows.)</details>
+# the same, with He's / √L nearly so. On the map all dots lie on one line of slope −1. (Look at the two curves, too: in
+# pre-norm the gradient falls from block to block just as the stream above it grows.)</details>
 #
 # Here is the rule for all networks of this lesson so far, and for as many whose output weights were divided by √L.
 

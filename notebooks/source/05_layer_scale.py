@@ -557,7 +557,8 @@ holds(abs(flow.stream_gradient[0, 0] / flow.stream_gradient[0, -1] - 1) < 0.01, 
 # ## Move it yourself
 #
 # The trainings of the funnel, first seed, step by step: left the mean size of all gates (grey: the other starts),
-# right each block's, against that mean.
+# right each block's, against that mean, and below that the loss. What you see at the last step stays: a grey curve over
+# the blocks (Adam solid, SGD dotted), and a mark for the loss.
 #
 # **Find out:** stand at the last step and switch between Adam and SGD. In which blocks have the gates opened widest,
 # under each? Then set λ to 1 and compare the loss at the last step with that of the small starts.

@@ -560,7 +560,7 @@ for seed, width in itertools.product(range(3), (2, 8)):
 #
 # **Find out:** with 2 features, who is louder to a token than its own neighbour, and why just there? How many features
 # does it take until the neighbour is the loudest of the others? Then switch the rotation off and *causal* on: do tokens
-# that are all alike still hear different things?
+# that are all alike still hear different things? (The scores that you tried stay as thin curves.)
 
 # %% tags=["explorer"]
 explore_attention()

@@ -523,8 +523,8 @@ check(siren_taps, "siren_taps")
 # %% [markdown]
 # ## Move it yourself
 #
-# The grey curve is what one network says everywhere, the dots are the taps that a signal of this length asks for. To
-# the right, who hears whom.
+# The grey curve is what one network says everywhere, the dots are the taps that a signal of this length asks for. Below,
+# who hears whom, and a map of the lengths and ω₀ that you tried without a mask.
 #
 # **Find out:** at ω₀ = 4, how long must the signal be for its taps to draw 90 % of the curve? At 8, at 16? Then give the
 # mask a decay of 5 and watch the matrix.

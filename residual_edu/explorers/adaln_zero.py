@@ -37,7 +37,8 @@ class TrainingPicture:
         upper, lower = figure.add_subfigure(halves[0]), figure.add_subfigure(halves[1])
         wake, gates = upper.subplots(1, 2, width_ratios=[1.8, 1])
         plot_wake_up(pauses.gradients.T.numpy(), pauses.groups, pauses.steps, wake, numbers=False)
-        wake.set_title("gradients of the weights (0: exactly 0)", size=10.5)
+        wake.set_title("gradients (0: exactly 0)")
+        wake.set_xticks(range(0, len(pauses.steps), 2), [str(step) for step in pauses.steps[::2]])
         self.cover = Rectangle((0, -0.5), 0, count, color="white", zorder=3)
         self.frame = Rectangle((0, -0.5), 1, count, fill=False, edgecolor=REFERENCE, linewidth=1.5, clip_on=False)
         for patch in (self.cover, self.frame):
@@ -46,7 +47,7 @@ class TrainingPicture:
         columns = [str(label) for label in range(pauses.sheets.shape[2])]
         digits = plot_digits(pauses.sheets[0].numpy(), lower.subplots(), columns=columns)
         self.sheet = digits.images[0]
-        self.title = digits.text(0, 1.04, "", transform=digits.transAxes, size=10.5, weight="bold")
+        self.title = digits.text(0, 1.04, "", transform=digits.transAxes, weight="bold")
         self.moving: list[Artist] = [self.cover, self.frame, *self.bars, self.sheet, self.title]
 
     def draw(self, step: int) -> str:
@@ -57,12 +58,13 @@ class TrainingPicture:
         for bar, height in zip(self.bars, gates[at].T.flat, strict=True):
             bar.set_height(height)
         self.sheet.set_data(mosaic(self.pauses.sheets[at].numpy()))
-        self.title.set_text(f"what it draws after {step} steps")
+        after = f"after {step} step{'s' * (step != 1)}"
+        self.title.set_text(f"what it draws {after}")
         sizes = zip(self.pauses.groups, self.pauses.gradients[at], strict=True)
         live = [name for name, size in sizes if size > 0]
         mixers, mlps = gates[at].mean(0)
         return (
-            f"After {step} steps {len(live)} of {len(self.pauses.groups)} groups have a gradient: {'; '.join(live)}. "
+            f"{after.capitalize()} {len(live)} of {len(self.pauses.groups)} groups have a gradient: {'; '.join(live)}. "
             f"The mixers' gates are open by {mixers:.3f} on average, the MLPs' by {mlps:.3f}."
         )
 
@@ -73,7 +75,7 @@ def gate_bars(ax: Axes, gates: Tensor) -> list[Rectangle]:
     places = np.arange(branches)[:, None] * (blocks + 1) + np.arange(blocks)
     ax.set_xticks(places.mean(1), ["mixers", "MLPs"])
     ax.set(ylim=(0, 1.05 * float(gates.max())), xlabel="block by block")
-    ax.set_title("mean |gate|", size=10.5)
+    ax.set_title("mean |gate|")
     return list(ax.bar(places.ravel(), np.zeros(places.size), color=GATE))
 
 
@@ -85,11 +87,12 @@ def explore_training(pauses: Pauses) -> Explorer:
     """
     steps = list(pauses.steps)
     check_same_length("pauses", [torch.tensor(steps), pauses.gradients, pauses.gates, pauses.sheets])
-    figure = Figure(figsize=(7, 4.6))
+    figure = Figure(figsize=(6, 4.6))
     picture = TrainingPicture(figure, pauses)
     controls = {"step": widgets.SelectionSlider(options=steps, value=steps[0], description="steps taken")}
     alt = (
         "Before training: of six groups of weights the last linear map alone has a gradient, every gate is 0, "
         "and what the network draws is the noise that it was given."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"step": steps}
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

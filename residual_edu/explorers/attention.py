@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.keep import Marks
 from residual_edu.parts import attention, attention_mask, rotary_angles, rotate
 from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 from residual_edu.plotting.style import BRANCH, DROPPED, STREAM
@@ -40,14 +41,19 @@ class AttentionPicture:
         (self.matrix,) = left.images
         right.axhline(0, color=DROPPED, lw=0.6)
         (self.neighbour,) = right.plot([], [], color=DROPPED, lw=1, ls="--")
+        (self.pale,) = right.plot([], [], color=DROPPED, lw=0.8)
         (self.line,) = right.plot([], [], color=STREAM, marker="o", ms=4)
         (self.high,) = right.plot([], [], "o", color=BRANCH, ms=9, mec="white")
         self.name = right.text(0, 0, "", color=BRANCH, weight="bold", ha="center", va="bottom")
         right.set(xlim=(-0.7, POSITIONS - 0.3), ylim=(-1.12, 1.3), xlabel="distance", ylabel="score")
         right.set_xticks(range(0, POSITIONS, 4))
-        right.text(POSITIONS - 0.4, -1.1, "dashed: the neighbour's score", color=DROPPED, ha="right")
-        self.title = figure.suptitle(" ", x=0.01, ha="left", size=12, weight="bold")
-        self.moving = [self.matrix, self.neighbour, self.line, self.high, self.name, self.title]
+        right.set_title("dashed: the neighbour's score", color=DROPPED, weight="normal")
+        self.title = figure.suptitle(" ", x=0.01, ha="left", weight="bold")
+        self.moving = [self.pale, self.matrix, self.neighbour, self.line, self.high, self.name, self.title]
+
+    def tried(self) -> Marks:
+        """Return the present scores, which stay as a thin curve."""
+        return {self.pale: self.line.get_data()}
 
     def draw(self, features: int, sharpness: float, rotation: bool, causal: bool) -> str:
         """Show tokens with so many features, and return the reading for the middle one."""
@@ -81,7 +87,7 @@ def reading(row: np.ndarray, scores: np.ndarray, far: int) -> str:
 
 def explore_attention() -> Explorer:
     """Return sliders over equal tokens: how many features, how sharp, rotated or not, causal or not."""
-    picture = AttentionPicture(figure := Figure(figsize=(7, 3.5)))
+    picture = AttentionPicture(figure := Figure(figsize=(6, 3.5)))
     controls = {
         "features": widgets.SelectionSlider(options=[2, 4, 8, 16, 32, 64], value=2),
         "sharpness": widgets.FloatSlider(value=4, min=0, max=20, step=0.5),
@@ -92,4 +98,10 @@ def explore_attention() -> Explorer:
         "Left, attention among 17 equal tokens with 2 rotated features: dark stripes on the diagonal and 6 and 13 "
         "positions beside it. Right, the score by distance, a cosine that is back at 0.96 at distance 6."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {
+        "features": [2, 4, 8, 16, 32, 64],
+        "sharpness": [4.0, 12.0],
+        "rotation": [False, True],
+        "causal": [False, True],
+    }
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=picture.tried, states=states)

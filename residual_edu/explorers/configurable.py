@@ -36,7 +36,7 @@ class RunsPicture:
         left, right = figure.add_subfigure(halves[0]), figure.add_subfigure(halves[1])
         smooth = [smoothed(run.losses) for run in runs.values()]
         learned = plot_learning(smooth[:2], bound, left.subplots())
-        learned.set_title("how they learned", size=10.5)
+        learned.set_title("how they learned")
         learned.set_ylim(0.9 * min(map(min, smooth)), max(losses[len(losses) // 16] for losses in smooth))
         self.curves = learned.lines[:2]
         bars, back = right.subplots(2, 1)
@@ -58,10 +58,10 @@ class RunsPicture:
         return " ".join(map(sentence, ("Dashed", "Solid"), (dashed, solid), pair))
 
 
-def sentence(color: str, name: str, run: Run) -> str:
+def sentence(line: str, name: str, run: Run) -> str:
     """Return the reading for one run."""
     return (
-        f"{color}, {name}: a loss of {run.tested:.2f} on new text, {run.parameters:,} parameters, {run.kept:,.0f} "
+        f"{line}, {name}: a loss of {run.tested:.2f} on new text, {run.parameters:,} parameters, {run.kept:,.0f} "
         f"bytes a token; before training the first block's gradient is {against_end(run)[0]:.2f} times the last one's."
     )
 
@@ -81,10 +81,10 @@ def draw_bars(ax: Axes) -> tuple[list[Any], list[Any]]:
     """Return two bars of length 0 for the parameters and two for the bytes, and their labels."""
     rows = [0, 1, 2.5, 3.5]
     bars = ax.barh(rows, np.zeros(4), color=[*COLORS[:2], *COLORS[:2]], height=0.8, alpha=0.45)
-    words = [ax.text(0.02, row, "", va="center", size=9.5) for row in rows]
+    words = [ax.text(0.02, row, "", va="center") for row in rows]
     ax.set(ylim=(4.2, -0.7), xlim=(0, 1), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
-    ax.set_title("weights, and bytes kept", size=10.5)
+    ax.set_title("weights, bytes kept")
     return list(bars), words
 
 
@@ -97,13 +97,14 @@ def draw_returns(ax: Axes, runs: Mapping[str, Run]) -> list[Any]:
     ax.set(yscale="log", xlabel="blocks passed", ylabel="over the last's")
     ax.set_yticks([1, 3, 10], ["1", "3", "10"])
     ax.minorticks_off()
-    ax.set_title("the gradient before training", size=10.5)
+    ax.set_xticks(range(0, len(first), 2))
+    ax.set_title("gradient at the start")
     return curves
 
 
 def explore_runs(runs: Mapping[str, Run], bound: float) -> Explorer:
     """Return two pickers over ``runs``; ``bound`` is the loss that a table of pairs reaches."""
-    figure = Figure(figsize=(7, 4.4))
+    figure = Figure(figsize=(6, 4.4))
     picture = RunsPicture(figure, runs, bound)
     names = list(runs)
     controls = {
@@ -114,4 +115,4 @@ def explore_runs(runs: Mapping[str, Run], bound: float) -> Explorer:
         f"Two configs side by side, {names[0]} and {names[-1]}: their losses over the steps with a dotted line at "
         "that of a table of pairs, bars for parameters and for bytes kept a token, and the gradient along 8 blocks."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states={"solid": names})

@@ -9,13 +9,17 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.keep import Marks
 from residual_edu.parts import layer_norm, pre_norm_residual
 from residual_edu.parts.drop_path import drop_path
 from residual_edu.parts.dropout import dropout
 from residual_edu.plotting.dropout import plot_noise
+from residual_edu.plotting.style import DROPPED
 
 DEEPEST, WIDTH, SAMPLES = 48, 64, 64
 PLACES = {"units of the branch": "branch", "samples of the branch": "path", "units of the stream": "stream"}
+DASHES = {"branch": "-", "path": "--", "stream": ":"}  # of the curves that stay
+WORDS = "tried before: units of the branch solid,\nsamples of the branch dashed, units of the stream dotted"
 
 
 def noises(rate: float, depth: int, place: str) -> np.ndarray:
@@ -65,14 +69,19 @@ class NoisePicture:
     def __init__(self, figure: Figure) -> None:
         self.axes = plot_noise([1], figure.add_subplot(), DEEPEST)
         self.curve = self.axes.lines[0]
-        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        self.moving = [self.curve, self.title]
+        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, weight="bold")
+        self.pale = {place: self.axes.plot([], [], color=DROPPED, lw=1.2, ls=ls)[0] for place, ls in DASHES.items()}
+        self.axes.texts[0].remove()  # it would cover the curves
+        self.axes.text(0.02, 0.02, WORDS, transform=self.axes.transAxes, color=DROPPED)
+        self.moving = [*self.pale.values(), self.curve, self.title]
+        self.tried: Marks = {}
 
     def draw(self, rate: float, depth: int, place: str) -> str:
         """Move the curve, and return the reading."""
         noise = noises(rate, depth, PLACES[place])
         self.curve.set_data(range(1, depth + 1), noise[1:])
-        self.title.set_text(f"p = {rate:g}, {place}: noise is {noise[-1]:.2g} times the signal")
+        self.tried = {self.pale[PLACES[place]]: self.curve.get_data()}
+        self.title.set_text(f"p = {rate:g}, {place}: noise/signal {noise[-1]:.2g}")
         return (
             f"After {depth} blocks with dropout of rate {rate:g} for {place}, two runs with other masks differ by "
             f"{noise[-1]:.2g} times the size of the stream without dropout."
@@ -81,7 +90,7 @@ class NoisePicture:
 
 def explore_coins() -> Explorer:
     """Return sliders for rate and depth, and a choice of what is dropped, over the noise along the stack."""
-    figure = Figure(figsize=(7, 3.6))
+    figure = Figure(figsize=(6, 3.6))
     picture = NoisePicture(figure)
     controls = {
         "rate": widgets.FloatSlider(0.3, min=0.05, max=0.6, step=0.05, description="rate p"),
@@ -92,4 +101,7 @@ def explore_coins() -> Explorer:
         "Noise over signal along 24 pre-norm blocks with dropout of 0.3 on each branch: it rises in the first blocks, "
         "then stays below the signal, because each block adds a little fresh noise to a growing stream."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"rate": [0.1, 0.3, 0.35, 0.6], "depth": [3, 12, 24, DEEPEST], "place": list(PLACES)}
+    return Explorer(
+        figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
+    )

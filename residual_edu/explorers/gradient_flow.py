@@ -11,7 +11,6 @@ from torch import Tensor
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.parts import layer_norm
-from residual_edu.plotting.style import GRADIENT, STREAM, A
 from residual_edu.plotting.three_curves import plot_three_curves
 
 DEEPEST, WIDTH, TOKENS = 32, 64, 8
@@ -86,9 +85,9 @@ class CurvesPicture:
         self.axes.set_xticks(range(0, DEEPEST + 1, 8))
         self.axes.spines.bottom.set_bounds(0, DEEPEST)
         self.lines = self.axes.lines
-        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        names = {"activation": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
-        self.names = [self.axes.text(0, 1, f" {name}", color=color, va="center") for name, color in names.items()]
+        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, weight="bold")
+        names = zip(["activation", "stream gradient", "weight gradient"], self.lines, strict=True)
+        self.names = [self.axes.text(0, 1, f" {name}", color=line.get_color(), va="center") for name, line in names]
         self.moving = [*self.lines, *self.names, self.title]
 
     def draw(self, depth: int, bias: bool, activation: str, skip: bool) -> str:
@@ -120,7 +119,7 @@ def apart(heights: list[float]) -> list[float]:
 
 def explore_gradient_flow() -> Explorer:
     """Return sliders and boxes for depth, bias, activation and skip, over the three curves along the stack."""
-    figure = Figure(figsize=(7, 3.8))
+    figure = Figure(figsize=(6, 3.8))
     picture = CurvesPicture(figure)
     controls = {
         "depth": widgets.IntSlider(16, 1, DEEPEST),
@@ -132,4 +131,5 @@ def explore_gradient_flow() -> Explorer:
         "Activation, delta and weight gradient along 16 layers with bias, ReLU and skip, on a log scale: the "
         "activation grows from left to right, the delta from right to left."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"depth": [4, 16, DEEPEST], "bias": [False, True], "activation": list(ACTIVATIONS), "skip": [False, True]}
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

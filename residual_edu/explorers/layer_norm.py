@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from residual_edu.explorers.explorer import Explorer, choice_buttons
+from residual_edu.explorers.keep import Marks
 from residual_edu.parts import layer_norm, rms_norm
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, STREAM
 
@@ -55,6 +56,7 @@ class NormPicture:
         left.set(xlim=(-3, 3), ylim=(-2.4, 2.4), xlabel="first number in", ylabel="first number out")
         left.axhline(0, color=DROPPED, linewidth=0.6)
         left.axvline(0, color=DROPPED, linewidth=0.6)
+        (self.pale,) = left.plot([], [], color=DROPPED, linewidth=1)
         (self.line,) = left.plot([], [], color=BRANCH)
         (self.slope,) = left.plot([], [], color=GRADIENT, linewidth=3)
         (self.here,) = left.plot([], [], "o", color=BRANCH, markersize=10, markeredgecolor="white")
@@ -65,7 +67,7 @@ class NormPicture:
         places = np.arange(1, 5)[:, None] + [-0.25, 0, 0.25]
         self.groups = [right.bar(places[:, k], 0, 0.22, color=c, label=n) for k, (n, c) in enumerate(kinds.items())]
         figure.legend(handles=self.groups, loc="outside upper right", ncols=3)
-        self.moving: list[Artist] = [self.line, self.slope, self.here, self.text, *chain(*self.groups)]
+        self.moving: list[Artist] = [self.pale, self.line, self.slope, self.here, self.text, *chain(*self.groups)]
 
     def bars(self, row: np.ndarray, output: np.ndarray, gradient: np.ndarray) -> None:
         """Show one row of four numbers, its output, and the gradient of the first output."""
@@ -81,10 +83,14 @@ class NormPicture:
         """Show the first output for every first input."""
         self.line.set_data(first, output)
 
+    def tried(self) -> Marks:
+        """Return the present curve, which stays as a thin one."""
+        return {self.pale: self.line.get_data()}
+
 
 def explore_layer_norm() -> Explorer:
     """Return an explorer of a row of four numbers: drag the first, the spread of the others, and eps."""
-    picture = NormPicture(Figure(figsize=(7, 3.4)))
+    picture = NormPicture(Figure(figsize=(6, 3.4)))
 
     def draw(first: float, spread: float, eps: float, norm: str) -> str:
         row = rows(torch.tensor([first], dtype=torch.float64), spread)[0]
@@ -103,7 +109,8 @@ def explore_layer_norm() -> Explorer:
         "The row 1, 0, 0, 0 goes through LayerNorm. Left, the first output against the first input: a steep step "
         "through 0, flat on both sides. Right, bars of input, output 1.69 and three times -0.56, and a gradient near 0."
     )
-    return Explorer(picture.figure, draw, controls, alt=alt, animated=picture.moving)
+    states = {"first": [-1.0, 0.0, 0.1, 1.0], "spread": [0.0, 1.0], "eps": [1e-3, 1e-2], "norm": list(NORMS)}
+    return Explorer(picture.figure, draw, controls, alt=alt, animated=picture.moving, keep=picture.tried, states=states)
 
 
 def listed(numbers: Tensor) -> str:

@@ -6,14 +6,18 @@ import ipywidgets as widgets
 import numpy as np
 import torch
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.keep import Marks
 from residual_edu.mixers import SIRENKernel, convolution_matrix
 from residual_edu.plotting.mixing_matrix import LOUDNESS
 from residual_edu.plotting.style import BRANCH, DROPPED, REFERENCE
 
 FINE = 401  # positions at which the whole curve is drawn
+OMEGAS, LONGEST, ENOUGH = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0), 128, 0.9
 
 
 @cache
@@ -38,21 +42,24 @@ def recovered(places: np.ndarray, taps: np.ndarray, fine: np.ndarray, curve: np.
 
 
 class KernelPicture:
-    """Left the kernel that the network generates, and its taps; right the matrix of the convolution.
+    """The kernel that the network generates, and its taps; below the matrix of the convolution, and what was tried.
 
     ``draw`` moves the artists listed in ``moving``; nothing else changes.
     """
 
     def __init__(self, figure: Figure) -> None:
-        left, right = figure.subplots(1, 2, width_ratios=[1.7, 1])
+        axes = figure.subplot_mosaic([["kernel", "kernel"], ["matrix", "map"]], width_ratios=[1, 1.6])
+        left, right = axes["kernel"], axes["matrix"]
         left.set(xlim=(-1.03, 1.03), ylim=(-1.6, 1.6), xlabel="position p", ylabel="kernel")
         left.axhline(0, color=REFERENCE, lw=0.6)
         (self.curve,) = left.plot([], [], color=DROPPED, lw=1.5)
         (self.taps,) = left.plot([], [], "o-", color=BRANCH, ms=4, lw=1)
-        self.title = left.text(0, 1.04, "", transform=left.transAxes, size=12, weight="bold")
+        self.title = left.text(0, 1.04, "", transform=left.transAxes, weight="bold")
         self.image = right.imshow(np.zeros((2, 2)), cmap=LOUDNESS, vmin=0, vmax=1, extent=(0, 1, 1, 0))
         right.set(xticks=[], yticks=[], xlabel="input position", ylabel="output position")
-        self.moving: list[Artist] = [self.curve, self.taps, self.title, self.image]
+        self.enough, self.few, self.here = plot_map(axes["map"])
+        self.moving: list[Artist] = [self.curve, self.taps, self.title, self.image, self.few, self.enough, self.here]
+        self.tried: Marks = {}
 
     def draw(self, omega: float, length: int, decay: float) -> str:
         """Move curve, taps and matrix, and return the reading."""
@@ -64,6 +71,9 @@ class KernelPicture:
         self.image.set_data(matrix / max(matrix.max(), 1e-12))
         share = recovered(places, taps, fine, curve)
         self.title.set_text(f"{len(taps)} taps draw {100 * share:.0f} % of the curve")
+        self.here.set_data([length], [omega])
+        line = self.enough if share >= ENOUGH else self.few
+        self.tried = {line: self.here.get_data()} if decay == 0 else {}
         far = float(np.exp(-decay))
         return (
             f"With ω₀ = {omega:g} and a signal of {length} there are {len(taps)} taps; straight lines between them "
@@ -71,17 +81,33 @@ class KernelPicture:
         )
 
 
+def plot_map(ax: Axes) -> tuple[Line2D, Line2D, Line2D]:
+    """Return three lines on a map of length and ω₀: dots for enough taps, crosses for too few, and a ring."""
+    (few,) = ax.plot([], [], "x", color=DROPPED, ms=6)
+    (enough,) = ax.plot([], [], "o", color=REFERENCE, ms=6)
+    (here,) = ax.plot([], [], "o", color=BRANCH, ms=12, fillstyle="none")
+    ax.set(xscale="log", yscale="log", xlim=(3, 1.4 * LONGEST), ylim=(0.7, 45), xlabel="length", ylabel="ω₀")
+    ax.set_xticks(ticks := [4, 8, 16, 32, 64, 128], [str(tick) for tick in ticks])
+    ax.set_yticks(OMEGAS[::2], [f"{omega:g}" for omega in OMEGAS[::2]])
+    ax.minorticks_off()
+    ax.set_title(f"● at least {100 * ENOUGH:.0f} %, × less", weight="normal")
+    return enough, few, here
+
+
 def explore_kernel() -> Explorer:
     """Return an explorer of one implicit kernel, its taps and its matrix."""
-    figure = Figure(figsize=(7, 3.4))
+    figure = Figure(figsize=(6, 4.8))
     controls = {
-        "omega": widgets.SelectionSlider(options=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], value=4.0, description="ω₀"),
-        "length": widgets.IntSlider(8, 4, 128, description="length of the signal"),
+        "omega": widgets.SelectionSlider(options=OMEGAS, value=4.0, description="ω₀"),
+        "length": widgets.IntSlider(8, 4, LONGEST, description="length of the signal"),
         "decay": widgets.FloatSlider(0.0, min=0.0, max=14.0, step=0.5, description="decay of the mask"),
     }
     picture = KernelPicture(figure)
     alt = (
-        "Left, a wavy kernel from -1 to 1, and its 15 taps as dots that miss its turns. Right, the matrix "
-        "of the convolution, constant along every diagonal."
+        "Above, a wavy kernel from -1 to 1, and its 15 taps as dots that miss its turns. Below, the matrix "
+        "of the convolution, constant along every diagonal, and a map of length and ω₀ with one cross."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"omega": [4.0, 8.0, 16.0], "length": [8, 13, 24, 47, 64], "decay": [0.0, 5.0]}
+    return Explorer(
+        figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
+    )

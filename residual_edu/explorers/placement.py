@@ -5,15 +5,18 @@ from functools import cache, partial
 import ipywidgets as widgets
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer, choice_buttons
+from residual_edu.explorers.keep import Marks
 from residual_edu.parts import LayerNorm, post_norm_residual, pre_norm_residual
 from residual_edu.plotting.placement import course, look, plot_courses
-from residual_edu.plotting.style import GRADIENT
+from residual_edu.plotting.style import GRADIENT, REFERENCE
 
 DEEPEST, WIDTH, IMAGES, NETWORKS = 32, 64, 32, 8
 WEIGHTS = {  # what the output weights of He's rule are multiplied by
@@ -67,22 +70,29 @@ def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 
 
 class PlacementPicture:
-    """The stream's size and the blocks' gradients; ``draw`` moves the artists listed in ``moving``."""
+    """The stream's size and the blocks' gradients, beside a map of the last norm's divisor and the last gradient.
+
+    ``draw`` moves the artists listed in ``moving``, and nothing else changes.
+    """
 
     def __init__(self, figure: Figure) -> None:
-        left, right = figure.subplots(1, 2)
+        axes = figure.subplot_mosaic([["stream", "map"], ["gradients", "map"]], width_ratios=[1.2, 1])
+        left, right = axes["stream"], axes["gradients"]
         plot_courses({"pre-norm": [1, 1]}, left)
         self.line, self.drop = left.lines
         self.divisor = left.texts[0]
         left.texts[1].remove()
-        left.set(xlim=(0, 40), ylim=(0, 6.8))
+        left.set(xlim=(0, 42), ylim=(0, 6.8), xlabel="", ylabel="stream (rms)")
         (self.gradients,) = right.plot([], [], color=GRADIENT, marker="o", ms=3.5)
         self.last = right.text(0, 1, "", color=GRADIENT, weight="bold", va="center")
-        right.set(yscale="log", xlim=(0, 40), ylim=(0.08, 1.2), xlabel="block", ylabel="gradient of its output weights")
+        right.set(yscale="log", xlim=(0, 42), ylim=(0.08, 1.2), xlabel="block", ylabel="weight gradient")
         right.set_yticks(ticks := [0.1, 0.2, 0.5, 1], [f"{tick:g}" for tick in ticks])
         right.minorticks_off()
-        self.title = figure.suptitle(" ", x=0.01, ha="left", size=12, weight="bold")
+        self.dots, self.here = plot_map(axes["map"])
+        self.title = figure.suptitle(" ", x=0.01, ha="left", weight="bold")
         self.moving = [self.line, self.drop, self.divisor, self.gradients, self.last, self.title]
+        self.moving += [*self.dots.values(), self.here]
+        self.tried: Marks = {}
 
     def draw(self, placement: str, depth: int, weights: str) -> str:
         """Move both curves to a network, and return the reading."""
@@ -94,6 +104,8 @@ class PlacementPicture:
         self.divisor.xy = places[-1], sizes[-2]
         self.gradients.set_data(range(1, depth + 1), gradients)
         self.last.set(position=(depth + 1, gradients[-1]), text=f"{gradients[-1]:.3f}")
+        self.here.set_data(handed[-1:], gradients[-1:])
+        self.tried = {self.dots[placement]: self.here.get_data()}
         self.title.set_text(f"{placement}, {depth} block{'s' * (depth > 1)}, output weights: {weights}")
         return (
             f"The last norm divides by {handed[-1]:.2f}; the gradient of the last block is {gradients[-1]:.3f}, "
@@ -101,16 +113,34 @@ class PlacementPicture:
         )
 
 
+def plot_map(ax: Axes) -> tuple[dict[str, Line2D], Line2D]:
+    """Return a line of dots for each placement on a map of divisor and last gradient, and the ring around one."""
+    markers = {"pre-norm": "o", "post-norm": "^"}
+    dots = {name: ax.plot([], [], marker, color=look(name)["color"], ms=6)[0] for name, marker in markers.items()}
+    (here,) = ax.plot([], [], "o", color=REFERENCE, ms=12, fillstyle="none")
+    ax.set(xscale="log", yscale="log", xlim=(0.85, 7), ylim=(0.085, 0.9))
+    ax.set(xlabel="divisor of the last norm", ylabel="gradient of the last block")
+    ax.set_xticks(ticks := [1, 2, 5], [f"{tick:g}" for tick in ticks])
+    ax.set_yticks(ticks := [0.1, 0.2, 0.5], [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_title("● pre-norm, ▲ post-norm", weight="normal")
+    return dots, here
+
+
 def explore_placement() -> Explorer:
     """Return controls for placement, depth and initial weights, over the stream's size and each block's gradient."""
-    picture = PlacementPicture(figure := Figure(figsize=(7, 3.4)))
+    picture = PlacementPicture(figure := Figure(figsize=(6, 4.4)))
     controls = {
         "placement": widgets.ToggleButtons(options=["pre-norm", "post-norm"]),
         "depth": widgets.IntSlider(24, 1, DEEPEST),
         "weights": choice_buttons(WEIGHTS),
     }
     alt = (
-        "Two curves along 24 pre-norm blocks. Left, the stream's size grows from 1 to 5.1, and the last norm divides "
-        "by that. Right, the gradient of each block's output weights falls from 0.48 at the first to 0.12 at the last."
+        "Two curves along 24 pre-norm blocks. Above, the stream's size grows from 1 to 5.1, and the last norm divides "
+        "by that. Below, the gradient of each block's output weights falls from 0.48 at the first to 0.12 at the last. "
+        "Right, a dot for these two last numbers."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"placement": ["pre-norm", "post-norm"], "depth": [1, 4, 8, 16, 24, DEEPEST], "weights": list(WEIGHTS)}
+    return Explorer(
+        figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
+    )

@@ -15,7 +15,6 @@ from residual_edu.explorers.faulty_block import LAST_LINE, FaultyBlock
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 from residual_edu.parts import MLP, Dropout, LayerNorm, layer_norm
 from residual_edu.plotting.residual_block import plot_patient
-from residual_edu.plotting.style import GRADIENT, STREAM, A
 
 DEPTHS, WIDTH, SAMPLES, RATE = (1, 2, 4, 8, 16), 32, 16, 0.2
 LOW, HIGH = 1e-2, 30
@@ -96,9 +95,9 @@ class BlocksPicture:
         self.axes.set_xticks([0, *DEPTHS])
         self.axes.spines.bottom.set_bounds(0, DEPTHS[-1])
         self.lines = self.axes.lines
-        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        colors = dict(zip(["activation", "stream gradient", "MLP's gradient"], [STREAM, GRADIENT, A], strict=True))
-        self.names = [self.axes.text(0, 1, f" {name}", color=color, va="center") for name, color in colors.items()]
+        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, weight="bold")
+        names = zip(["activation", "stream gradient", "MLP's gradient"], self.lines, strict=False)
+        self.names = [self.axes.text(0, 1, f" {name}", color=line.get_color(), va="center") for name, line in names]
         self.moving = [*self.lines, *self.names, self.title]
 
     def draw(self, mixer: bool, condition_mixer: bool, mlp: bool, depth: int, fault: str) -> str:
@@ -132,7 +131,7 @@ def apart(heights: list[float]) -> list[float]:
 
 def explore_blocks() -> Explorer:
     """Return an explorer of stacks of residual blocks, without a fault or with the same one in each."""
-    figure = Figure(figsize=(7, 3.8))
+    figure = Figure(figsize=(6, 3.8))
     picture = BlocksPicture(figure)
     controls = {
         "mixer": widgets.Checkbox(value=True, indent=False, description="mixer"),
@@ -145,4 +144,5 @@ def explore_blocks() -> Explorer:
         "Stream, delta and the gradient in each MLP along 8 healthy blocks, on a log scale: the stream swells slowly "
         "from left to right, the delta from right to left, and every MLP has a gradient."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"mixer": [False, True], "mlp": [False, True], "depth": [1, 8, 16], "fault": list(LAST_LINE)}
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -5,16 +5,20 @@ from functools import cache
 import ipywidgets as widgets
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch import Tensor
 
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.keep import Marks
 from residual_edu.parts import layer_norm
 from residual_edu.plotting.residual_connection import plot_profile
-from residual_edu.plotting.style import GRADIENT, STREAM
+from residual_edu.plotting.style import DROPPED, GRADIENT, REFERENCE, STREAM
 
 DEEPEST, WIDTH, TOKENS = 64, 64, 8
+LEAST = 0.02  # where the map has a gate of 0
 
 
 def sizes(depth: int, gate: float, skip: bool, norm: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -63,41 +67,66 @@ def formula(gate: float, skip: bool, norm: bool) -> str:
     return ("x + " if skip else "") + (layer if gate == 1 else f"{gate:g}·{layer}")
 
 
-def above(place: int, size: float) -> tuple[int, float]:
-    """Return the place of a label above a line's end, or at the edge of the picture if the line has left it."""
-    return place, float(np.clip(1.25 * size, 1.3e-3, 5e2))
+def short(size: float) -> str:
+    """Return a size in at most five characters."""
+    return f"{size:.2g}" if 0.001 < size < 1000 or size == 0 else f"{size:.0e}"
 
 
 class StackPicture:
-    """The two sizes along one stack; ``draw`` moves the artists listed in ``moving``, and nothing else changes."""
+    """The two sizes along one stack, beside a map of the depths and gates that were tried.
+
+    ``draw`` moves the artists listed in ``moving``, and nothing else changes.
+    """
 
     def __init__(self, figure: Figure) -> None:
-        self.axes = plot_profile([1, 1], [1, 1], figure.add_subplot(), DEEPEST)
-        self.signal, self.gradient = self.axes.lines
-        self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, size=12, weight="bold")
-        self.signal_end = self.axes.text(0, 1, "", color=STREAM, weight="bold")
-        self.gradient_end = self.axes.text(0, 1, "", color=GRADIENT, weight="bold")
-        self.moving = [self.signal, self.gradient, self.title, self.signal_end, self.gradient_end]
+        left, right = figure.subplots(1, 2, width_ratios=[1.5, 1])
+        self.signal, self.gradient = plot_profile([1, 1], [1, 1], left, DEEPEST).lines[:2]
+        self.signal_end = left.set_title(" ", loc="right", color=STREAM, weight="normal")
+        self.gradient_end = left.set_title(" ", loc="left", color=GRADIENT, weight="normal")
+        self.holding, self.failing, self.here = plot_map(right)
+        self.title = figure.suptitle(" ", x=0.01, ha="left", weight="bold")
+        self.moving = [self.signal, self.gradient, self.signal_end, self.gradient_end, self.title]
+        self.moving += [self.failing, self.holding, self.here]
+        self.tried: Marks = {}
 
     def draw(self, depth: int, gate: float, skip: bool, norm: bool) -> str:
         """Move the lines to a stack, and return the reading."""
         signal, gradient = sizes(depth, gate, skip, norm)
         self.signal.set_data(range(depth + 1), signal)
         self.gradient.set_data(range(depth + 1), gradient)
-        side = "right" if depth > DEEPEST / 2 else "left"
-        self.signal_end.set(position=above(max(depth, 16), signal[-1]), text=f" signal {signal[-1]:.2g} ", ha=side)
-        self.gradient_end.set(position=above(0, gradient[0]), text=f" gradient {gradient[0]:.2g}")
+        self.signal_end.set_text(f"signal {short(signal[-1])} →")
+        self.gradient_end.set_text(f"← gradient {short(gradient[0])}")
         held = verdict(signal[-1], gradient[0])
+        self.mark(depth, gate, on_map=skip and not norm, holds=held == "holds")
         self.title.set_text(f"{depth} times {formula(gate, skip, norm)}: it {held}")
         return (
             f"The signal leaves {signal[-1]:.3g} times as large as it came; a gradient of 1 put in at the end "
             f"arrives as {gradient[0]:.3g}: the stack {held}."
         )
 
+    def mark(self, depth: int, gate: float, on_map: bool, holds: bool) -> None:
+        """Put the present stack on the map, which has those with a skip and without a norm."""
+        place = [depth], [max(gate, LEAST)]
+        self.here.set_data(*place if on_map else ([], []))
+        self.tried = {self.holding if holds else self.failing: place} if on_map else {}
+
+
+def plot_map(ax: Axes) -> tuple[Line2D, Line2D, Line2D]:
+    """Return three lines on a map of depth and gate: dots for what holds, crosses for what does not, and a ring."""
+    (failing,) = ax.plot([], [], "x", color=DROPPED, ms=6)
+    (holding,) = ax.plot([], [], "o", color=REFERENCE, ms=6)
+    (here,) = ax.plot([], [], "o", color=REFERENCE, ms=12, fillstyle="none")
+    ax.set(xscale="log", yscale="log", xlim=(0.8, 1.4 * DEEPEST), ylim=(0.8 * LEAST, 1.3), xlabel="depth")
+    ax.set_xticks(depths := [1, 4, 16, 64], [str(depth) for depth in depths])
+    ax.set_yticks(gates := [LEAST, 0.1, 0.3, 1], ["0", *(f"{gate:g}" for gate in gates[1:])])
+    ax.minorticks_off()
+    ax.set_title("gate: ● holds, × not", weight="normal")
+    return holding, failing, here
+
 
 def explore_stack() -> Explorer:
     """Return sliders for depth and gate, and boxes for skip and norm, over the two sizes along the stack."""
-    figure = Figure(figsize=(7, 3.8))
+    figure = Figure(figsize=(6, 3.8))
     picture = StackPicture(figure)
     controls = {
         "depth": widgets.IntSlider(DEEPEST, 1, DEEPEST),
@@ -107,6 +136,15 @@ def explore_stack() -> Explorer:
     }
     alt = (
         "Sizes along a stack of 64 connections x + f(x), on a log scale: the signal grows out of the picture to the "
-        "right and the gradient to the left, because each connection doubles their squares."
+        "right and the gradient to the left, because each connection doubles their squares. A map of depth and gate "
+        "beside it has one cross."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {
+        "depth": [4, 16, DEEPEST],
+        "gate": [0.0, 0.125, 0.275, 0.575, 1.0],
+        "skip": [False, True],
+        "norm": [False, True],
+    }
+    return Explorer(
+        figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
+    )

@@ -42,7 +42,7 @@ class LatchPicture:
         places = np.arange(1, len(self.goal) + 1)
         axes.step(places, self.goal, where="mid", color=REFERENCE, ls=":", lw=1.5, zorder=0)
         axes.set_ylim(-2, 10)
-        self.title = axes.text(0, 1.04, "", transform=axes.transAxes, size=12, weight="bold")
+        self.title = axes.text(0, 1.04, "", transform=axes.transAxes, weight="bold")
         self.moving: list[Artist] = [self.curve, self.name, self.title]
 
     def draw(self, decay: float, step_marked: float, step_noise: float) -> str:
@@ -64,7 +64,7 @@ class LatchPicture:
 
 def explore_latch(numbers: ArrayLike, marked: ArrayLike) -> Explorer:
     """Return sliders for A and the two steps, over the state of a scan of ``numbers``, some of them ``marked``."""
-    figure = Figure(figsize=(7, 3.6))
+    figure = Figure(figsize=(6, 3.6))
     picture = LatchPicture(figure, numbers, marked)
     controls = {
         "decay": widgets.FloatSlider(1.0, min=0, max=8, step=0.5, description="−A"),
@@ -75,4 +75,5 @@ def explore_latch(numbers: ArrayLike, marked: ArrayLike) -> Explorer:
         "A memory with equal steps at marked numbers and at noise, beside the dotted line of what it should hold: it "
         "follows every input, and is far from the last marked number."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"decay": [1.0, 3.0, 6.0], "step_marked": [0.5, 0.8, 1.0], "step_noise": [0.0, 0.25, 0.5]}
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -30,11 +30,11 @@ class AttentionPicture:
         first.spines[:].set_visible(False)
         self.frame = Rectangle((0, 0), 1, 1, fill=False, edgecolor=BRANCH, lw=3)
         first.add_patch(self.frame)
-        self.title = first.text(0, -0.25, "", size=11, weight="bold", color=REFERENCE)
+        self.title = first.text(0, -0.25, "", weight="bold", color=REFERENCE)
         self.views = dict(zip(self.maps, rest, strict=True))
         for name, ax in self.views.items():
             plot_heard(self.maps[name][0, 0, 0, 0], self._rest(name), TOP, ax)
-            ax.set_title(name, size=10.5, weight="normal")
+            ax.set_title(name, weight="normal")
         shown = [artist for ax in rest for artist in (*ax.images, *ax.texts)]
         self.moving: list[Artist] = [self.digit, self.frame, self.title, *shown]
 
@@ -80,7 +80,7 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
             tokens a square of patches, then some of ``others``; the first network has the CLS token alone.
         others: names of the tokens after the patches.
     """
-    figure = Figure(figsize=(7, 2.9))
+    figure = Figure(figsize=(6, 2.4))
     picture = AttentionPicture(figure, images, maps, others)
     count, patches = len(picture.images), picture.side**2
     tokens = [("CLS", patches), *((str(token), token) for token in range(patches))]
@@ -95,4 +95,5 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
         f"A handwritten digit and, beside it, what its CLS token attends to in {len(maps)} networks before training: "
         "no patch stands out."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"image": [0, 1], "token": [patches, 0, 5, 10], "block": [1, len(blocks)], "trained": [False, True]}
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -29,19 +29,17 @@ class RunsPicture:
         steps = len(next(iter(self.losses.values())))
         left, right = figure.subplots(1, 2, width_ratios=[1.3, 1])
         left.set(xlim=(0, steps), ylim=(0, 3), xlabel="steps taken", ylabel="loss")
-        left.text(
-            0.98, 0.98, "grey: other choices", transform=left.transAxes, ha="right", va="top", size=9, color=DROPPED
-        )
+        left.text(0.98, 0.98, "grey: other choices", transform=left.transAxes, ha="right", va="top", color=DROPPED)
         right.set(ylim=(0, 1), xlabel="blocks", ylabel="test accuracy", xticks=range(len(self.depths)))
         right.set_xticklabels([str(depth) for depth in self.depths])
-        right.set_xlim(-0.3, len(self.depths) - 0.2)
+        right.set_xlim(-0.3, len(self.depths) + 0.5)
         siblings = sum(choice[2] == self.depths[0] for choice in scores) - 1
         self.others = [left.plot([], [], color=DROPPED, lw=0.8)[0] for _ in range(siblings)]
         (self.chosen,) = left.plot([], [], color=GATE)
         self.lines = {start: right.plot(range(len(self.depths)), [0] * len(self.depths), ".-")[0] for start in starts}
-        self.names = {start: right.text(len(self.depths) - 0.85, 0, gate_name(start), size=9) for start in starts}
+        self.names = {start: right.text(len(self.depths) - 0.85, 0, gate_name(start)) for start in starts}
         (self.here,) = right.plot([], [], "o", color=GATE, ms=11, mec="white")
-        self.title = left.text(0, 1.04, "", transform=left.transAxes, size=12, weight="bold")
+        self.title = figure.suptitle(" ", x=0.01, ha="left", weight="bold")
         self.moving: list[Artist] = [*self.others, self.chosen, *self.lines.values(), *self.names.values(), self.here]
         self.moving.append(self.title)
 
@@ -49,7 +47,7 @@ class RunsPicture:
         """Write each initial value at the end of its line; labels that would overlap are moved apart."""
         low = 0.0
         for gate, line in sorted(self.lines.items(), key=lambda item: float(item[1].get_ydata()[-1])):
-            low = max(low + 0.055, float(line.get_ydata()[-1]))
+            low = max(low + 0.07, float(line.get_ydata()[-1]))
             self.names[gate].set(y=low, color=line.get_color())
 
     def draw(self, start: float, rate: float, depth: int) -> str:
@@ -83,7 +81,7 @@ def explore_runs(losses: Mapping[Choice, ArrayLike], scores: Mapping[Choice, flo
         losses: for each start of LayerScale (0 where it is left out), drop rate and depth, the loss before each step.
         scores: for the same, the accuracy on the test digits at the end.
     """
-    figure = Figure(figsize=(7, 3.6))
+    figure = Figure(figsize=(6, 3.6))
     picture = RunsPicture(figure, losses, scores)
     starts, rates = sorted({start for start, _, _ in scores}), sorted({rate for _, rate, _ in scores})
     controls = {
@@ -97,4 +95,5 @@ def explore_runs(losses: Mapping[Choice, ArrayLike], scores: Mapping[Choice, flo
         f"Left, the loss of {blocks_of(picture.depths[0])} without LayerScale, falling, among grey curves of the other "
         "choices. Right, test accuracy against depth: without LayerScale nine blocks do worst."
     )
-    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving)
+    states = {"start": starts, "rate": rates, "depth": picture.depths}
+    return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

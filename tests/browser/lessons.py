@@ -17,9 +17,9 @@ NOTEBOOKS = [notebook_of(source) for source in finished(lessons(Path(__file__).p
 ALWAYS = ("00", "02")  # short ones, run whole
 
 
-def every_lesson(cut: Callable[[NotebookNode], NotebookNode], whole: tuple[str, ...] = ()) -> list:
+def every_lesson(cut: Callable[[NotebookNode], NotebookNode], whole: tuple[str, ...] = (), tiny: bool = True) -> list:
     """Return a parameter for the tiny lesson and for each real one, ``cut`` unless its number is in ``whole``."""
-    params = [pytest.param(("tiny", sound), id="tiny")]
+    params = [pytest.param(("tiny", sound), id="tiny")] if tiny else []
     for path in NOTEBOOKS:
         read = partial(nbformat.read, path, as_version=4)
         made = read if path.stem.startswith(whole) else (lambda read=read: cut(read()))

@@ -42,6 +42,20 @@ SETTLED = """picture => new Promise(resolve => {
     }, 20);
 })"""
 
+# Gives an explorer a width, and returns what of it is seen beyond that; the picture may not be smaller than need be.
+OVERFLOW = """async (root, width) => {
+    root.style.width = `${width}px`;
+    await new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)));
+    const edge = root.getBoundingClientRect().left + width + 0.5;
+    const seen = [...root.querySelectorAll("label, button, select, input, img, .widget-readout, .noUi-handle")];
+    const beyond = seen.filter(each => each.getBoundingClientRect().right > edge).map(each => each.outerHTML);
+    const picture = root.querySelector("img").getBoundingClientRect().width;
+    if (picture < Math.min(width, 600) - 8) beyond.push(`the picture has ${picture} pixels`);
+    if (root.scrollWidth > root.clientWidth) beyond.push(`it scrolls over ${root.scrollWidth} pixels`);
+    root.style.width = "";
+    return beyond;
+}"""
+
 
 class Move(NamedTuple):
     """A move of one control: what it is called, and what to do there and back."""
@@ -57,11 +71,12 @@ class MovedExplorer:
     def __init__(self, root: Locator) -> None:
         self.root, self.page = root, root.page
         self.picture = root.locator("img.widget-image")
+        self.clear = root.get_by_role("button", name="Clear what was tried")
         self.sliders = root.locator(".noUi-handle").all()
 
     def unknown(self) -> int:
         """Return how many controls there are that nothing here moves."""
-        controls = self.root.locator(":scope > *").count() - 2  # the picture and the reading
+        controls = self.root.locator(":scope > *").count() - 2 - self.clear.count()  # the picture and the reading
         return controls - self.root.locator(CONTROLS).count()
 
     def by_keyboard(self) -> list[Move]:
@@ -111,6 +126,17 @@ class MovedExplorer:
         self.picture.evaluate(WATCH, PATIENCE)
         act()
         return self.page.evaluate("() => window.painted")
+
+    def overflow(self, width: int) -> list[str]:
+        """Return what reaches beyond the explorer's right edge where a page leaves it so many pixels."""
+        return self.root.evaluate(OVERFLOW, width)
+
+    def try_two(self) -> None:
+        """By keyboard, move all sliders to their ends, then to their beginnings."""
+        for key in ("End", "Home"):
+            for slider in self.sliders:
+                slider.press(key)
+        self.settle()
 
     def settle(self) -> None:
         """Wait until the picture stands still."""

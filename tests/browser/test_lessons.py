@@ -1,5 +1,7 @@
 """Each lesson as a learner meets it: opened, run by the menu, its explorers moved, its questions answered."""
 
+from functools import partial
+
 import pytest
 
 from .lessons import ALWAYS, every_lesson
@@ -50,6 +52,19 @@ def test_its_explorers_move_by_mouse_in_a_narrow_window(lesson):
         for move in explorer.by_mouse():
             explorer.delays(move, times=1)
         assert explorer.unknown() == 0
+
+
+@pytest.mark.parametrize("width", [600, 304], ids=["page", "phone"])
+def test_its_explorers_fit_a_page_and_a_phone(lesson, width):
+    for explorer in lesson.explorers():
+        assert explorer.overflow(width) == []
+
+
+def test_what_was_tried_is_cleared_by_keyboard(lesson):
+    for explorer in lesson.explorers():
+        if explorer.clear.count():
+            explorer.try_two()
+            assert explorer.changes(partial(explorer.clear.press, "Space"))
 
 
 def test_nothing_went_wrong_on_the_way(lesson):

@@ -16,7 +16,7 @@ device = setup()
 t = np.linspace(0, 6, 300)
 figure = Figure()
 axes = figure.add_subplot(ylim=(-2, 2))
-(curve,) = axes.plot(t, np.sin(t))
+(pale,), (curve,) = axes.plot([], [], lw=1), axes.plot(t, np.sin(t))
 title = axes.set_title("A wave")
 show(figure, alt="A wave.")
 """
@@ -41,7 +41,8 @@ controls = {
     "twice": widgets.ToggleButton(value=False),
     "kind": widgets.ToggleButtons(options=["low", "high"]),
 }
-Explorer(figure, draw, controls, alt="A low wave of speed 3.", animated=[curve, title])
+keep = lambda: {pale: curve.get_data()}
+Explorer(figure, draw, controls, alt="A low wave of speed 3.", animated=[pale, curve, title], keep=keep)
 """
 DEAD = """\
 Explorer(Figure(), lambda dead: "Nothing moves.", {"dead": widgets.FloatSlider(max=1)}, alt="An empty picture.")

@@ -33,12 +33,12 @@ def test_the_picture_shows_the_pause(picture, pauses, at):
     mixers_then_mlps = [*pauses.gates[at, :, 0], *pauses.gates[at, :, 1]]
     assert [bar.get_height() for bar in picture.bars] == pytest.approx(list(map(float, mixers_then_mlps)))
     assert np.array_equal(picture.sheet.get_array(), mosaic(pauses.sheets[at].numpy()))
-    assert picture.title.get_text() == f"what it draws after {STEPS[at]} steps"
+    assert picture.title.get_text() == f"what it draws after {STEPS[at]} step{'s' * (at != 1)}"
 
 
 def test_the_reading_names_those_who_have_a_gradient(picture):
-    assert "0 steps 1 of 3 groups have a gradient: back." in picture.draw(0)
-    assert "1 steps 2 of 3 groups have a gradient: gates; back." in picture.draw(1)
+    assert "After 0 steps 1 of 3 groups have a gradient: back." in picture.draw(0)
+    assert "After 1 step 2 of 3 groups have a gradient: gates; back." in picture.draw(1)
     assert "3 of 3" in picture.draw(100)
 
 

@@ -52,7 +52,7 @@ def choose(explorer, **values):
 
 def test_the_picture_and_the_reading_show_what_was_chosen(explorer):
     choose(explorer, features=8, sharpness=6.0, causal=True)
-    matrix, neighbour, line, high, *_ = explorer.animated
+    _, matrix, neighbour, line, high, *_ = explorer.animated
     scores, weights = by_hand(8, 6.0, True, True)
     assert np.allclose(matrix.get_array().filled(0), weights) and matrix.get_clim()[1] == pytest.approx(weights.max())
     assert np.allclose(line.get_ydata(), scores) and np.allclose(neighbour.get_ydata(), scores[1])
@@ -64,7 +64,7 @@ def test_the_picture_and_the_reading_show_what_was_chosen(explorer):
 
 def test_without_rotation_all_scores_are_equal(explorer):
     choose(explorer, rotation=False)
-    assert "as much as the neighbour" in explorer.reading.value and not explorer.animated[3].get_visible()
+    assert "as much as the neighbour" in explorer.reading.value and not explorer.animated[4].get_visible()
 
 
 def test_every_corner_of_the_controls_can_be_drawn(explorer):

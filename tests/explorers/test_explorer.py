@@ -53,6 +53,38 @@ def test_only_what_moves_is_drawn_again_and_the_picture_equals_a_full_draw():
     assert draws == []
 
 
+def kept(**kwargs):
+    """The same with each wave that was tried as a pale curve."""
+    axes = (figure := Figure(figsize=(6, 3))).add_subplot(xlim=(0, 6), ylim=(-3, 3))
+    (pale,), (curve,) = axes.plot([], [], color="grey"), axes.plot(T, T)
+
+    def draw(speed):
+        curve.set_ydata(np.sin(speed * T))
+        return f"speed {speed}"
+
+    controls = {"speed": widgets.IntSlider(1)}
+    return Explorer(
+        figure, draw, controls, alt="A wave.", animated=[pale, curve], keep=lambda: {pale: curve.get_data()}
+    )
+
+
+def test_what_was_tried_stays_in_the_picture_until_the_button_clears_it():
+    explorer = kept()
+    *_, button, _, _ = explorer.children
+    assert button.description == "Clear what was tried"
+    seen = [explorer.image.value]
+    for speed in (2, 3, 2, 1):
+        explorer.inputs["speed"].value = speed
+        seen.append(explorer.image.value)
+    assert len(set(seen)) == 5  # the first and the last differ by what lies between them
+    button.click()
+    assert explorer.image.value == seen[0] and explorer.reading.value == '<div role="status">speed 1</div>'
+
+
+def test_no_button_stands_where_nothing_is_kept():
+    assert not any(isinstance(child, widgets.Button) for child in wave().children)
+
+
 def test_the_frame_stands_still_while_titles_change():
     explorer = wave(animated=False)
     box = explorer.canvas.figure.axes[0].get_position().bounds
@@ -69,9 +101,9 @@ def test_each_move_changes_the_picture_and_the_reading():
     assert len(seen) == 3 and len({picture for picture, _ in seen}) == 3
 
 
-def test_the_picture_is_opaque_and_of_the_figure_s_size():
+def test_the_picture_is_opaque_600_pixels_wide_and_of_the_figure_s_shape():
     picture = Image.open(io.BytesIO(wave().image.value))
-    assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (400, 250))
+    assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (600, 375))
     assert picture.getpixel((0, 0)) == (255, 255, 255)
 
 

@@ -53,11 +53,11 @@ def test_the_picture_shows_row_output_gradient_and_curve():
     explorer.inputs["first"].value, explorer.inputs["spread"].value = 0.5, 1.0
     row = torch.tensor([0.5, -1.0, 0.0, 1.0], dtype=D)
     output, gradient = normalise(row, explorer.inputs["eps"].value, NORMS["LayerNorm"])
-    _, _, here, text, *bars = explorer.animated
+    _, _, _, here, text, *bars = explorer.animated
     assert np.allclose([bar.get_height() for bar in bars], torch.cat([row, output, gradient]))
     assert here.get_xydata().tolist() == [[0.5, output[0].item()]]
     assert text.get_text() == f"slope {gradient[0].item():.3g}"
-    curve = explorer.animated[0].get_xydata()
+    curve = explorer.animated[1].get_xydata()
     at = int((REACH - 0.5).abs().argmin())
     assert curve[at].tolist() == pytest.approx([0.5, output[0].item()])
 

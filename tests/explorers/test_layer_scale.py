@@ -36,7 +36,7 @@ def choose(explorer, start, optimiser, step):
 @pytest.mark.parametrize(("optimiser", "start"), RUNS)
 def test_the_picture_shows_the_chosen_run_and_its_siblings(explorer, gates, optimiser, start):
     choose(explorer, start, optimiser, 50)
-    *others, chosen, here, blocks, _ = explorer.animated
+    *others, chosen, here, blocks = explorer.animated[2:-4]
     means = {key: run.mean(-1) for key, run in gates.items() if key[0] == optimiser}
     assert np.allclose(chosen.get_ydata(), means[optimiser, start])
     assert np.allclose(here.get_xydata(), [[50, means[optimiser, start][50]]])

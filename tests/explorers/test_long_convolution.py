@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from residual_edu.explorers.long_convolution import FINE, explore_kernel, masked_kernel, recovered, unmasked
+from residual_edu.explorers.long_convolution import FINE, OMEGAS, explore_kernel, masked_kernel, recovered, unmasked
 from residual_edu.mixers import ExponentialModulation
-
-OMEGAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def test_the_discovery_three_positions_for_each_wave():
 
 def test_the_picture_shows_the_chosen_kernel(explorer):
     choose(explorer, omega=16.0, length=20, decay=3.0)
-    curve, taps, title, image = explorer.animated
+    curve, taps, title, image, *_ = explorer.animated
     places, values = masked_kernel(16.0, 20, 3.0)
     assert np.allclose(taps.get_xydata(), np.stack([places, values], 1))
     assert np.allclose(curve.get_ydata(), masked_kernel(16.0, FINE, 3.0)[1])

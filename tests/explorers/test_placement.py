@@ -118,7 +118,7 @@ def test_the_stream_grows_by_one_in_the_square(depth):
 def test_the_picture_shows_what_was_measured(explorer):
     explorer.draw("post-norm", 3, "He's")
     handed, gradients = measure(3, "post-norm", 1.0)
-    line, drop, divisor, dots, last, title = explorer.animated
+    line, drop, divisor, dots, last, title, *_ = explorer.animated
     assert np.allclose(line.get_ydata(), [1, handed[0], 1, handed[1], 1, handed[2], 1])
     assert np.allclose(drop.get_ydata(), [handed[-1], 1]) and divisor.get_text() == f"÷ {handed[-1]:.2f}"
     assert np.allclose(dots.get_xydata(), np.stack([[1, 2, 3], gradients], axis=1))

@@ -1,0 +1,35 @@
+"""The controls of an explorer, with their labels in one column, and its line of text that a screen reader announces."""
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+FLUSH = "2px 0"  # above and below; a margin at the sides would let a widget of full width run over
+
+
+def labelled(controls: dict[str, widgets.ValueWidget]) -> list[widgets.ValueWidget]:
+    """Return the controls with their labels, aligned in one column of labels and one of controls."""
+    for name, control in controls.items():
+        control.description = control.description or name.replace("_", " ")
+    longest = max((len(control.description) for control in controls.values()), default=0)
+    for control in controls.values():
+        control.style.description_width = f"{longest}ch"
+        control.layout.width, control.layout.margin = "min(100%, 36em)", FLUSH
+        if isinstance(control, widgets.ToggleButtons):
+            control.add_class("widget-inline-hbox")  # the label to the left, where every other control has it
+    return list(controls.values())
+
+
+def clear_button(clear: Callable[[Any], None]) -> widgets.Button:
+    """Return the button that clears what was tried."""
+    layout = {"width": "auto", "align_self": "flex-start", "margin": FLUSH}
+    button = widgets.Button(description="Clear what was tried", layout=layout)
+    button.on_click(clear)
+    return button
+
+
+def status(sentence: str) -> str:
+    """Return ``sentence`` as HTML that a screen reader announces when it changes."""
+    return f'<div role="status">{html.escape(sentence, quote=False)}</div>'
