@@ -1,4 +1,4 @@
-"""``residual-edu build``: execute each lesson's source and write its notebook, the same bytes on each run."""
+"""``residual-edu build``: execute each lesson's source, and write its notebook and its states, the same on each run."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from residual_edu.course import runs
 from residual_edu.course.answers import answers_of, missing, store
 from residual_edu.course.checkout import APPENDIX, find_root, is_appendix, lessons, notebook_of, with_homework
-from residual_edu.course.execute import CellFailed, execute
+from residual_edu.course.execute import CellFailed
 from residual_edu.course.notebook import never_executed, outline, plan
+from residual_edu.course.states import execute_and_draw, states_of
 
 
 def run(argv: Sequence[str]) -> int:
@@ -51,12 +52,13 @@ def build(sources: Sequence[Path]) -> int:
 
 
 def build_one(source: Path, progress: Progress) -> None:
-    """Execute ``source`` and, if every cell ran, write its notebook, and its answers apart where it has any."""
+    """Execute ``source`` and, if every cell ran, write its notebook, its answers apart, and its explorers' states."""
     notebook = plan(source)
-    task = progress.add_task(source.stem, total=len(notebook.cells))
+    task = progress.add_task(source.stem, total=(total := len(notebook.cells)))
     target = notebook_of(source)
     target.parent.mkdir(exist_ok=True)
-    execute(notebook, target.parent, lambda at: progress.update(task, completed=at))
+    show = lambda at: progress.update(task, completed=min(at, total))  # noqa: E731
+    execute_and_draw(notebook, target.parent, states_of(source), show)
     store(notebook, answers_of(target))
     target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
     progress.stop_task(task)

@@ -1,0 +1,77 @@
+"""The drawn states of each lesson are there, and are what its explorers draw today; no browser is needed."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell
+from PIL import Image
+
+from residual_edu.course.execute import execute
+
+from .lessons import NOTEBOOKS, every_lesson
+from .needed import EMPTY, explorers_only
+
+STATES = Path(__file__).parents[2] / "docs" / "states"
+EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
+LARGEST = 15e6  # bytes of all pictures together
+# The mean difference of a channel, of 255; a training's curves move a little with another build of torch.
+CLOSE, CLOSE_IF_TRAINED = 0.3, 2.0
+DRAW = """\
+import json
+from pathlib import Path
+from residual_edu.explorers import Explorer
+from residual_edu.explorers.draw_states import draw_state, grid
+for number, explorer in enumerate((each for each in Out.values() if isinstance(each, Explorer)), 1):
+    states = grid(explorer.states)
+    folder = Path({folder!r}, str(number))
+    folder.mkdir()
+    (folder / "names.json").write_text(json.dumps(list(states)))
+    for name in (list(states)[0], list(states)[-1]):
+        (folder / f"{{name}}.png").write_bytes(draw_state(explorer, states[name])[0])
+"""
+
+
+def indices(lesson):
+    """The index of each of a lesson's explorers, with its folder."""
+    folders = sorted((STATES / lesson.partition("_")[0]).iterdir())
+    return {folder: json.loads((folder / "index.json").read_text(encoding="utf-8")) for folder in folders}
+
+
+def pixels(path):
+    return np.asarray(Image.open(io.BytesIO(path.read_bytes())).convert("RGB"), int)
+
+
+@pytest.mark.parametrize("lesson", EXPLORERS)
+def test_each_explorer_has_its_states_each_with_a_picture_and_words(lesson):
+    found = indices(lesson)
+    assert len(found) == EXPLORERS[lesson]
+    for folder, index in found.items():
+        count = int(np.prod([len(control["values"]) for control in index["controls"]]))
+        assert 1 < len(index["states"]) == count <= 60
+        assert {path.name for path in folder.glob("*.png")} == {state["file"] for state in index["states"].values()}
+        assert all(state["alt"].strip() and state["reading"].strip() for state in index["states"].values())
+
+
+def test_they_are_palette_pictures_600_wide_and_not_too_large_together():
+    pictures = [path for lesson in EXPLORERS for folder in indices(lesson) for path in folder.glob("*.png")]
+    assert {(Image.open(path).mode, Image.open(path).width) for path in pictures} == {("P", 600)}
+    assert sum(path.stat().st_size for path in pictures) < LARGEST
+
+
+@pytest.mark.parametrize("lesson", every_lesson(explorers_only, (), tiny=False))
+def test_the_first_and_the_last_state_are_what_the_explorer_draws_today(lesson, tmp_path):
+    name, make = lesson
+    notebook = make()
+    trained = any("trained" in cell.metadata.get("tags", []) and cell.source != EMPTY for cell in notebook.cells)
+    notebook.cells.append(new_code_cell(DRAW.format(folder=str(tmp_path))))
+    execute(notebook, NOTEBOOKS[0].parent, lambda at: None)
+    for folder, index in indices(name).items():
+        drawn = tmp_path / folder.name
+        assert json.loads((drawn / "names.json").read_text()) == list(index["states"])
+        for path in drawn.glob("*.png"):
+            difference = np.abs(pixels(path) - pixels(folder / path.name)).mean()
+            again = f"{folder / path.name} differs by {difference:.2f} from what is drawn today: build {name} again"
+            assert difference < (CLOSE_IF_TRAINED if trained else CLOSE), again
