@@ -57,8 +57,11 @@ def build_one(source: Path, progress: Progress) -> None:
     task = progress.add_task(source.stem, total=(total := len(notebook.cells)))
     target = notebook_of(source)
     target.parent.mkdir(exist_ok=True)
-    show = lambda at: progress.update(task, completed=min(at, total))  # noqa: E731
-    execute_and_draw(notebook, target.parent, states_of(source), show)
+
+    def started(at: int) -> None:
+        progress.update(task, completed=min(at, total))  # the states are drawn in one cell more
+
+    execute_and_draw(notebook, target.parent, states_of(source), started)
     store(notebook, answers_of(target))
     target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
     progress.stop_task(task)

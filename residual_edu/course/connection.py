@@ -5,7 +5,7 @@ say does after 40 ms (Nagle's algorithm and delayed acknowledgements, RFC 896 an
 busy before it sends an explorer's picture, so each picture came 40 ms late.
 """
 
-from asyncio import Future
+from typing import Any
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
@@ -13,7 +13,7 @@ from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebso
 class PromptConnection(ZMQChannelsWebsocketConnection):
     """Jupyter's own connection with TCP_NODELAY set."""
 
-    def connect(self) -> Future[None] | None:
+    def connect(self) -> Any:
         """Connect as usual, without the delay."""
         self.websocket_handler.set_nodelay(True)
         return super().connect()

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from residual_edu.errors import check_same_length
 from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.states import States
 from residual_edu.plotting.adaln_zero import mosaic, plot_digits, plot_wake_up
 from residual_edu.plotting.style import GATE, REFERENCE
 
@@ -94,5 +95,5 @@ def explore_training(pauses: Pauses) -> Explorer:
         "Before training: of six groups of weights the last linear map alone has a gradient, every gate is 0, "
         "and what the network draws is the noise that it was given."
     )
-    states = {"step": steps}
+    states: States = {"step": steps}
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.explorers.keep import Marks
+from residual_edu.explorers.states import States
 from residual_edu.parts import attention, attention_mask, rotary_angles, rotate
 from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 from residual_edu.plotting.style import BRANCH, DROPPED, STREAM
@@ -98,7 +99,7 @@ def explore_attention() -> Explorer:
         "Left, attention among 17 equal tokens with 2 rotated features: dark stripes on the diagonal and 6 and 13 "
         "positions beside it. Right, the score by distance, a cosine that is back at 0.96 at distance 6."
     )
-    states = {
+    states: States = {
         "features": [2, 4, 8, 16, 32, 64],
         "sharpness": [4.0, 12.0],
         "rotation": [False, True],

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.explorers.keep import Marks
+from residual_edu.explorers.states import States
 from residual_edu.parts import layer_norm, pre_norm_residual
 from residual_edu.parts.drop_path import drop_path
 from residual_edu.parts.dropout import dropout
@@ -101,7 +102,7 @@ def explore_coins() -> Explorer:
         "Noise over signal along 24 pre-norm blocks with dropout of 0.3 on each branch: it rises in the first blocks, "
         "then stays below the signal, because each block adds a little fresh noise to a growing stream."
     )
-    states = {"rate": [0.1, 0.3, 0.35, 0.6], "depth": [3, 12, 24, DEEPEST], "place": list(PLACES)}
+    states: States = {"rate": [0.1, 0.3, 0.35, 0.6], "depth": [3, 12, 24, DEEPEST], "place": list(PLACES)}
     return Explorer(
         figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
     )

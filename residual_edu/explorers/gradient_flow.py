@@ -10,6 +10,7 @@ from torch import Tensor
 
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.states import States
 from residual_edu.parts import layer_norm
 from residual_edu.plotting.three_curves import plot_three_curves
 
@@ -131,5 +132,10 @@ def explore_gradient_flow() -> Explorer:
         "Activation, delta and weight gradient along 16 layers with bias, ReLU and skip, on a log scale: the "
         "activation grows from left to right, the delta from right to left."
     )
-    states = {"depth": [4, 16, DEEPEST], "bias": [False, True], "activation": list(ACTIVATIONS), "skip": [False, True]}
+    states: States = {
+        "depth": [4, 16, DEEPEST],
+        "bias": [False, True],
+        "activation": list(ACTIVATIONS),
+        "skip": [False, True],
+    }
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.explorers.keep import Marks
+from residual_edu.explorers.states import States
 from residual_edu.parts import layer_norm, rms_norm
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, STREAM
 
@@ -109,7 +110,7 @@ def explore_layer_norm() -> Explorer:
         "The row 1, 0, 0, 0 goes through LayerNorm. Left, the first output against the first input: a steep step "
         "through 0, flat on both sides. Right, bars of input, output 1.69 and three times -0.56, and a gradient near 0."
     )
-    states = {"first": [-1.0, 0.0, 0.1, 1.0], "spread": [0.0, 1.0], "eps": [1e-3, 1e-2], "norm": list(NORMS)}
+    states: States = {"first": [-1.0, 0.0, 0.1, 1.0], "spread": [0.0, 1.0], "eps": [1e-3, 1e-2], "norm": list(NORMS)}
     return Explorer(picture.figure, draw, controls, alt=alt, animated=picture.moving, keep=picture.tried, states=states)
 
 

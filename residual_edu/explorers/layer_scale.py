@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.explorers.keep import Marks
+from residual_edu.explorers.states import States
 from residual_edu.plotting.style import DROPPED, GATE, REFERENCE
 
 Runs = Mapping[tuple[str, float], ArrayLike]  # by optimiser and start
@@ -28,7 +29,7 @@ class GatesPicture:
         self.losses = {key: np.asarray(run, float) for key, run in losses.items()}
         self.optimisers = list(dict.fromkeys(name for name, _ in gates))
         steps, blocks = next(iter(self.gates.values())).shape
-        axes = figure.subplot_mosaic([["gates", "blocks"], ["gates", "losses"]], width_ratios=[1.3, 1])
+        axes: dict[str, Axes] = figure.subplot_mosaic([["gates", "blocks"], ["gates", "losses"]], width_ratios=[1.3, 1])
         left, right = axes["gates"], axes["blocks"]
         left.set(yscale="log", ylim=(5e-7, 3), xlabel="steps taken", ylabel="mean size of γ")
         left.set_xscale("symlog", linthresh=1, linscale=0.6)
@@ -116,7 +117,7 @@ def explore_gates(gates: Runs, losses: Runs) -> Explorer:
         "starts run together. Right, each block's gates against that mean: before the first step all are equal. Below, "
         "the loss."
     )
-    states = {
+    states: States = {
         "start": starts,
         "optimiser": picture.optimisers,
         "step": [0, *(s for s in (1, 10, 30) if s < last), last],

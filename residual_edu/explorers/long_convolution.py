@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.explorers.keep import Marks
+from residual_edu.explorers.states import States
 from residual_edu.mixers import SIRENKernel, convolution_matrix
 from residual_edu.plotting.mixing_matrix import LOUDNESS
 from residual_edu.plotting.style import BRANCH, DROPPED, REFERENCE
@@ -48,7 +49,7 @@ class KernelPicture:
     """
 
     def __init__(self, figure: Figure) -> None:
-        axes = figure.subplot_mosaic([["kernel", "kernel"], ["matrix", "map"]], width_ratios=[1, 1.6])
+        axes: dict[str, Axes] = figure.subplot_mosaic([["kernel", "kernel"], ["matrix", "map"]], width_ratios=[1, 1.6])
         left, right = axes["kernel"], axes["matrix"]
         left.set(xlim=(-1.03, 1.03), ylim=(-1.6, 1.6), xlabel="position p", ylabel="kernel")
         left.axhline(0, color=REFERENCE, lw=0.6)
@@ -107,7 +108,7 @@ def explore_kernel() -> Explorer:
         "Above, a wavy kernel from -1 to 1, and its 15 taps as dots that miss its turns. Below, the matrix "
         "of the convolution, constant along every diagonal, and a map of length and ω₀ with one cross."
     )
-    states = {"omega": [4.0, 8.0, 16.0], "length": [8, 13, 24, 47, 64], "decay": [0.0, 5.0]}
+    states: States = {"omega": [4.0, 8.0, 16.0], "length": [8, 13, 24, 47, 64], "decay": [0.0, 5.0]}
     return Explorer(
         figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
     )

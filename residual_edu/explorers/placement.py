@@ -1,6 +1,7 @@
 """Choose norm placement, depth and initial weights, and find what the last block's gradient depends on."""
 
 from functools import cache, partial
+from typing import cast
 
 import ipywidgets as widgets
 import numpy as np
@@ -8,12 +9,14 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.explorers.keep import Marks
+from residual_edu.explorers.states import States
 from residual_edu.parts import LayerNorm, post_norm_residual, pre_norm_residual
 from residual_edu.plotting.placement import course, look, plot_courses
 from residual_edu.plotting.style import GRADIENT, REFERENCE
@@ -76,11 +79,11 @@ class PlacementPicture:
     """
 
     def __init__(self, figure: Figure) -> None:
-        axes = figure.subplot_mosaic([["stream", "map"], ["gradients", "map"]], width_ratios=[1.2, 1])
+        axes: dict[str, Axes] = figure.subplot_mosaic([["stream", "map"], ["gradients", "map"]], width_ratios=[1.2, 1])
         left, right = axes["stream"], axes["gradients"]
         plot_courses({"pre-norm": [1, 1]}, left)
         self.line, self.drop = left.lines
-        self.divisor = left.texts[0]
+        self.divisor = cast(Annotation, left.texts[0])
         left.texts[1].remove()
         left.set(xlim=(0, 42), ylim=(0, 6.8), xlabel="", ylabel="stream (rms)")
         (self.gradients,) = right.plot([], [], color=GRADIENT, marker="o", ms=3.5)
@@ -120,7 +123,7 @@ def plot_map(ax: Axes) -> tuple[dict[str, Line2D], Line2D]:
     (here,) = ax.plot([], [], "o", color=REFERENCE, ms=12, fillstyle="none")
     ax.set(xscale="log", yscale="log", xlim=(0.85, 7), ylim=(0.085, 0.9))
     ax.set(xlabel="divisor of the last norm", ylabel="gradient of the last block")
-    ax.set_xticks(ticks := [1, 2, 5], [f"{tick:g}" for tick in ticks])
+    ax.set_xticks(ticks := [1.0, 2.0, 5.0], [f"{tick:g}" for tick in ticks])
     ax.set_yticks(ticks := [0.1, 0.2, 0.5], [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
     ax.set_title("● pre-norm, ▲ post-norm", weight="normal")
@@ -140,7 +143,11 @@ def explore_placement() -> Explorer:
         "by that. Below, the gradient of each block's output weights falls from 0.48 at the first to 0.12 at the last. "
         "Right, a dot for these two last numbers."
     )
-    states = {"placement": ["pre-norm", "post-norm"], "depth": [1, 4, 8, 16, 24, DEEPEST], "weights": list(WEIGHTS)}
+    states: States = {
+        "placement": ["pre-norm", "post-norm"],
+        "depth": [1, 4, 8, 16, 24, DEEPEST],
+        "weights": list(WEIGHTS),
+    }
     return Explorer(
         figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
     )

@@ -12,6 +12,7 @@ from residual_edu.config import LazyConfig, Spec
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.explorers.faulty_block import LAST_LINE, FaultyBlock
+from residual_edu.explorers.states import States
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 from residual_edu.parts import MLP, Dropout, LayerNorm, layer_norm
 from residual_edu.plotting.residual_block import plot_patient
@@ -144,5 +145,5 @@ def explore_blocks() -> Explorer:
         "Stream, delta and the gradient in each MLP along 8 healthy blocks, on a log scale: the stream swells slowly "
         "from left to right, the delta from right to left, and every MLP has a gradient."
     )
-    states = {"mixer": [False, True], "mlp": [False, True], "depth": [1, 8, 16], "fault": list(LAST_LINE)}
+    states: States = {"mixer": [False, True], "mlp": [False, True], "depth": [1, 8, 16], "fault": list(LAST_LINE)}
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -13,6 +13,7 @@ from torch import Tensor
 from residual_edu.datasets import digits
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.explorers.keep import Marks
+from residual_edu.explorers.states import States
 from residual_edu.parts import layer_norm
 from residual_edu.plotting.residual_connection import plot_profile
 from residual_edu.plotting.style import DROPPED, GRADIENT, REFERENCE, STREAM
@@ -139,7 +140,7 @@ def explore_stack() -> Explorer:
         "right and the gradient to the left, because each connection doubles their squares. A map of depth and gate "
         "beside it has one cross."
     )
-    states = {
+    states: States = {
         "depth": [4, 16, DEEPEST],
         "gate": [0.0, 0.125, 0.275, 0.575, 1.0],
         "skip": [False, True],

@@ -11,6 +11,7 @@ from matplotlib.text import Annotation
 from numpy.typing import ArrayLike
 
 from residual_edu.explorers.explorer import Explorer
+from residual_edu.explorers.states import States
 from residual_edu.mixers import selective_scan
 from residual_edu.plotting.selective_scan import plot_latch
 from residual_edu.plotting.style import REFERENCE
@@ -75,5 +76,5 @@ def explore_latch(numbers: ArrayLike, marked: ArrayLike) -> Explorer:
         "A memory with equal steps at marked numbers and at noise, beside the dotted line of what it should hold: it "
         "follows every input, and is far from the last marked number."
     )
-    states = {"decay": [1.0, 3.0, 6.0], "step_marked": [0.5, 0.8, 1.0], "step_noise": [0.0, 0.25, 0.5]}
+    states: States = {"decay": [1.0, 3.0, 6.0], "step_marked": [0.5, 0.8, 1.0], "step_noise": [0.0, 0.25, 0.5]}
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from residual_edu.explorers.explorer import Explorer, choice_buttons
+from residual_edu.explorers.states import States
 from residual_edu.plotting.style import BRANCH, REFERENCE
 from residual_edu.plotting.vit5 import plot_heard, text_color
 
@@ -95,5 +96,10 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
         f"A handwritten digit and, beside it, what its CLS token attends to in {len(maps)} networks before training: "
         "no patch stands out."
     )
-    states = {"image": [0, 1], "token": [patches, 0, 5, 10], "block": [1, len(blocks)], "trained": [False, True]}
+    states: States = {
+        "image": [0, 1],
+        "token": [patches, 0, 5, 10],
+        "block": [1, len(blocks)],
+        "trained": [False, True],
+    }
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

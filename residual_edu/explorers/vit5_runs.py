@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from residual_edu.explorers.explorer import Explorer, choice_buttons
+from residual_edu.explorers.states import States
 from residual_edu.plotting.style import DROPPED, GATE
 
 Choice = tuple[float, float, int]  # where LayerScale starts (0: left out), drop rate, number of blocks
@@ -95,5 +96,5 @@ def explore_runs(losses: Mapping[Choice, ArrayLike], scores: Mapping[Choice, flo
         f"Left, the loss of {blocks_of(picture.depths[0])} without LayerScale, falling, among grey curves of the other "
         "choices. Right, test accuracy against depth: without LayerScale nine blocks do worst."
     )
-    states = {"start": starts, "rate": rates, "depth": picture.depths}
+    states: States = {"start": starts, "rate": rates, "depth": picture.depths}
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)
