@@ -204,3 +204,31 @@ def test_homework_is_built_beside_the_lessons_and_missed_like_them(checkout, cap
         "hw_00_01.ipynb is missing; run: residual-edu build hw_00_01",
         "hw_08_09.ipynb has no source in notebooks/source; delete it, or write its source",
     ]
+
+
+EXPLORER = """# %% tags=["explorer"]
+import ipywidgets as widgets
+from matplotlib.figure import Figure
+from residual_edu.explorers import Explorer
+axes = (figure := Figure(figsize=(6, 1))).add_subplot(xlim=(0, 1), ylim=(0, 3))
+bar = axes.bar(0.5, 1)[0]
+
+def draw(height):
+    bar.set_height(height)
+    return f"height {height}"
+
+heights = {"height": widgets.IntSlider(value=1, max=2)}
+Explorer(figure, draw, heights, alt="A bar.", animated=[bar], states={"height": [0, 1, 2]})
+"""
+
+
+def test_the_states_of_an_explorer_are_drawn_beside_the_notebook_and_leave_no_trace_in_it(checkout, capsys):
+    (checkout / "source" / "00_small.py").write_text(EXPLORER)
+    states = checkout.parent / "docs" / "states" / "00"
+    (states / "1").mkdir(parents=True)
+    (states / "1" / "old.png").write_bytes(b"")
+    assert main(["build"]) == 0 and "1/1 cells" in capsys.readouterr().out
+    assert sorted(path.name for path in (states / "1").iterdir()) == ["0.png", "1.png", "2.png", "index.json"]
+    (cell,) = nbformat.read(checkout / "00_small.ipynb", as_version=4).cells
+    assert cell.source == EXPLORER.partition("\n")[2].strip() and cell.outputs[0].data["text/plain"] == "A bar."
+    assert check(capsys)[0] == 0
