@@ -6,6 +6,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from residual_edu.course.checkout import APPENDIX, is_appendix
 from residual_edu.course.execute import execute
 from residual_edu.course.exercise_cells import tags
 
@@ -17,9 +18,9 @@ draw_shown(Out.values(), Path({folder!r}))
 
 
 def states_of(source: Path) -> Path:
-    """Return the folder of a lesson's states, such as ``docs/states/08a``."""
+    """Return the folder of a lesson's states, such as ``docs/states/08a``; ``08a_more`` for those of its appendix."""
     root = next(folder.parents[1] for folder in source.parents if folder.name == "source")
-    return root / "docs" / "states" / source.stem.partition("_")[0]
+    return root / "docs" / "states" / (source.stem.partition("_")[0] + APPENDIX * is_appendix(source))
 
 
 def execute_and_draw(notebook: NotebookNode, folder: Path, states: Path, started: Callable[[int], None]) -> None:

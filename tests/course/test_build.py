@@ -10,6 +10,7 @@ from residual_edu.course.answers import join
 from residual_edu.course.lint.code import RULES as CODE
 from residual_edu.course.lint.outputs import RULES as OUTPUTS
 from residual_edu.course.notebook import plan
+from residual_edu.course.states import states_of
 
 LESSON = """# %% [markdown]
 # # A small lesson
@@ -232,3 +233,8 @@ def test_the_states_of_an_explorer_are_drawn_beside_the_notebook_and_leave_no_tr
     (cell,) = nbformat.read(checkout / "00_small.ipynb", as_version=4).cells
     assert cell.source == EXPLORER.partition("\n")[2].strip() and cell.outputs[0].data["text/plain"] == "A bar."
     assert check(capsys)[0] == 0
+
+
+def test_a_lesson_and_its_appendix_keep_their_states_apart(checkout):
+    names = {states_of(checkout / "source" / f"08a_attention{end}.py").name for end in ("", "_more")}
+    assert names == {"08a", "08a_more"}
