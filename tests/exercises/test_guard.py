@@ -128,6 +128,7 @@ def test_all_calls_together_have_a_budget(monkeypatch):
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_learners_own_interrupt_passes_and_all_is_put_back():
     def interrupted():
         torch.set_default_dtype(torch.float64)

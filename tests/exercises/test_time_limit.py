@@ -150,6 +150,7 @@ def test_without_a_timer_before_none_is_left():
     assert signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, None)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_learners_own_interrupt_passes():
     def interrupted():
         os.kill(os.getpid(), signal.SIGINT)
