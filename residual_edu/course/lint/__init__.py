@@ -45,5 +45,5 @@ def lint(path: Path) -> list[str]:
     exempt = FOR_REWRITTEN if path.stem in NOT_REWRITTEN else FOR_A_WHOLE_LESSON if is_appendix(path) else []
     found = [finding for rule in every if rule not in exempt for finding in rule(notebook)]
     if path.suffix == ".py":
-        found += [finding for rule in links.RULES for finding in rule(notebook, path)]
+        found += [finding for rule in (*links.RULES, pacing.has_explorer) for finding in rule(notebook, path)]
     return [f"{path.name}: {finding}" for finding in found]

@@ -8,7 +8,6 @@ from residual_edu.course.lint import form, length, predictions
 NOT_REWRITTEN = {
     "00_residual_connection",
     "01_gradient_flow",
-    "02_layer_norm",
     "03_dropout_and_stochastic_depth",
     "04_pre_norm_and_post_norm",
     "05_layer_scale",
@@ -25,6 +24,7 @@ FOR_REWRITTEN = [
     *predictions.SOURCE_RULES,
     *predictions.OUTPUT_RULES,
     *length.SOURCE_RULES,
+    length.a_lab_is_enough,
     length.minutes_are_not_too_many,  # while their exercises state an author's minutes, not a reader's
     length.visible_code_is_short,
 ]

@@ -3,13 +3,16 @@
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
+import jupytext
 from nbformat import NotebookNode
 
+from residual_edu.course.checkout import APPENDIX, is_appendix
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.lint.cells import called, code_cells, tree
 
-EXERCISES, FIGURE_BY = (3, 5), 4
+EXERCISES, FIGURE_BY = (3, 5), 6
 TABLE = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*\|[ \t:|-]*$", re.M)
 MINUTES = re.compile(r"\b\d+ minutes?\b")
 GOAL = re.compile(r"^\s*(?:[-*]|\d+\.) ", re.M)
@@ -27,7 +30,7 @@ def prose(cells: list[NotebookNode]) -> str:
 
 
 def early_figure(notebook: NotebookNode) -> Iterator[str]:
-    """The first figure is shown by the fourth code cell."""
+    """The first figure is shown by the sixth code cell: a model, its training and one run may stand before it."""
     first = [cell for _, cell in code_cells(notebook)][:FIGURE_BY]
     if not any("explorer" in tags(cell) or shows(cell) for cell in first):
         yield f"none of the first {FIGURE_BY} code cells shows a figure"
@@ -38,9 +41,11 @@ def shows(cell: NotebookNode) -> bool:
     return any(called(node) == "show" for node in ast.walk(tree(cell)))
 
 
-def has_explorer(notebook: NotebookNode) -> Iterator[str]:
-    """A lesson has an explorer."""
-    if not tagged(notebook, "explorer"):
+def has_explorer(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """A lesson has an explorer, or its appendix has one."""
+    appendix = path.with_stem(path.stem + APPENDIX)
+    more = jupytext.read(appendix) if appendix.exists() else notebook
+    if not is_appendix(path) and not tagged(notebook, "explorer") and not tagged(more, "explorer"):
         yield "no cell is tagged explorer"
 
 
@@ -78,5 +83,5 @@ def ends_with_laws(notebook: NotebookNode) -> Iterator[str]:
         yield "none of the last three cells holds the closing table of laws"
 
 
-FOR_A_WHOLE_LESSON = [early_figure, has_explorer, exercise_count, opens_with_goals, ends_with_laws]
+FOR_A_WHOLE_LESSON = [early_figure, exercise_count, opens_with_goals, ends_with_laws]
 RULES = [*FOR_A_WHOLE_LESSON, exercise_headings]
