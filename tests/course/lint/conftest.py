@@ -11,7 +11,7 @@ from residual_edu.course.answers import answers_of, store
 from residual_edu.course.lint import lint
 from residual_edu.course.notebook import plan
 
-OPENING = "# A lesson\n\nAfter these 20 minutes you can\n- place a norm,\n- repair a gate."
+OPENING = "# A lesson\n\nAfter these 35 minutes you can\n- place a norm,\n- repair a gate."
 IMPORTS = 'import torch\nfrom residual_edu.lesson import check, predict, progress, show, summary\n\nprogress("00")'
 PIECE = '''import torch
 

@@ -26,23 +26,29 @@ def test_a_figure_takes_half_a_minute_and_its_folded_code_none(built, tmp_path):
     assert minutes(built) == before + 5
 
 
+def test_an_exercise_counts_where_its_heading_begins_a_cell(built):
+    before = minutes(built)
+    built.cells[3:3] = [new_markdown_cell("### Exercise 4 · 10 minutes")]
+    assert minutes(built) == before + 10
+
+
 def test_another_number_than_the_computed_one_is_found(built, findings):
-    built.cells[0].source = built.cells[0].source.replace("20 minutes", "45 minutes")
-    assert findings(built, "lesson.ipynb") == ["lesson.ipynb: the lesson states 45 minutes, and takes 20"]
+    built.cells[0].source = built.cells[0].source.replace("35 minutes", "45 minutes")
+    assert findings(built, "lesson.ipynb") == ["lesson.ipynb: the lesson states 45 minutes, and takes 35"]
     built.cells[0].source = built.cells[0].source.replace("45 minutes", "15 minutes")
-    assert findings(built, "lesson.ipynb") == ["lesson.ipynb: the lesson states 15 minutes, and takes 20"]
+    assert findings(built, "lesson.ipynb") == ["lesson.ipynb: the lesson states 15 minutes, and takes 35"]
 
 
 def test_a_lesson_that_is_not_yet_rewritten_may_state_more_minutes_and_no_fewer(built, findings):
     name = f"{min(NOT_REWRITTEN)}.ipynb"
-    for stated, found in [(45, []), (15, [f"{name}: the lesson states 15 minutes, and takes 20"])]:
+    for stated, found in [(45, []), (15, [f"{name}: the lesson states 15 minutes, and takes 35"])]:
         built.cells[0].source = f"# A lesson\n\nAfter these {stated} minutes you can\n- place a norm,\n- repair a gate."
         assert findings(built, name) == found
 
 
 def test_more_than_ninety_minutes_are_found(built, findings):
     built.cells.insert(3, new_markdown_cell("word " * 150 * 80))
-    assert "lesson.ipynb: the lesson takes 100 minutes, more than 90" in findings(built, "lesson.ipynb")
+    assert "lesson.ipynb: the lesson takes 115 minutes, more than 90" in findings(built, "lesson.ipynb")
 
 
 def test_a_sixth_law_is_found(source, findings):

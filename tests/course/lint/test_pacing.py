@@ -29,6 +29,12 @@ def test_a_lesson_without_explorer_is_found(source, find, first):
     assert find() == ["no cell is tagged explorer"]
 
 
+def test_an_explorer_may_stand_in_the_appendix(source, find, first, findings):
+    findings(source, "lesson_more.py")
+    first(source, "explorer").metadata.tags = []
+    assert find() == []
+
+
 def test_few_exercises_are_found(source, find, first):
     first(source, "exercise").metadata.tags = []
     assert find() == ["the lesson has 2 exercises, not 3 to 5"]
@@ -65,7 +71,7 @@ def test_an_exercise_below_code_has_no_heading(source, find):
     ("old", "new", "said"),
     [
         ("- repair a gate.", "", "the first three cells list no goals"),
-        ("20 minutes", "hours", "the first three cells do not say how many minutes the lesson takes"),
+        ("35 minutes", "hours", "the first three cells do not say how many minutes the lesson takes"),
     ],
 )
 def test_an_opening_without_goals_or_minutes_is_found(source, find, old, new, said):
