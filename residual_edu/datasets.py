@@ -42,6 +42,21 @@ def digits(seed: int = 0, test: Size = 360) -> Digits:
     return Digits(images[:-test], labels[:-test], images[-test:], labels[-test:])
 
 
+@checked
+def camera_digits(seed: int = 0, test: Size = 360) -> Digits:
+    """Return ``digits(seed, test)`` as a camera delivers them whose exposure differs from picture to picture.
+
+    Each image is multiplied by a factor of its own, between 1e-6 and 1e-2, its logarithm drawn evenly.
+
+    Raises:
+        InvalidInput: if ``test`` is below 1 or leaves none for training.
+    """
+    plain = digits(seed, test)
+    generator = torch.Generator().manual_seed(seed)
+    images = (x * 10 ** (4 * torch.rand(len(x), 1, 1, generator=generator) - 6) for x in plain[::2])
+    return Digits(next(images), plain.train_labels, next(images), plain.test_labels)
+
+
 def wine() -> tuple[Tensor, list[str]]:
     """Return the 178 wines of scikit-learn, ``(178, 13)`` float32, each feature in its own unit, and their names."""
     from sklearn.datasets import load_wine

@@ -47,7 +47,8 @@ def check(answer: Any, name: str) -> None:
         NotYet: at the end, if a property does not hold; of an untouched stub only where nbgrader runs the notebook.
         InvalidInput: for an unknown name, with the nearest that is known.
     """
-    exercise, guard = find(name), Guard(answer)
+    exercise = find(name)
+    guard = Guard(answer, exercise.effort)
     if not callable(answer):
         raise NotYet(f"{name}: hand over the function itself, not what it returns: check(answer, {name!r})")
     seen = guard.call(exercise.observe)

@@ -46,6 +46,7 @@ class Exercise:
         hints: two. The first, a nudge, is shown for an untouched stub; the second, which nearly gives the answer
             away, for an unknown mistake in an answer that ran to its end.
         also_right: other right answers, such as torch's own class.
+        effort: how many times the usual time limit its answers get; an answer that trains needs more than 1.
     """
 
     reference: Answer
@@ -54,3 +55,4 @@ class Exercise:
     mistakes: tuple[Mistake, ...]
     hints: tuple[str, str]
     also_right: tuple[Answer, ...] = ()
+    effort: int = 1

@@ -56,7 +56,7 @@ class Outcome:
 
 
 class Guard:
-    """Calls functions on one answer; after the first time-out, not again.
+    """Calls functions on one answer; after the first time-out, not again. ``effort`` multiplies the time they get.
 
     An error, an exit and an endless loop become an ``Outcome``; what the answer prints is kept in ``printed``. Each
     call starts with the same seed, float32 and gradients switched on; afterwards torch's random numbers, default
@@ -64,9 +64,10 @@ class Guard:
     the learner's own.
     """
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer: Any, effort: int = 1) -> None:
         warm_up()
-        self.answer, self.left, self.timed_out, self.printed = answer, BUDGET, False, Notepad()
+        self.answer, self.effort, self.left = answer, effort, BUDGET * effort
+        self.timed_out, self.printed = False, Notepad()
 
     def call(self, function: Callable[[Any], Any]) -> Outcome:
         """Return the ``Outcome`` of ``function(answer)``."""
@@ -75,7 +76,7 @@ class Guard:
         watch = Stopwatch()
         try:
             with known_state(), redirect_stdout(self.printed), redirect_stderr(self.printed):
-                return Outcome(limited(min(LIMIT, self.left), lambda: function(self.answer)))
+                return Outcome(limited(min(LIMIT * self.effort, self.left), lambda: function(self.answer)))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # sys.exit and the time-out are no Exceptions

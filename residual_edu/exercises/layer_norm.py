@@ -1,4 +1,4 @@
-"""Exercise on LayerNorm: two blanks in the forward pass, and three similar functions to tell apart."""
+"""Exercise on LayerNorm: its forward pass."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run, value_of
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
 
 Forward = Callable[..., Tensor]
 
@@ -86,7 +86,7 @@ CENTER_AND_SCALE = Exercise(
         Mistake(
             lambda x, eps=1e-5: centred(x) / (x.var(-1, keepdim=True) + eps).sqrt(),
             "the variance divided by n - 1",
-            "Use `correction=0`, or the mean of the squares; look again at the cell with 3/16.",
+            "Use `correction=0`, or the mean of the squares; look again at the 1.5 and the 1.732.",
         ),
         Mistake(
             lambda x, eps=1e-5: centred(x) / (x.std(-1, correction=0, keepdim=True) + eps),
@@ -145,53 +145,4 @@ CENTER_AND_SCALE = Exercise(
     ),
 )
 
-
-# Three similar functions: A divides by n - 1, B is torch's, C has its eps outside the root
-
-
-def letters(f: Callable[[], str]) -> str:
-    """Return the letters of the answer in lower case, and nothing else of it."""
-    return "".join(filter(str.isalpha, value_of(f, str)))
-
-
-def _named_the_right_one(f: Callable[[], str]) -> None:
-    if not letters(f).startswith("b"):
-        raise Unmet("the first letter is not torch's")
-
-
-def _named_all(f: Callable[[], str]) -> None:
-    if letters(f) != "bac":
-        raise Unmet("it does not name all three")
-
-
-def say(text: str) -> Callable[[], str]:
-    """Return a function that returns ``text``."""
-    return lambda: text
-
-
-DIVISOR = "Which of them calls `var` or `std` without `correction=0`? That one divides by n - 1."
-EPSILON = "In which is eps added after the root? That one has it outside."
-
-WHICH_IS_TORCH = Exercise(
-    reference=say("BAC"),
-    also_right=(say("bac"), say("B, A, C"), say("B A C\n")),
-    observe=letters,
-    properties=(
-        Property("the first letter is torch's LayerNorm", _named_the_right_one),
-        Property("the second divides by n - 1, the third has eps outside", _named_all),
-    ),
-    mistakes=(
-        Mistake(say("ABC"), "A named as torch's, and B as the one that divides by n - 1", DIVISOR),
-        Mistake(say("ACB"), "A named as torch's, and C as the one that divides by n - 1", f"{DIVISOR} {EPSILON}"),
-        Mistake(say("CAB"), "n - 1 found, and the other two exchanged", EPSILON),
-        Mistake(say("CBA"), "C named as torch's, and A as the one with eps outside", f"{DIVISOR} {EPSILON}"),
-        Mistake(say("BCA"), "torch's found, and the other two exchanged", f"{DIVISOR} {EPSILON}"),
-        Mistake(say("B"), "torch's found, and the other two still to name", f"Return three letters. {DIVISOR}"),
-    ),
-    hints=(
-        "Put [1, 0, 0, 0] through each, then [0.001, 0, 0, 0].",
-        "A's `x.var(-1, keepdim=True)` divides by n - 1. Of B and C, one adds eps under the root.",
-    ),
-)
-
-EXERCISES = {"center_and_scale": CENTER_AND_SCALE, "which_is_torch": WHICH_IS_TORCH}
+EXERCISES = {"center_and_scale": CENTER_AND_SCALE}

@@ -18,7 +18,7 @@ def mean(x: Tensor) -> Tensor:
 
 
 def pulled(formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Backward:
-    """Return the backward pass ``formula(h, y, s)``: h = grad * weight, y normalised, s the divisor."""
+    """Return the backward pass ``formula(h, y, s)``: g = grad * weight, y normalised, s the divisor."""
     return lambda grad, x, weight, eps=1e-5: formula(grad * weight, by_hand(x, eps), spread(x, eps))
 
 
@@ -55,7 +55,7 @@ def _no_mean_left(f: Backward) -> None:
 
 
 def _gain(f: Backward) -> None:
-    pulls_back(f, *case(4, seed=1), "the gradient with a gain")
+    pulls_back(f, *case(4, seed=1), "the gradient with a weight")
 
 
 def _any_shape(f: Backward) -> None:
@@ -77,9 +77,9 @@ LAYER_NORM_BACKWARD = Exercise(
     also_right=(by_autograd,),
     observe=lambda f: (run(f, *case(3, 5, seed=7)), run(f, *case(4, seed=8))),
     properties=(
-        Property("one row with gain 1 agrees with autograd", _one_row),
+        Property("one row with weights of 1 agrees with autograd", _one_row),
         Property("each row of the gradient sums to 0, as the mean is lost", _no_mean_left),
-        Property("the gain multiplies the incoming gradient first", _gain),
+        Property("the weight multiplies the incoming gradient first", _gain),
         Property("each row is handled by itself, whatever axes stand before", _any_shape),
         Property("small rows agree too, where eps counts", _small_rows),
         Property("float32 stays float32", _float32),
@@ -88,7 +88,7 @@ LAYER_NORM_BACKWARD = Exercise(
         Mistake(
             pulled(lambda h, y, s: (h - y * mean(h * y)) / s),
             "the backward pass of the scaling alone: the mean of the gradient is still in it",
-            "Centring needs its share: subtract `h.mean(-1, keepdim=True)` too.",
+            "Centring needs its share: subtract `g.mean(-1, keepdim=True)` too.",
         ),
         Mistake(
             pulled(lambda h, y, s: (h - mean(h)) / s),
@@ -98,7 +98,7 @@ LAYER_NORM_BACKWARD = Exercise(
         Mistake(
             pulled(lambda h, y, s: h / s),
             "a plain division, as if mean and spread were constants",
-            "Both depend on x: subtract the mean of h, and the part of h along y.",
+            "Both depend on x: subtract the mean of g, and the part of g along y.",
         ),
         Mistake(
             pulled(lambda h, y, s: h - mean(h) - y * mean(h * y)),
@@ -113,7 +113,7 @@ LAYER_NORM_BACKWARD = Exercise(
         Mistake(
             pulled(lambda h, y, s: (h - h.sum(-1, keepdim=True) - y * (h * y).sum(-1, keepdim=True)) / s),
             "sums, where means belong",
-            "y has length sqrt(d), so its share is `y * (h * y).mean(-1, keepdim=True)`, a mean. So is the other.",
+            "y has length sqrt(d), so its share is `y * (g * y).mean(-1, keepdim=True)`, a mean. So is the other.",
         ),
         Mistake(
             pulled(lambda h, y, s: (h - mean(h) + y * mean(h * y)) / s),
@@ -128,22 +128,22 @@ LAYER_NORM_BACKWARD = Exercise(
         Mistake(
             pulled(lambda h, y, s: (h - h.mean(-1) - y * (h * y).mean(-1)) / s),
             "a mean whose axis is gone, so that it no longer lines up with its row",
-            "Keep it: `h.mean(dim=-1, keepdim=True)`, and the same for every other mean.",
+            "Keep it: `g.mean(dim=-1, keepdim=True)`, and the same for every other mean.",
         ),
         Mistake(
             lambda grad, x, weight, eps=1e-5: backward(grad, x, torch.ones_like(weight), eps),
-            "a gradient that never met the gain",
-            "Start with `h = grad * weight`.",
+            "a gradient without the weight",
+            "Start with `g = grad * weight`.",
         ),
         Mistake(
             lambda grad, x, weight, eps=1e-5: weight * backward(grad, x, torch.ones_like(weight), eps),
-            "the gain applied last, as in the forward pass",
-            "Backward, the order turns round: multiply `grad` by the gain first.",
+            "the weight applied last, as in the forward pass",
+            "Backward, the order turns round: multiply `grad` by the weight first.",
         ),
     ),
     hints=(
-        "The norm takes two parts out of the gradient. One lies along (1, ..., 1), the other along y.",
-        "With `h = grad * weight`: subtract its mean and `y * (h * y).mean(-1, keepdim=True)`, then divide by the "
+        "First write the gradient of the centred row as one expression in g, y and s. Then subtract its mean.",
+        "With `g = grad * weight`: subtract its mean and `y * (g * y).mean(-1, keepdim=True)`, then divide by the "
         "spread of the row.",
     ),
 )

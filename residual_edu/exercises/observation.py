@@ -12,8 +12,12 @@ from residual_edu.exercises.properties import Unmet, close
 
 def known_mistake(exercise: Exercise, seen: Outcome) -> Mistake | None:
     """Return the known mistake whose outcome is the one ``seen``, if there is one."""
-    observed = ((mistake, Guard(mistake.wrong).call(exercise.observe)) for mistake in exercise.mistakes)
-    return next((mistake for mistake, outcome in observed if alike(outcome, seen)), None)
+    return next((mistake for mistake in exercise.mistakes if alike(outcome(exercise, mistake.wrong), seen)), None)
+
+
+def outcome(exercise: Exercise, answer: Any) -> Outcome:
+    """Return the outcome of observing ``answer``."""
+    return Guard(answer, exercise.effort).call(exercise.observe)
 
 
 def alike(a: Outcome, b: Outcome) -> bool:

@@ -11,8 +11,7 @@ from residual_edu.exercises import check
 from residual_edu.exercises import report as check_report
 from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.check import NotYet
-from residual_edu.exercises.guard import Guard
-from residual_edu.exercises.observation import known_mistake
+from residual_edu.exercises.observation import known_mistake, outcome
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -92,7 +91,7 @@ def test_properties_differ(name, exercise):
 @each
 def test_a_right_answer_looks_like_no_mistake(name, exercise):
     for right in (exercise.reference, *exercise.also_right):
-        mistake = known_mistake(exercise, Guard(right).call(exercise.observe))
+        mistake = known_mistake(exercise, outcome(exercise, right))
         assert mistake is None, mistake.looks_like
 
 
