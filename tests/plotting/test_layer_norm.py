@@ -2,91 +2,46 @@
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from residual_edu.plotting import layer_norm as plots
-from residual_edu.plotting.style import STREAM
+
+ROWS = np.random.default_rng(0).normal(size=(5, 3)) + 1
+FLAT = ROWS - ROWS.mean(-1, keepdims=True)
+ENDS = FLAT / ROWS.std(-1, keepdims=True)
 
 
 @pytest.fixture
-def ax():
-    return Figure().add_subplot()
+def axes():
+    drawn = Figure().subplots(1, 2)
+    plots.plot_two_steps(ROWS, FLAT, ENDS, *drawn)
+    return drawn
 
 
-def dots(collection):
-    return np.asarray(collection.get_offsets())
+def test_the_first_step_ends_straight_below_its_row(axes):
+    segments = [line.get_xydata() for line in axes[0].lines[:5]]
+    assert all(np.allclose(one[0, 0], one[1, 0]) and np.allclose(one[1, 1], 0) for one in segments)
+    heights = [one[0, 1] for one in segments]
+    assert np.allclose(heights, np.sqrt(3) * ROWS.mean(-1))
 
 
-def test_rows_keep_their_distance_from_the_line_of_ones_seen_from_the_side(ax):
-    rows = np.array([[1.0, 1, 1], [1, -1, 0], [-1, 1, 0], [1, 1, -2]])
-    assert plots.plot_around_ones(rows, ax) is ax
-    across, up = dots(ax.collections[0]).T
-    assert np.allclose(across, [0, np.sqrt(2), -np.sqrt(2), 0])
-    assert np.allclose(up, [0.94 * np.sqrt(3), 0, 0, 0.35 * np.sqrt(6)])
+def test_the_second_step_follows_a_ray_and_ends_on_the_circle(axes):
+    for line in axes[1].lines[:5]:
+        start, end = line.get_xydata()
+        assert np.isclose(np.hypot(*end), np.sqrt(3))
+        assert np.isclose(np.cross(np.append(start, 0), np.append(end, 0))[2], 0) and start @ end > 0
 
 
-def test_the_first_three_rows_are_numbered_where_they_are(ax):
-    plots.plot_around_ones(np.random.default_rng(0).normal(size=(5, 3)), ax)
-    numbered = {text.get_text(): text.xy for text in ax.texts if text.get_text().isdigit()}
-    assert list(numbered) == ["1", "2", "3"]
-    assert np.allclose(list(numbered.values()), dots(ax.collections[0])[:3])
+def test_distances_in_the_plane_are_kept(axes):
+    _, *points = (line.get_xydata() for line in axes[1].lines[4:6])
+    assert np.allclose(np.linalg.norm(points[0], axis=-1), np.linalg.norm(FLAT, axis=-1))
 
 
-def test_normalised_rows_lie_on_the_circle_that_is_drawn(ax):
-    rows = np.random.default_rng(0).normal(size=(50, 3))
-    rows -= rows.mean(-1, keepdims=True)
-    plots.plot_around_ones(rows / rows.std(-1, keepdims=True), ax)
-    across, up = dots(ax.collections[0]).T
-    assert np.allclose(across**2 + (up / 0.35) ** 2, 3)
-    circle = ax.lines[1].get_xydata()
-    assert np.allclose(circle[:, 0] ** 2 + (circle[:, 1] / 0.35) ** 2, 3)
-
-
-def test_floors_are_marked_and_named_where_they_are(ax):
-    spread = np.array([0.1, 1.0, 10.0])
-    lengths = {"inside": [0.1, 0.7, 1.0], "outside": [0.5, 0.9, 1.0]}
-    assert plots.plot_floors(spread, lengths, {"inside": 1.0, "outside": 0.1}, ax) is ax
-    curves = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 3]
-    assert np.allclose(curves, list(lengths.values()))
-    assert [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2] == [1.0, 0.1]
-    assert [(text.get_text().strip(), text.xy[0]) for text in ax.texts] == [("inside", 1.0), ("outside", 0.1)]
-
-
-def test_the_coloured_cells_are_those_that_the_output_depends_on(ax):
-    heard = np.array([[True, False, False], [False, True, True]])
-    assert plots.plot_influence(heard, (1, 2), ax) is ax
-    coloured = {patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == STREAM.lower()}
-    assert coloured == {(0, 0), (1, 1), (2, 1)} and len(ax.patches) == 6
-    assert ax.lines[0].get_xydata().tolist() == [[2.5, 1.5]]
-
-
-def test_each_column_has_its_strip_and_its_name(ax):
-    table = np.arange(12.0).reshape(4, 3)
-    assert plots.plot_strips(table, ["a", "b", "c"], ax) is ax
-    for place, strip in enumerate(ax.collections):
-        values, heights = dots(strip).T
-        assert np.array_equal(values, table[:, place]) and np.all(np.abs(heights - place) < 0.5)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c"]
-
-
-def test_an_image_is_shown_between_its_limits(ax):
-    image = np.arange(6.0).reshape(2, 3)
-    assert plots.plot_image(image, ax, -1.0, 9.0) is ax
-    assert np.array_equal(ax.images[0].get_array(), image) and ax.images[0].get_clim() == (-1, 9)
-
-
-def test_singular_values_are_bars_and_zeros_are_written(ax):
-    assert plots.plot_singular_values({"LayerNorm": [2.0, 0.0, 0.0], "RMSNorm": [1.5, 1.0, 1e-16]}, ax) is ax
-    heights = [[bar.get_height() for bar in group] for group in ax.containers]
-    assert heights == [[2.0, 0.0, 0.0], [1.5, 1.0, 1e-16]]
-    assert [text.get_text() for text in ax.texts] == ["0", "0", "0"]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["LayerNorm", "RMSNorm"]
-
-
-def test_errors_are_lines_named_at_their_ends(ax):
-    errors = {"centred": [1e-7, 1e-6], "shortcut": [1e-7, 1.0]}
-    assert plots.plot_variance_errors([1.0, 1e4], errors, ax) is ax
-    assert [list(line.get_ydata()) for line in ax.lines[:2]] == list(errors.values())
-    named = {text.get_text(): text.xy[1] for text in ax.texts}
-    assert named["centred"] == 1e-6 and named["shortcut"] == 1.0
+def test_each_seed_is_a_mark_and_the_line_goes_through_the_worst():
+    shares = {"none": {0.1: [0.9, 0.8, 0.7], 1: [0, 0, 0]}, "norm": {0.1: [0.9, 0.95, 1]}}
+    ax = plots.plot_by_rate(shares, Figure().add_subplot())
+    worst, marks, *_ = ax.lines
+    assert worst.get_ydata().tolist() == [0.7, 0] and worst.get_xdata().tolist() == [0.1, 1]
+    assert sorted(marks.get_ydata()) == [0.7, 0.8, 0.9]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["none", "norm"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["0.1", "1"]

@@ -5,7 +5,7 @@
 #
 # By the end you can
 #
-# - **make** a norm robust against a shift, for rows far from zero and in 16 bits too;
+# - **make** any norm independent of a row's mean, in 16 bits too;
 # - **choose** the rate of a drop-path schedule by the depth that it leaves;
 # - **say** how noisy a coin makes a branch.
 #
@@ -24,29 +24,30 @@ x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
 # %% [markdown]
 # ## A norm and a shift
 #
-# RMSNorm forgets the length of a row and keeps its mean. LayerNorm forgets both, so a shift of the whole row is nothing
-# to it, and much to RMSNorm:
+# LayerNorm removes the mean and the size of a row, RMSNorm the size alone. So adding 5 to all numbers of a row leaves
+# LayerNorm's output as it is, and changes RMSNorm's:
 
 # %%
 for norm in (layer_norm, rms_norm):
-    print(f"{norm.__name__}: a shift by 5 moves the output by {(norm(x + 5) - norm(x)).abs().max():.2f}")
+    print(f"{norm.__name__}: adding 5 changes the output by {(norm(x + 5) - norm(x)).abs().max():.2f}")
 
 # %% [markdown]
 # ### Exercise 1 · 12 minutes · ●●●○○
 #
-# Make any norm shift-proof: return what `norm` says of the rows of x without their means. With `rms_norm` that is
-# `layer_norm`. It has to hold for rows far from zero and for float16: the result has the dtype of x, but a mean rounded
-# to 16 bits is not good enough.
+# Make any norm independent of such a shift: return `norm` of the rows of x without their means. With `rms_norm` this is
+# `layer_norm`. It must hold for rows whose mean is large, and for float16: the result has the dtype of x, but a mean
+# that was rounded to 16 bits is not accurate enough.
 #
-# <details><summary>Hint 1</summary>Where must the mean be taken out: of what the norm is handed, or of what it returns?
-# And of what, each row or all rows?</details>
-# <details><summary>Hint 2</summary>Go to float64, subtract the mean over <code>dim=-1</code> with
-# <code>keepdim=True</code>, hand the rest to <code>norm</code>, and go back with <code>.to(x.dtype)</code>.</details>
+# <details><summary>Hint 1</summary>Where must the mean be subtracted: from the norm's input, or from its output? Is it
+# the mean of each row, or of all rows?</details>
+# <details><summary>Hint 2</summary>Compute in float64: subtract the mean over <code>dim=-1</code> with
+# <code>keepdim=True</code>, and apply <code>norm</code> to the result. Only then go back to the dtype of
+# x.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "shift-proof", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def shift_proof(x, norm):
-    """Return norm of the centred rows of x, in the dtype of x; norm takes a tensor and keeps its shape."""
+    """Return norm of the centred rows of x, in the dtype of x; norm keeps the shape of its input."""
     ### BEGIN SOLUTION
     wide = x.double()
     centred = wide - wide.mean(dim=-1, keepdim=True)
