@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 00 · The residual connection, step by step
 #
-# 65 minutes. You need PyTorch's tensors and `backward()`; the rest is made here, and nothing is downloaded.
+# 75 minutes. You need PyTorch's tensors and `backward()`; the rest is made here, and nothing is downloaded.
 #
 # At the end you can
 # - trace each number of x + g·f(norm(x)) back to where it came from,

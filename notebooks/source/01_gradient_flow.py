@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 01 · Gradient flow: three curves
 #
-# 75 minutes. Of [lesson 00](00_residual_connection.ipynb) it needs what the skip brings to the gradient, and what keeps
+# 95 minutes. Of [lesson 00](00_residual_connection.ipynb) it needs what the skip brings to the gradient, and what keeps
 # a deep stack from exploding.
 #
 # By the end you can

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 03 · Dropout and stochastic depth
 #
-# 60 minutes. Nothing is downloaded. It is about one value of the gate g of [lesson 00](00_residual_connection.ipynb): a
+# 70 minutes. Nothing is downloaded. It is about one value of the gate g of [lesson 00](00_residual_connection.ipynb): a
 # coin. Its blocks begin with the LayerNorm of [lesson 02](02_layer_norm.ipynb), and it draws the stream as
 # [lesson 01](01_gradient_flow.ipynb) does.
 #

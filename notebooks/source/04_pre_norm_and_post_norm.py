@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 04 · Pre-norm and post-norm
 #
-# 75 minutes. Nothing is downloaded. Of [lesson 03](03_dropout_and_stochastic_depth.ipynb) it needs what a coin on the
+# 90 minutes. Nothing is downloaded. Of [lesson 03](03_dropout_and_stochastic_depth.ipynb) it needs what a coin on the
 # stream does to all that came before; of [lesson 02](02_layer_norm.ipynb), what a norm does to the gradient on its way
 # back; of [lesson 00](00_residual_connection.ipynb), how the stream grows with depth.
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 05 · LayerScale
 #
-# 70 minutes. It needs no network connection. Of [lesson 04](04_pre_norm_and_post_norm.ipynb) it uses how post-norm and
+# 95 minutes. It needs no network connection. Of [lesson 04](04_pre_norm_and_post_norm.ipynb) it uses how post-norm and
 # pre-norm train without a warm-up; of [lesson 00](00_residual_connection.ipynb), the gradient through a gated branch,
 # and how large a gate may be in a deep stack.
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 06 · AdaLN-Zero
 #
-# 75 minutes. It needs no network connection. Of [lesson 05](05_layer_scale.ipynb) it uses which weights have a gradient
+# 95 minutes. It needs no network connection. Of [lesson 05](05_layer_scale.ipynb) it uses which weights have a gradient
 # when a gate is 0; of [lesson 04](04_pre_norm_and_post_norm.ipynb), what the norm of a pre-norm block acts on; of
 # [lesson 02](02_layer_norm.ipynb), what LayerNorm takes out of a token.
 #

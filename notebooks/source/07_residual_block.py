@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07 · The residual block for signals of any dimension
 #
-# 80 minutes. It needs no network connection. Of [lesson 06](06_adaln_zero.ipynb) it uses what a branch that ends in
+# 90 minutes. It needs no network connection. Of [lesson 06](06_adaln_zero.ipynb) it uses what a branch that ends in
 # zeros does at first; of [lesson 05](05_layer_scale.ipynb), which parameters weight decay spares; of
 # [lesson 03](03_dropout_and_stochastic_depth.ipynb), where dropout belongs; of [lesson 01](01_gradient_flow.ipynb), the
 # recorder.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08b · Long convolutions and Hyena
 #
-# 75 minutes. It needs no network connection. Of [lesson 08a](08a_attention.ipynb) it uses the mixing matrix, what
+# 85 minutes. It needs no network connection. Of [lesson 08a](08a_attention.ipynb) it uses the mixing matrix, what
 # causal means, and how attention's work grows with the length. At the end a convolution is the mixer in the block of
 # [lesson 07](07_residual_block.ipynb).
 #

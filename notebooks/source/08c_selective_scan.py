@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08c · Mamba, cost, and a task that separates the mixers
 #
-# 85 minutes. It needs no network connection. Of [lesson 08b](08b_long_convolution.ipynb) it uses the causal convolution
+# 90 minutes. It needs no network connection. Of [lesson 08b](08b_long_convolution.ipynb) it uses the causal convolution
 # and its kernel; of [lesson 08a](08a_attention.ipynb), attention and the mixing matrix; of
 # [lesson 07](07_residual_block.ipynb), the block, which takes any mixer.
 #

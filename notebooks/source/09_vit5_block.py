@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 09 · The ViT-5 block
 #
-# 90 minutes. It needs no network connection. Of [lesson 08c](08c_selective_scan.ipynb) it uses how the cost of
+# 95 minutes. It needs no network connection. Of [lesson 08c](08c_selective_scan.ipynb) it uses how the cost of
 # attention grows and how operations are counted; of [lesson 08a](08a_attention.ipynb), attention and its rotation; of
 # [lesson 08b](08b_long_convolution.ipynb), Hyena and its condition; and the norm, the coin and the gate of lessons
 # [02](02_layer_norm.ipynb), [03](03_dropout_and_stochastic_depth.ipynb) and [05](05_layer_scale.ipynb).

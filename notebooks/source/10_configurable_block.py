@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 10 · The configurable block
 #
-# 85 minutes. It needs no network connection. Of [lesson 09](09_vit5_block.ipynb) it uses the form of the block: two
+# 95 minutes. It needs no network connection. Of [lesson 09](09_vit5_block.ipynb) it uses the form of the block: two
 # branches, each with a norm. It also needs the two placements of the norm
 # ([lesson 04](04_pre_norm_and_post_norm.ipynb)), recipes ([lesson 07](07_residual_block.ipynb)), and masks and the
 # rotation ([lesson 08a](08a_attention.ipynb)).
