@@ -11,6 +11,8 @@ from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A
 # Three perpendicular directions of length 1; the last is that of rows whose numbers are all equal.
 ACROSS, DEEP, UP = np.array([[1, -1, 0], [1, 1, -2], [1, 1, 1]]) / np.sqrt([[2], [6], [3]])
 
+SHIFTS = (0.85, 0.95, 1.06, 1.18)  # so that the marks of four series stand beside each other
+
 
 def plot_two_steps(rows: ArrayLike, flat: ArrayLike, ends: ArrayLike, side: Axes, above: Axes) -> None:
     """Draw the way of rows of three numbers ``(n, 3)`` to the circle of radius sqrt(3), in two views.
@@ -41,10 +43,10 @@ def plot_by_rate(shares: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes
     """Draw what is right after training against the learning rate: a mark a seed, and a line through the worst.
 
     Args:
-        shares: for each name and each learning rate, the share that is right with each seed.
+        shares: for each name, at most four, and each learning rate, the share that is right with each seed.
         ax: where to draw; the horizontal axis is logarithmic.
     """
-    for shift, (colour, dash, mark), (name, by_rate) in zip((0.9, 1, 1.11), SERIES, shares.items(), strict=False):
+    for shift, (colour, dash, mark), (name, by_rate) in zip(SHIFTS, SERIES, shares.items(), strict=False):
         rates = sorted(by_rate)
         ax.semilogx(rates, [min(by_rate[rate]) for rate in rates], dash, color=colour, label=name)
         for rate in rates:

@@ -37,6 +37,11 @@ def test_distances_in_the_plane_are_kept(axes):
     assert np.allclose(np.linalg.norm(points[0], axis=-1), np.linalg.norm(FLAT, axis=-1))
 
 
+def test_four_series_are_all_drawn():
+    ax = plots.plot_by_rate({name: {1.0: [0.5]} for name in "abcd"}, Figure().add_subplot())
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [*"abcd"]
+
+
 def test_each_seed_is_a_mark_and_the_line_goes_through_the_worst():
     shares = {"none": {0.1: [0.9, 0.8, 0.7], 1: [0, 0, 0]}, "norm": {0.1: [0.9, 0.95, 1]}}
     ax = plots.plot_by_rate(shares, Figure().add_subplot())
