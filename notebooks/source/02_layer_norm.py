@@ -744,8 +744,8 @@ holds(gap < 0.05, "256 times the rate gives the same losses.")
 
 # %% [markdown]
 # So the angle of a step is about rate · |∇L|/|W|, and falls as 1/|W|². Now 400 steps at several rates: `runs` (folded)
-# returns the share of test digits that are right, for one seed. We compute seed 0; the other two were computed in the
-# same way and stored.
+# returns the share of test digits that are right, for one seed. Three seeds were
+# computed in this way and stored; the cell computes seed 0 at rates of 1 and 10 again.
 
 
 # %% tags=["runs"] jupyter={"source_hidden": true}
@@ -753,21 +753,21 @@ def joined(tensors):
     return torch.cat([t.detach().flatten() for t in tensors])
 
 
-def runs(seed, steps=400, within=0.4):
+def runs(seed, steps=400, within=0.4, only=""):
     right = {}
     for name, norm, rates in (
         ("no norm", nn.Identity, (0.01, 0.1, 1, 10)),
-        ("no norm, |W| held", nn.Identity, (0.01, 0.1, 1, 10)),
-        ("LayerNorm, |W| held", nn.LayerNorm, (0.01, 0.1, 1, 10)),
+        ("no norm, |W| held", nn.Identity, (0.1, 1, 10)),
+        ("LayerNorm, |W| held", nn.LayerNorm, (0.1, 1, 10)),
         ("LayerNorm", nn.LayerNorm, (0, 0.01, 0.1, 1, 10)),
         ("all weights, no norm", nn.Identity, (0.03, 0.1)),
         ("all weights, LayerNorm", nn.LayerNorm, (1, 3)),
     ):
-        for rate in rates:
+        for rate in [rate for rate in rates if only in f"{name}: {rate:g}"]:
             network = build(norm, pytorch, seed)
             W = writers(network) if "all" not in name else list(network.parameters())
             sgd, length = torch.optim.SGD(W, rate), joined(W).norm()
-            for _ in range(steps):
+            for _ in range(steps if rate else 0):
                 train(network, sgd, train_x, train_y, steps=1)
                 if "held" in name:
                     scale(W, length / joined(W).norm())
@@ -778,7 +778,8 @@ def runs(seed, steps=400, within=0.4):
 # %% tags=["trained"] jupyter={"source_hidden": true}
 from residual_edu.lesson import stored_runs
 
-seeds = stored_runs("02_layer_norm")["runs"] | {0: runs(0)}
+seeds = stored_runs("02_layer_norm")["runs"]
+seeds[0] |= runs(0, only="LayerNorm: 1")
 
 
 def row(name, rate):
@@ -799,13 +800,13 @@ holds(
 # %% tags=["predict"]
 guess = predict(
     "With LayerNorm, up to which of these rates do all seeds exceed 80 %?",
-    ["rate 0.01", "rate 0.1", "rate 1", "rate 10"],
+    ["rate 0.1", "rate 1", "rate 10"],
 )
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
 names = "no norm", "no norm, |W| held", "LayerNorm, |W| held", "LayerNorm"
-shares = {name: {r: row(name, r) for r in (0.01, 0.1, 1, 10)} for name in names}
+shares = {name: {r: row(name, r) for r in (0.1, 1, 10)} for name in names}
 for name, by_rate in shares.items():
     for rate, found in by_rate.items():
         print(f"{name:19} rate {rate:<4g}", *[f"{right:4.0%}" for right in found])
@@ -822,14 +823,13 @@ show(
     "held it is below 0.7 at 10. With LayerNorm and a W that may grow it is above 0.9 "
     "at 10.",
 )
-best = max(rate for rate in (0.01, 0.1, 1, 10) if min(row("LayerNorm", rate)) > 0.8)
+best = max(rate for rate in (0.1, 1, 10) if min(row("LayerNorm", rate)) > 0.8)
 holds(
     max(row("LayerNorm, |W| held", 10)) < 0.7, "At 10, holding |W| ruins the training."
 )
 guess.reveal(
     f"rate {best:g}",
     why={
-        "rate 0.01": "All seeds pass at that rate, but at larger ones too.",
         "rate 0.1": "That is the end without a norm.",
         "rate 1": "That would be the end if W kept its length. But each step makes W "
         "longer.",
@@ -868,12 +868,12 @@ for name, rate in (
 # $$\varphi = \sqrt{2 \cdot \mathrm{rate} \cdot \mathrm{decay}}$$
 #
 # Neither the loss nor the size of the network is in it. For a rate of 1 and a decay of 0.01 it is 0.141, or **8.1
-# degrees**. `angles` (folded) trains W alone with plain SGD and weight decay, and returns the angle of each of 1,000
+# degrees**. `angles` (folded) trains W alone with plain SGD and weight decay, and returns the angle of each of 400
 # steps. We measure the last 100.
 
 
 # %% jupyter={"source_hidden": true}
-def angles(seed, rate, decay, steps=1000):
+def angles(seed, rate, decay, steps=400):
     network = build(nn.LayerNorm, pytorch, seed)
     W = writers(network)
     sgd = torch.optim.SGD(W, rate, weight_decay=decay)
