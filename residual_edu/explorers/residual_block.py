@@ -98,7 +98,10 @@ class BlocksPicture:
         self.lines = self.axes.lines
         self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, weight="bold")
         names = zip(["activation", "stream gradient", "MLP's gradient"], self.lines, strict=False)
-        self.names = [self.axes.text(0, 1, f" {name}", color=line.get_color(), va="center") for name, line in names]
+        over = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the line at 1 passes behind a name
+        self.names = [
+            self.axes.text(0, 1, f" {name}", color=line.get_color(), va="center", bbox=over) for name, line in names
+        ]
         self.moving = [*self.lines, *self.names, self.title]
 
     def draw(self, mixer: bool, condition_mixer: bool, mlp: bool, depth: int, fault: str) -> str:

@@ -89,7 +89,7 @@ def plot_learning(curves: Sequence[ArrayLike], bound: float, ax: Axes) -> Axes:
         heights = np.asarray(losses, float)
         ax.plot(np.arange(len(heights)), heights, color=color, ls=dash, lw=1.8)
     ax.axhline(bound, color=REFERENCE, lw=1.2, ls=":")
-    ax.annotate("table of pairs", (0, bound), (3, -4), textcoords="offset points", va="top")
+    ax.annotate("table\nof pairs", (0, bound), (3, -4), textcoords="offset points", va="top")
     ax.set(xlabel="steps taken", ylabel="loss")
     return ax
 

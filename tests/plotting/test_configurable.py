@@ -64,4 +64,4 @@ def test_learning_is_drawn_over_the_bound(ax):
     assert plots.plot_learning([[4, 3, 2], [4, 2, 1]], 2.5, ax) is ax
     first, second, bound = ax.lines
     assert np.array_equal(first.get_ydata(), [4, 3, 2]) and np.array_equal(second.get_xdata(), [0, 1, 2])
-    assert bound.get_ydata() == [2.5, 2.5] and words(ax) == ["table of pairs"]
+    assert bound.get_ydata() == [2.5, 2.5] and words(ax) == ["table\nof pairs"]
