@@ -51,10 +51,12 @@ def camera_digits(seed: int = 0, test: Size = 360) -> Digits:
     Raises:
         InvalidInput: if ``test`` is below 1 or leaves none for training.
     """
-    plain = digits(seed, test)
-    generator = torch.Generator().manual_seed(seed)
-    images = (x * 10 ** (4 * torch.rand(len(x), 1, 1, generator=generator) - 6) for x in plain[::2])
-    return Digits(next(images), plain.train_labels, next(images), plain.test_labels)
+    plain, generator = digits(seed, test), torch.Generator().manual_seed(seed)
+    train, test_images = (
+        images * 10 ** (4 * torch.rand(len(images), 1, 1, generator=generator) - 6)
+        for images in (plain.train_images, plain.test_images)
+    )
+    return Digits(train, plain.train_labels, test_images, plain.test_labels)
 
 
 def wine() -> tuple[Tensor, list[str]]:

@@ -30,15 +30,15 @@ RUN = {
 SECONDS = {  # as the command takes them, and with --all where that is more
     "ruff": (1, 1),
     "format": (1, 1),
-    "types": (22, 22),
+    "types": (45, 45),
     "promote": (7, 7),
     "build": (6, 6),
     "lessons": (7, 7),
-    "units": (245, 380),
-    "notebooks": (190, 200),
-    "grading": (0, 740),
-    "browser": (110, 380),
-    "delays": (65, 320),
+    "units": (150, 300),
+    "notebooks": (220, 220),
+    "grading": (0, 400),
+    "browser": (80, 250),
+    "delays": (45, 150),
 }
 
 

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy, layer_norm
 
 from residual_edu.datasets import camera_digits, digits
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet
+from residual_edu.training import minibatches, train
 
 Network = Callable[[Tensor], Tensor]
 Answer = Callable[[Tensor, Tensor, int], Network]
@@ -87,11 +88,7 @@ def learn(x: Tensor, y: Tensor, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     network = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 10))
     adam = torch.optim.Adam(network.parameters(), 0.01)
-    for _ in range(200):
-        rows = torch.randint(len(x), (64,))
-        adam.zero_grad()
-        cross_entropy(network(x[rows]), y[rows]).backward()
-        adam.step()
+    train(lambda x, y: cross_entropy(network(x), y), minibatches(x, y, seed=seed), adam, steps=200)
     return network
 
 

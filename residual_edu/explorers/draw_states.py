@@ -4,7 +4,6 @@
 state, and ``index.json``. A state is called by the place of each control's value in its list, such as ``0-2``.
 """
 
-import io
 import json
 import shutil
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ import ipywidgets as widgets
 
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.explorers.states import grid
+from residual_edu.plotting.picture import palette_png
 
 COLOURS = 64  # of a picture's palette
 
@@ -24,9 +24,7 @@ def draw_state(explorer: Explorer, values: Mapping[str, Any]) -> tuple[bytes, st
     if explorer.tried:
         explorer.tried.clear()
     reading = explorer.draw_setting(explorer.start | dict(values))
-    buffer = io.BytesIO()
-    explorer.pixels().quantize(COLOURS).save(buffer, "PNG", optimize=True)
-    return buffer.getvalue(), reading
+    return palette_png(explorer.pixels(), COLOURS), reading
 
 
 def draw_explorer(explorer: Explorer, folder: Path) -> None:

@@ -1,9 +1,11 @@
-"""The pictures of the lesson on LayerNorm: a norm's two steps, and which learning rates work."""
+"""The pictures of the lesson on LayerNorm: losses, a norm's two steps, what it depends on, and which rates work."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A
@@ -54,6 +56,55 @@ def plot_by_rate(shares: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes
             ax.semilogx([rate * shift] * len(seeds), seeds, mark, color=colour, markerfacecolor="none", markersize=6)
     every = sorted({rate for by_rate in shares.values() for rate in by_rate})
     ax.set_xticks(every, [f"{rate:g}" for rate in every])
+    ax.set_xlim(every[0] / 8, 1.6 * every[-1])  # room for the names
     ax.set(xlabel="learning rate of W", ylabel="share right (line: worst seed)", ylim=(-0.04, 1.04))
     ax.legend(loc="lower left")
+    return ax
+
+
+def plot_image(image: ArrayLike, ax: Axes, low: float, high: float) -> Axes:
+    """Draw an image in grey, ``low`` black and ``high`` white, in a thin frame."""
+    ax.imshow(image, cmap="gray", vmin=low, vmax=high)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set(visible=True, color=DROPPED)
+    return ax
+
+
+def plot_before_and_after(before: ArrayLike, after: ArrayLike, names: Sequence[str], figure: Figure) -> None:
+    """Draw normalised images ``after`` (n, height, width), from -2 to 2, below those ``before``, from 0 to 1."""
+    rows = figure.subplots(2, len(names))
+    for axes, images, low, high in zip(rows, (before, after), (0.0, -2.0), (1.0, 2.0), strict=True):
+        for ax, image in zip(axes, np.asarray(images), strict=True):
+            plot_image(image, ax, low, high)
+    for ax, name in zip(rows[0], names, strict=True):
+        ax.set_title(name, weight="normal", loc="center")
+    rows[0, 0].set_ylabel("input\nblack 0, white 1")
+    rows[1, 0].set_ylabel("output\nblack −2, white 2")
+
+
+def plot_influence(depends: ArrayLike, cell: tuple[int, int], ax: Axes) -> Axes:
+    """Draw a table of rows and features, coloured where the output at ``cell`` depends on the entry, by ``depends``."""
+    depends = np.asarray(depends)
+    rows, features = depends.shape
+    for row, feature in np.ndindex(rows, features):
+        colour = A if depends[row, feature] else "white"
+        ax.add_patch(Rectangle((feature, row), 1, 1, facecolor=colour, edgecolor=DROPPED, linewidth=1))
+    ax.plot(cell[1] + 0.5, cell[0] + 0.5, "o", color=REFERENCE, markersize=11, markeredgecolor="white")
+    ax.set(xlim=(0, features), ylim=(rows, 0), aspect="equal", xlabel="feature", ylabel="row")
+    ax.set(xticks=np.arange(features) + 0.5, xticklabels=range(features))
+    ax.set(yticks=np.arange(rows) + 0.5, yticklabels=range(rows))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def plot_losses(losses: Sequence[Sequence[float]], ax: Axes, guessing: float) -> Axes:
+    """Draw the loss of each training before each step on a logarithmic axis, and the loss of ``guessing``."""
+    for one, dash in zip(losses, ("-", "--", ":"), strict=True):
+        ax.semilogy(one, dash, color=A, linewidth=1.4)
+    ax.axhline(guessing, color=REFERENCE, linewidth=1)
+    ax.text(2, 0.57 * guessing, f"guessing at random: {guessing:.1f}")
+    ax.set(xlabel="step", ylabel="training loss", ylim=(0.4 * guessing, 3 * max(map(max, losses))))
+    ticks = [10**k for k in range(5)]
+    ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
     return ax

@@ -21,9 +21,9 @@ def figure_png(figure: Figure) -> bytes:
         return palette_png(image)
 
 
-def palette_png(image: Image.Image) -> bytes:
-    """Return ``image`` as an opaque PNG of at most 256 colours, which names no version and no date."""
+def palette_png(image: Image.Image, colours: int = 256) -> bytes:
+    """Return ``image`` as an opaque PNG of at most ``colours`` colours, which names no version and no date."""
     buffer = io.BytesIO()
-    few = image.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few = image.convert("RGB").quantize(colours, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     few.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

@@ -2,7 +2,6 @@
 
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +9,11 @@ from nbformat.v4 import new_code_cell
 from PIL import Image
 
 from residual_edu.course.execute import execute
+from residual_edu.course.states import states_of
 
 from .lessons import NOTEBOOKS, every_lesson
 from .needed import EMPTY, explorers_only
 
-STATES = Path(__file__).parents[2] / "docs" / "states"
 EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
 LARGEST = 15e6  # bytes of all pictures together
 # The mean difference of a channel, of 255; a training's curves move a little with another build of torch.
@@ -35,8 +34,8 @@ for number, explorer in enumerate((each for each in Out.values() if isinstance(e
 
 
 def indices(lesson):
-    """The index of each of a lesson's explorers, with its folder."""
-    folders = sorted((STATES / lesson.partition("_")[0]).iterdir())
+    """The index of each of a lesson's explorers, with its folder; none for a lesson without explorers."""
+    folders = sorted(states_of(NOTEBOOKS[0].parent / "source" / f"{lesson}.py").glob("*"))
     return {folder: json.loads((folder / "index.json").read_text(encoding="utf-8")) for folder in folders}
 
 

@@ -110,7 +110,7 @@ def test_the_forms(checkout, monkeypatch):
         words = [word for word in all_of.command if (all_of.name, word) != ("units", "--timeout=1800")]
         assert some.command == words + (["-m", "not slow"] if slow_left_out else [])
         assert some.seconds <= all_of.seconds
-    assert sum(step.seconds for step in usual) < 12 * 60 and sum(step.seconds for step in everything) < 38 * 60
+    assert sum(step.seconds for step in usual) < 10 * 60 and sum(step.seconds for step in everything) < 38 * 60
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [Path("tests/test_config.py")])
     *before, units = steps.fast(checkout)
     assert " ".join(step.name for step in before) == style

@@ -24,10 +24,8 @@ def tree(cell: NotebookNode) -> ast.Module:
 
 
 def code_lines(cell: NotebookNode) -> int:
-    """Return how many lines of a cell are code: no blank line, comment or docstring, and no reason of a reveal."""
-    nodes = list(ast.walk(tree(cell)))
-    strings: list[ast.expr] = [node.value for node in nodes if isinstance(node, ast.Expr) and is_text(node.value)]
-    strings += [word.value for node in nodes if called(node) == "reveal" for word in getattr(node, "keywords", [])]
+    """Return how many lines of a cell are code: no blank line, comment or docstring."""
+    strings = [node for node in ast.walk(tree(cell)) if isinstance(node, ast.Expr) and is_text(node.value)]
     prose = {line for node in strings for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     lines = [line.strip() for number, line in enumerate(cell.source.split("\n"), 1) if number not in prose]
     return sum(bool(line) and not line.startswith("#") for line in lines)

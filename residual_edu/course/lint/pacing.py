@@ -12,7 +12,7 @@ from residual_edu.course.checkout import APPENDIX, is_appendix
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.lint.cells import called, code_cells, tree
 
-EXERCISES, FIGURE_BY = (3, 5), 6
+EXERCISES, FIGURE_BY = (3, 5), 4
 TABLE = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*\|[ \t:|-]*$", re.M)
 MINUTES = re.compile(r"\b\d+ minutes?\b")
 GOAL = re.compile(r"^\s*(?:[-*]|\d+\.) ", re.M)
@@ -30,7 +30,7 @@ def prose(cells: list[NotebookNode]) -> str:
 
 
 def early_figure(notebook: NotebookNode) -> Iterator[str]:
-    """The first figure is shown by the sixth code cell: a model, its training and one run may stand before it."""
+    """The first figure is shown by the fourth code cell."""
     first = [cell for _, cell in code_cells(notebook)][:FIGURE_BY]
     if not any("explorer" in tags(cell) or shows(cell) for cell in first):
         yield f"none of the first {FIGURE_BY} code cells shows a figure"

@@ -94,7 +94,6 @@ def test_words_in_comments_and_strings_are_free(both, first):
         ("# a comment\n\nx = 1  # another", 1),
         ('def f():\n    """One.\n\n    Two.\n    """\n    return """a\n    b"""', 3),
         ("x = [\n    1,\n    # why\n    2,\n]", 4),
-        ('guess.reveal(\n    x,\n    why={\n        "a": "b",\n    },\n)', 3),
     ],
 )
 def test_code_lines_leave_out_prose(text, lines):
