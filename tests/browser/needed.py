@@ -27,14 +27,15 @@ def questions_and_explorers(notebook: NotebookNode) -> NotebookNode:
 def cut(notebook: NotebookNode, tags: tuple[str, ...]) -> NotebookNode:
     """Return ``notebook`` with the cells that have one of ``tags`` and those that bind or change what these use.
 
-    The others are emptied. Of a cell that asks, only the question stays, unless it binds more that is used. A change
-    through another name is not seen: where it matters, a cell fails in the browser and the test with it.
+    The others are emptied, but for the cell that sets the lesson up. Of a cell that asks, only the question stays,
+    unless it binds more that is used. A change through another name is not seen: where it matters, a cell fails in the
+    browser and the test with it.
     """
     made, wanted = deepcopy(notebook), set[str]()
     for cell in reversed([cell for cell in made.cells if cell.cell_type == "code"]):
         asks, is_target = questions(cell), bool(set(tags) & set(cell.metadata.get("tags", [])))
         bound = changes(ast.parse(cell.source))
-        if not (bound - asks.keys()) & wanted:
+        if not (bound - asks.keys()) & wanted and "setup()" not in cell.source:
             only_asked = "\n".join(asks.values()) if is_target or bound & wanted else ""
             cell.source = only_asked or (cell.source if is_target else EMPTY)
         wanted |= {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)} - asks.keys()

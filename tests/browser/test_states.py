@@ -56,7 +56,11 @@ def test_each_explorer_has_its_states_each_with_a_picture_and_words(lesson):
 
 def test_they_are_palette_pictures_600_wide_and_not_too_large_together():
     pictures = [path for lesson in EXPLORERS for folder in indices(lesson) for path in folder.glob("*.png")]
-    assert {(Image.open(path).mode, Image.open(path).width) for path in pictures} == {("P", 600)}
+    kinds = set()
+    for path in pictures:
+        with Image.open(path) as picture:
+            kinds.add((picture.mode, picture.width))
+    assert kinds == {("P", 600)}
     assert sum(path.stat().st_size for path in pictures) < LARGEST
 
 
