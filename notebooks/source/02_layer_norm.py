@@ -875,8 +875,7 @@ holds(
 
 # %% [markdown]
 # At small rates the norm is well ahead after 100 steps, and scaling alone closes most of that gap. What scaling does
-# not give is the last column: the large rates. With Adam the gain is smaller, since its steps do not grow with the
-# gradient.
+# not give is the last column: the large rates. With Adam the gain is smaller here.
 #
 # ### Weight decay sets the angle
 #

@@ -263,7 +263,7 @@ holds(min(found) > 0.9, "Each image brought to size 1 mends it.")
 
 # %% [markdown]
 # Neither mend is enough alone; together they are. Bringing each image to size 1 removes both causes at once. Dividing all
-# images by one number, the usual way of standardising, does not: the brightest set it, and the darkest stay below √eps.
+# images by one number, the usual way of standardising, reaches less: the darkest stay below √eps.
 #
 # ## RMSNorm's eps
 #
