@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from residual_edu.exercises.properties import Broken, Unmet
 from residual_edu.exercises.time_limit import OutOfTime, Stopwatch, limited
+from residual_edu.exercises.unmet import Broken, Unmet
 
 LIMIT = 4.0  # seconds for one call, as a Stopwatch counts them
 BUDGET = 12.0  # seconds for all calls of one check

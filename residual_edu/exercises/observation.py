@@ -7,7 +7,8 @@ from torch import Tensor
 
 from residual_edu.exercises.exercise import Exercise, Mistake
 from residual_edu.exercises.guard import Guard, Outcome
-from residual_edu.exercises.properties import Unmet, close
+from residual_edu.exercises.properties import close
+from residual_edu.exercises.unmet import Unmet
 
 
 def known_mistake(exercise: Exercise, seen: Outcome) -> Mistake | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from residual_edu.exercises.exercise import Exercise, Mistake
 from residual_edu.exercises.guard import Notepad, Outcome
-from residual_edu.exercises.properties import Unmet
 from residual_edu.exercises.time_limit import OutOfTime
+from residual_edu.exercises.unmet import Unmet
 
 PRINTED = 5  # lines of the learner's own printing that are shown
 WIDTH = 88  # columns of a line, so that a notebook need not break it inside a word

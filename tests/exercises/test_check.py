@@ -128,9 +128,9 @@ def test_a_module_without_forward_was_attempted(capsys):
 @pytest.mark.parametrize(
     "answer, seen",
     [
-        (lambda x: x[0], "it returned shape (3,), where (2, 3) was asked for"),
+        (lambda x: center(x)[-1:], "it returned shape (1, 3), where (2, 3) was asked for"),
         (lambda x: center(x).double(), "it returned torch.float64, where torch.float32 was asked for"),
-        (lambda x: x.sub_(x.mean(-1, keepdim=True)), "it changed its input in place; write `x = x - m`, not `x -= m`"),
+        (lambda x: x.sub_(x.mean(-1, keepdim=True)), "it changed `x` in place; write `x = x - m`, not `x -= m`, and"),
         (lambda x: sys.exit(), "it raised SystemExit"),
         (lambda x: 1 / 0, "it raised ZeroDivisionError: division by zero"),
         (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given"),
@@ -142,7 +142,7 @@ def test_whatever_it_does_is_a_line_of_the_report(capsys, answer, seen):
     lines, error = report(capsys, answer)
     assert any(line.startswith(f"         {seen}") for line in lines), lines
     assert error.startswith("center: ")
-    assert (lines[-1] == "Mend that first, then check again.") == seen.startswith(("it raised", "it changed"))
+    assert lines[-1] == "Mend that first, then check again."
     assert report(capsys, answer) == (lines, error)
 
 

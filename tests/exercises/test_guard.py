@@ -13,8 +13,8 @@ from residual_edu.exercises.guard import Guard, Outcome
 
 # The tests' own deadline would take the timer that is tested here.
 pytestmark = pytest.mark.timeout(300, method="thread")
-from residual_edu.exercises.properties import Broken, Unmet
 from residual_edu.exercises.time_limit import OutOfTime
+from residual_edu.exercises.unmet import Broken, Unmet
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import torch
 from residual_edu.exercises.exercise import Exercise, Mistake, Property
 from residual_edu.exercises.guard import Guard, Outcome
 from residual_edu.exercises.observation import alike, known_mistake, same
-from residual_edu.exercises.properties import Unmet
 from residual_edu.exercises.time_limit import OutOfTime
+from residual_edu.exercises.unmet import Unmet
 
 nan, inf = float("nan"), float("inf")
 
