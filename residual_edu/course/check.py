@@ -4,10 +4,8 @@ For whoever writes an exercise: the file registers answers with ``residual_edu.e
 """
 
 import argparse
-import io
 import runpy
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +13,9 @@ from rich.table import Table
 
 from residual_edu.course.checkout import Refusal
 from residual_edu.errors import InvalidInput
-from residual_edu.exercises.check import NotYet, check
+from residual_edu.exercises.check import find
+from residual_edu.exercises.judge import judge
+from residual_edu.exercises.session import ATTEMPTS
 from residual_edu.exercises.tries import TRIES, Try
 
 COLUMNS = "exercise", "kind", "what", "accepted", ""
@@ -38,7 +38,7 @@ def run(argv: Sequence[str]) -> int:
         table.add_row(one.exercise, "right" if one.is_right else "wrong", one.what, "yes" if accepted else "no", mark)
         if given.reports:
             console.rule(f"{one.exercise}: {one.what}{mark and f' - {mark}'}", align="left")
-            console.print(report, markup=False, highlight=False)
+            console.print(report, markup=False, highlight=False, soft_wrap=True)
     console.print(table)
     console.print(f"{as_expected} of {len(tries)} are judged as their file says.")
     return int(as_expected < len(tries))
@@ -63,13 +63,14 @@ def read(files: Sequence[Path]) -> list[Try]:
 
 
 def judged(one: Try) -> tuple[bool, str]:
-    """Return whether the check accepts an answer, and what it prints; nothing is kept of an answer before it."""
-    printed = io.StringIO()
+    """Return whether the check accepts an answer, and its report in a session that knows of no other attempt.
+
+    Raises:
+        Refusal: for an exercise that there is not.
+    """
+    ATTEMPTS.clear()
     try:
-        with redirect_stdout(printed):
-            check(one.answer, one.exercise)
-    except NotYet as error:
-        return False, f"{printed.getvalue()}{error}"
+        judgement = judge(one.answer, one.exercise, find(one.exercise))
     except InvalidInput as error:
         raise Refusal(str(error)) from None
-    return "not attempted yet" not in printed.getvalue(), printed.getvalue().rstrip()
+    return judgement.unmet == 0, judgement.text

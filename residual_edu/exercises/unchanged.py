@@ -14,8 +14,8 @@ SETTINGS: dict[str, Callable[[], Any]] = {
     "torch.is_inference_mode_enabled()": torch.is_inference_mode_enabled,
     "torch.get_default_dtype()": torch.get_default_dtype,
     "torch.get_default_device()": torch.get_default_device,
-    "the seed of torch's random numbers": torch.initial_seed,
 }
+SEED: dict[str, Callable[[], Any]] = {"the seed of torch's random numbers": torch.initial_seed}
 
 
 @contextmanager
@@ -29,17 +29,25 @@ def unchanged(**handed: Any) -> Iterator[None]:
     Raises:
         Broken: at the end, with the name of what changed, and how.
     """
-    before = dict(facts(handed)), {name: read() for name, read in SETTINGS.items()}
-    yield
+    before = dict(facts(handed))
+    with settings_stay(SETTINGS | SEED):
+        yield
     after = dict(facts(handed))
-    for name, old in before[0].items():
+    for name, old in before.items():
         if not equal(old, after.get(name)):
             raise Broken(told(name, old, after.get(name)))
-    if new := next((name for name in after if name not in before[0]), ""):
+    if new := next((name for name in after if name not in before), ""):
         raise Broken(f"it added {new}; what it is handed must stay as it is")
-    for name, value in before[1].items():
-        if SETTINGS[name]() != value:
-            raise Broken(f"it left {name} at {SETTINGS[name]()}, where it was {value} before; put it back")
+
+
+@contextmanager
+def settings_stay(settings: dict[str, Callable[[], Any]]) -> Iterator[None]:
+    """Test that a body leaves these settings as they are, or raise ``Broken`` with the first that it changed."""
+    before = {name: read() for name, read in settings.items()}
+    yield
+    for name, value in before.items():
+        if settings[name]() != value:
+            raise Broken(f"it left {name} at {settings[name]()}, where it was {value} before; put it back")
 
 
 def facts(handed: dict[str, Any]) -> Iterator[tuple[str, Any]]:
