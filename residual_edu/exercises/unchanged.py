@@ -55,6 +55,7 @@ def facts(handed: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in handed.items():
         if isinstance(value, Tensor):
             yield f"`{name}`", value.detach().clone()
+            yield f"requires_grad of `{name}`", value.requires_grad
         elif isinstance(value, list | tuple):
             yield f"the length of `{name}`", len(value)
             yield f"the entries of `{name}`", [id(one) for one in value]

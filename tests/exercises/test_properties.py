@@ -168,6 +168,7 @@ def test_construct_makes_a_module_in_float64():
         (191.99998, float, 192),
         (191.99, float, 191.99),
         (" BAC ", str, "bac"),
+        (["Pre", "post"], str, "pre, post"),
     ],
 )
 def test_the_value_of_an_answer(value, kind, want):

@@ -33,6 +33,7 @@ def test_what_is_only_read_passes():
     [
         (lambda h: h["x"].add_(1), "it changed `x` in place; "),
         (lambda h: h["x"].unsqueeze_(0), "it changed `x` in place; "),
+        (lambda h: h["x"].requires_grad_(), "it changed requires_grad of `x` from False to True; leave what you are"),
         (lambda h: h["layers"].pop(), "it changed the length of `layers` from 2 to 1; "),
         (lambda h: h["layers"].reverse(), "it changed the entries of `layers`; work on a copy"),
         (lambda h: h["layers"][1].eval(), "it changed the mode of `layers[1]` from train to eval; "),
