@@ -8,7 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from residual_edu.blocks import ResidualBlock
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
+from residual_edu.exercises.exercise import (
+    Exercise,
+    Mistake,
+    Property,
+    Unmet,
+    close,
+    draw,
+    run,
+    same_gradients,
+    unchanged,
+)
 from residual_edu.parts import LayerNorm
 
 Forward = Callable[[Any, Tensor, Tensor | None], Tensor]
@@ -123,7 +133,9 @@ RIGHT = lines(MIXER, CROSS, MLP)
 def compare(f: Any, *there: str, rate: float = 0.0, with_condition: bool = True) -> None:
     """Test an answer against the library's block with the branches that are ``there``."""
     made, x, condition = block(*there, rate=rate), draw(2, 3, 4), draw(2, 4, seed=1) if with_condition else None
-    close(run(lambda v: f(made, v, condition), x, like=x), made(x, condition))
+    with unchanged(block=made):
+        got = run(lambda v: f(made, v, condition), x, like=x)
+    close(got, made(x, condition))
 
 
 def _alone(name: str) -> Callable[[Any], None]:
@@ -141,12 +153,22 @@ def _needs_condition(f: Any) -> None:
     )
 
 
-def _gradients(f: Any) -> None:
-    made, inputs = block(*ORDER), (draw(2, 3, 4), draw(2, 4, seed=1))
-    found = gradients(lambda x, c: f(made, x, c), *inputs)
-    wanted = gradients(made, *inputs)
-    for got, want, name in zip(found, wanted, ("x", "the condition"), strict=True):
-        close(got, want, f"the gradient of {name}")
+def _without_norm(f: Any) -> None:
+    made, x = ResidualBlock(Mixer, nn.Identity, *[nn.Identity] * 4, dropout_cfg=nn.Identity).double(), draw(2, 3, 4)
+    close(
+        run(lambda v: f(made, v, None), x, like=x), made(x, None), "with a mixer whose norm is an Identity the output"
+    )
+
+
+def _evaluates(f: Any) -> None:
+    made = block(*ORDER, rate=0.5)
+    with torch.no_grad():
+        compare(f, *ORDER, rate=0.5)
+    made.eval()
+    try:
+        compare(f, *ORDER, rate=0.5)
+    finally:
+        made.train()
 
 
 def _bypassed(f: Any) -> None:
@@ -171,6 +193,8 @@ def observe(f: Any) -> Any:
     return seen
 
 
+CASE: dict[str, Any] = {"block": block(*ORDER, rate=0.5), "x": draw(2, 3, 4), "condition": draw(2, 4, seed=1)}
+
 BLOCK_FORWARD = Exercise(
     reference=RIGHT,
     also_right=(lambda block, x, condition: block(x, condition),),
@@ -186,7 +210,12 @@ BLOCK_FORWARD = Exercise(
             "without a condition mixer the condition changes nothing", lambda f: compare(f, "sequence_mixer", "mlp")
         ),
         Property("a condition mixer is not left out where the condition is missing", _needs_condition),
-        Property("gradients reach x and the condition, along the skip and through the branches", _gradients),
+        Property("a branch without a norm is run all the same", _without_norm),
+        Property("it does the same in evaluation and without gradients, and leaves the mode as it is", _evaluates),
+        Property(
+            "gradients reach x, the condition and every weight, along the skip and through the branches",
+            same_gradients(RIGHT, CASE, CASE | {"block": block("sequence_mixer", "mlp")}),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -242,8 +271,8 @@ BLOCK_FORWARD = Exercise(
     ),
     hints=(
         "Three lines, each x = x + dropout(layer(norm(x))). When should a line be left out?",
-        "`if not is_bypassed(block.condition_mixer):` and below it "
-        "`x = x + block.dropout(block.condition_mixer(block.condition_mixer_norm(x), condition))`.",
+        "Ask `is_bypassed` of each layer, not of its norm and not of the condition. From the inside out: the branch's "
+        "norm, the layer, the dropout, the sum.",
     ),
 )
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, close, draw, gradients, run, unchanged
+from residual_edu.exercises.forbidden import without_autograd
 
 Pair = Callable[[Tensor, Tensor], Tensor]
 Share = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor]
@@ -21,6 +22,12 @@ def is_the_gradient(f: Pair, batch: int, inputs: int, outputs: int) -> None:
     close(run(f, x, delta, like=want), want, "the gradient")
 
 
+def one_feature(f: Pair) -> None:
+    """Test a layer of one output, and one of one input."""
+    is_the_gradient(f, 4, 3, 1)
+    is_the_gradient(f, 4, 1, 2)
+
+
 SQUARE = draw(3, 3), draw(3, 3, seed=1)  # as many samples as features, so that a product the wrong way round fits
 
 WEIGHT_GRADIENT = Exercise(
@@ -34,6 +41,7 @@ WEIGHT_GRADIENT = Exercise(
         Property("one sample: the outer product of delta and activation", lambda f: is_the_gradient(f, 1, 3, 2)),
         Property("a batch: summed over its samples", lambda f: is_the_gradient(f, 5, 3, 2)),
         Property("as many samples as features will do", lambda f: is_the_gradient(f, 3, 3, 3)),
+        Property("one output, and one input: the axis of length 1 stays", one_feature),
     ),
     mistakes=(
         Mistake(lambda x, d: x.T @ d, "the transpose", "Rows belong to outputs: delta comes first."),
@@ -55,7 +63,7 @@ WEIGHT_GRADIENT = Exercise(
     ),
     hints=(
         "Which axis is summed over? A matrix product sums over the axis that its two factors share.",
-        "`delta.T @ x`: (outputs, batch) times (batch, inputs).",
+        "(outputs, batch) times (batch, inputs): which of the two has to be turned for that?",
     ),
 )
 
@@ -80,6 +88,7 @@ FIRST_DELTA = Exercise(
         Property("one number a layer", lambda f: is_the_delta(f, 1, 1, 1)),
         Property("square matrices", lambda f: is_the_delta(f, 3, 3, 3)),
         Property("layers of different widths", lambda f: is_the_delta(f, 4, 3, 2)),
+        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*SQUARES))),
     ),
     mistakes=(
         Mistake(
@@ -107,7 +116,7 @@ FIRST_DELTA = Exercise(
     ),
     hints=(
         "What is the delta at y? It has no matrix in it.",
-        "The delta at y is y - target; the delta at h is the transpose of W2 times that.",
+        "y_i holds W2[i, j] h_j. So which numbers of the delta at y reach h_j, and times what?",
     ),
 )
 
@@ -132,6 +141,18 @@ def is_the_share(f: Share, f_of: Callable[[Tensor], Tensor], seed: int) -> None:
     close(run(lambda x, delta: f(lambda x: x + f_of(x), x, delta), x, delta, like=x), want, "the share")
 
 
+def leaves_all(f: Share) -> None:
+    """Test that no gradient and no request for one is left on x, and that a constant branch has a share of 0."""
+    x, delta = draw(3, 4), draw(3, 4, seed=1)
+    for f_of in (branch, lambda x: draw(3, 4, seed=6)):
+        with unchanged(x=x, g_out=delta):
+            f(lambda x, g=f_of: x + g(x), x, delta)
+        if x.requires_grad or x.grad is not None:
+            raise Broken("it left `requires_grad` or a gradient on `x`; work on `x.detach().clone()`")
+    got = run(lambda x, g_out: f(lambda x: x + draw(3, 4, seed=6), x, g_out), x, delta, like=x)
+    close(got, 0 * x, "for a branch that does not depend on x, the share")
+
+
 def split(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> Tensor:
     """Return the gradient with respect to the block's input."""
     leaf = x.detach().clone().requires_grad_()
@@ -153,6 +174,7 @@ BRANCH_GRADIENT = Exercise(
             "twice the delta after the block, twice the branch's part", lambda f: is_the_share(f, lambda x: 2 * x, 2)
         ),
         Property("a silent branch has a share of 0", lambda f: is_the_share(f, lambda x: 0 * x, 3)),
+        Property("x and g_out stay as they are, also where f does not depend on x", leaves_all),
     ),
     mistakes=(
         Mistake(split, "the delta before the whole block", "Subtract what came along the skip."),
@@ -179,7 +201,7 @@ BRANCH_GRADIENT = Exercise(
     ),
     hints=(
         "Autograd gives you the delta before the whole block. Which part of it is not the branch's?",
-        "`torch.autograd.grad(block(leaf), leaf, g_out)[0] - g_out`, with `leaf = x.detach().requires_grad_()`.",
+        "`torch.autograd.grad` takes the delta as its third argument. What of its result came along the skip?",
     ),
 )
 

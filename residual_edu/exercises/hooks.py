@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw
+from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, unchanged
 
 Watch = Callable[[list[nn.Module]], AbstractContextManager[Any]]
 
@@ -82,11 +82,34 @@ def spares_others(f: Watch) -> None:
 
 
 def changes_nothing(f: Watch) -> None:
-    """Test that the blocks return what they returned before."""
-    modules, x = blocks(), draw(5, 4)
+    """Test that the blocks return what they returned before, and that gradients flow as before."""
+    modules, x = blocks(), draw(5, 4).requires_grad_()
+    leaves = [x, *(p for module in modules for p in module.parameters())]
+    want = torch.autograd.grad(nn.Sequential(*modules)(x).square().sum(), leaves)
     with f(modules):
-        inside = modules[0](x)
-    close(inside, modules[0](x), "the output of a watched block")
+        output = nn.Sequential(*modules)(x)
+    if not output.requires_grad:
+        raise Unmet("no gradient comes back through the watched blocks; let the hook return nothing")
+    found = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
+    names = ["x", *(f"blocks[{i}].{part}" for i in range(3) for part in ("weight", "bias"))]
+    for name, mine, right in zip(names, found, want, strict=True):
+        if mine is None:
+            raise Unmet(f"no gradient reaches `{name}` through the watched blocks; let the hook return nothing")
+        close(mine, right, f"through the watched blocks, the gradient of `{name}`")
+
+
+def leaves_state(f: Watch) -> None:
+    """Test that modes, methods and the session's settings stay as they are, inside and after."""
+    modules = blocks()
+    modules[1].eval()
+    with unchanged(blocks=modules), f(modules):
+        forward(modules, draw(5, 4))
+        if [module.training for module in modules] != [True, False, True]:
+            raise Broken("inside, it changed a block's mode; leave `train()` and `eval()` to the caller")
+        if not torch.is_grad_enabled():
+            raise Broken("inside, gradients are switched off; measure with `.detach()` and leave the mode alone")
+    if any("forward" in vars(module) for module in modules):
+        raise Broken("it left a `forward` of its own on a block; a hook needs none")
 
 
 def left_after(f: Watch, error: type[BaseException]) -> int:
@@ -175,7 +198,8 @@ WATCH_ACTIVATIONS = Exercise(
     properties=(
         Property("one root mean square for each block, in their order", lambda f: measures(f, 1)),
         Property("three calls, nine numbers", lambda f: measures(f, 3)),
-        Property("the blocks return what they returned before", changes_nothing),
+        Property("the blocks return what they returned before, and gradients flow through them", changes_nothing),
+        Property("modes, methods and the gradient mode stay as they are", leaves_state),
         Property("no hook is left at the end of the block", leaves_none),
         Property("no hook is left after an error", lambda f: leaves_none(f, ValueError)),
         Property("no hook is left after the stop button", lambda f: leaves_none(f, Leave)),
@@ -226,7 +250,7 @@ WATCH_ACTIVATIONS = Exercise(
     ),
     hints=(
         "It needs a forward hook and no tensor hook. What has to be kept, so that it can be removed?",
-        "Keep the handles in a list; `yield sizes` inside `try:`, and remove each handle under `finally:`.",
+        "`register_forward_hook` returns a handle. Which part of a `try` statement runs however its body is left?",
     ),
 )
 
