@@ -130,7 +130,7 @@ MODULATE = Exercise(
     ),
     hints=(
         "Which axis does (batch, channels) line up with, when x has three? Try a batch of 3 with 3 positions.",
-        "Shift and scale need as many axes as x: the samples first, the channels last, and an axis of 1 for each other.",
+        "Shift and scale need as many axes as x: samples first, channels last, and an axis of 1 for each other.",
     ),
 )
 

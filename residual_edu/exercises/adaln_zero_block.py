@@ -197,8 +197,8 @@ ADALN_ZERO_FORWARD = Exercise(
     ),
     hints=(
         "Which x does the MLP's norm see: the one that came in, or the one that the mixer has added to?",
-        "`.chunk(6, dim=-1)` cuts the projection into six; they need an axis of 1 for the positions. Both branches have "
-        "one form: x plus the gate times the layer of the modulated norm.",
+        "`.chunk(6, dim=-1)` cuts the projection into six; they need an axis of 1 for the positions. Both branches "
+        "have one form: x plus the gate times the layer of the modulated norm.",
     ),
 )
 

@@ -1,11 +1,12 @@
 """Exercise on the configurable block: two branches, and a flag for the placement of their norms."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, Unmet, close, draw, run, same_gradients
 from residual_edu.parts.residual import Map, post_norm_residual, pre_norm_residual
 
 Assembly = Callable[[Tensor, Map, Map, Map, Map, bool], Tensor]
@@ -84,6 +85,34 @@ def skip(f: Assembly) -> None:
     close(got, x, "with branches that return 0, the output")
 
 
+def once_each(f: Assembly) -> None:
+    """Test that each part is called once, in either placement."""
+    for flag in (True, False):
+        calls = list[str]()
+
+        def counted(name: str, part: Map, calls: list[str] = calls) -> Map:
+            return lambda x: (calls.append(name), part(x))[1]
+
+        parts = {"attention": attention, "ffn": ffn, "attn_norm": attn_norm, "ffn_norm": ffn_norm}
+        f(draw(4, 6), *(counted(name, part) for name, part in parts.items()), flag)
+        for name in parts:
+            if calls.count(name) != 1:
+                raise Unmet(
+                    f"with pre_norm={flag} it called `{name}` {calls.count(name)} times, where once was asked for"
+                )
+
+
+def as_it_is(x: Tensor) -> Tensor:
+    """Return the very tensor that is handed over."""
+    return x
+
+
+NAMES = "attention", "ffn", "attn_norm", "ffn_norm"
+LEARNED: list[dict[str, Any]] = [
+    {"x": draw(2, 5, 4)} | parts | {"pre_norm": flag}
+    for parts in ({name: Part(4, seed) for seed, name in enumerate(NAMES)}, dict.fromkeys(NAMES, as_it_is))
+    for flag in (True, False)
+]
 REFERENCE = of(pre_norm_residual, post_norm_residual)
 
 ASSEMBLE = Exercise(
@@ -94,6 +123,8 @@ ASSEMBLE = Exercise(
         Property("pre-norm: the stream itself is not touched by a norm", skip),
         Property("pre-norm: both branches", lambda f: close(pre(f, x := draw(2, 4, 6)), pre(REFERENCE, x))),
         Property("post-norm: both branches", lambda f: close(post(f, x := draw(2, 4, 6)), post(REFERENCE, x))),
+        Property("each part is called once, in either placement", once_each),
+        Property("the gradients of x and of all four parts", same_gradients(REFERENCE, *LEARNED)),
     ),
     mistakes=(
         Mistake(
@@ -143,7 +174,7 @@ ASSEMBLE = Exercise(
     ),
     hints=(
         "Two lines for each placement. Where does the bracket of the norm close?",
-        "`x = x + attention(attn_norm(x))` for pre-norm, `x = attn_norm(x + attention(x))` for post-norm.",
+        "Pre-norm: the branch gets the normed x, the sum the x itself. Post-norm: the sum is normed. Twice, in order.",
     ),
 )
 

@@ -113,7 +113,7 @@ CAUSAL_WINDOW = Exercise(
     ),
     hints=(
         "Write down for each pair how far ahead the key stands. Which of these numbers are allowed?",
-        "`ahead = torch.arange(count) - torch.arange(count)[:, None]`; then `(ahead <= 0) & (ahead > -window)`.",
+        "`torch.arange(count)` as a row minus the same as a column gives these numbers. Two comparisons, both needed.",
     ),
 )
 

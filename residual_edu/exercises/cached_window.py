@@ -184,8 +184,8 @@ CACHED_WINDOW = Exercise(
     ),
     hints=(
         "Write down how far ahead of each query each key stands. At which position does the first query stand?",
-        "`ahead = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]`; two comparisons and the mask, "
-        "joined by `&`.",
+        "The queries stand at keys - queries, ..., keys - 1. Key position minus query position is a table; two "
+        "comparisons of it, and the mask.",
     ),
 )
 

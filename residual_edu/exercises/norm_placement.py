@@ -221,7 +221,7 @@ PLACEMENT_OF = Exercise(
     ),
     hints=(
         "Which of the two leaves every row with mean 0 and spread 1? And on what of x does a norm before f not depend?",
-        "post: is `layer_norm(y)` still y? pre: is what the block adds, block(x) - x, the same for x and for 2 * x + 3?",
+        "post: is `layer_norm(y)` still y? pre: is what is added, block(x) - x, the same for x and for 2 * x + 3?",
     ),
 )
 

@@ -98,7 +98,7 @@ TOKEN_PLACES = Exercise(
     ),
     hints=(
         "Write the tokens down for 4 patches, a CLS token, 1 register and rows of 4, and count from 0.",
-        "`start = patches + has_cls`; of `tokens = start + registers` a row of `row` misses `-tokens % row`.",
+        "Registers count for the padding, not for the start. Of 6 tokens rows of 4 miss 2, of 8 none: `-6 % 4` is 2.",
     ),
 )
 
