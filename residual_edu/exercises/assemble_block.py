@@ -85,21 +85,26 @@ def skip(f: Assembly) -> None:
     close(got, x, "with branches that return 0, the output")
 
 
+class Counted:
+    """A part that counts its calls."""
+
+    def __init__(self, part: Map) -> None:
+        self.part, self.calls = part, 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the part's output."""
+        self.calls += 1
+        return self.part(x)
+
+
 def once_each(f: Assembly) -> None:
     """Test that each part is called once, in either placement."""
     for flag in (True, False):
-        calls = list[str]()
-
-        def counted(name: str, part: Map, calls: list[str] = calls) -> Map:
-            return lambda x: (calls.append(name), part(x))[1]
-
-        parts = {"attention": attention, "ffn": ffn, "attn_norm": attn_norm, "ffn_norm": ffn_norm}
-        f(draw(4, 6), *(counted(name, part) for name, part in parts.items()), flag)
-        for name in parts:
-            if calls.count(name) != 1:
-                raise Unmet(
-                    f"with pre_norm={flag} it called `{name}` {calls.count(name)} times, where once was asked for"
-                )
+        first, second, norm_1, norm_2 = parts = [Counted(part) for part in (attention, ffn, attn_norm, ffn_norm)]
+        f(draw(4, 6), first, second, norm_1, norm_2, flag)
+        for name, part in zip(NAMES, parts, strict=True):
+            if part.calls != 1:
+                raise Unmet(f"with pre_norm={flag} it called `{name}` {part.calls} times, where once was asked for")
 
 
 def as_it_is(x: Tensor) -> Tensor:

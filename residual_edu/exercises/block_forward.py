@@ -1,13 +1,13 @@
 """Exercise on the residual block: its three lines."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from residual_edu.blocks import ResidualBlock
+from residual_edu.exercises.block_made import Listener, Mixer, block
 from residual_edu.exercises.exercise import (
     Exercise,
     Mistake,
@@ -19,61 +19,10 @@ from residual_edu.exercises.exercise import (
     same_gradients,
     unchanged,
 )
-from residual_edu.parts import LayerNorm
 
 Forward = Callable[[Any, Tensor, Tensor | None], Tensor]
 Line = Callable[[Any, Tensor, Tensor | None], Tensor]
 ORDER = ("sequence_mixer", "condition_mixer", "mlp")
-
-
-class Mixer(nn.Module):
-    """A mixer: a map of each position plus the mean of all positions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.map = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Mix the positions of (batch, positions, channels)."""
-        return torch.tanh(self.map(x + x.mean(1, keepdim=True)))
-
-
-class Listener(nn.Module):
-    """A condition mixer: scale each channel by a map of the condition."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.map = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
-        """Scale the channels of each sample."""
-        return x * self.map(condition)[:, None]
-
-
-@cache
-def block(*there: str, rate: float = 0.0) -> ResidualBlock:
-    """Return a block in float64 with these branches, the same each time; with a ``rate`` its dropout halves."""
-
-    def on(name: str, layer: Any) -> tuple[Any, Any]:
-        return (layer, lambda: LayerNorm(4)) if name in there else (nn.Identity, nn.Identity)
-
-    made = ResidualBlock(
-        *on("sequence_mixer", Mixer),
-        *on("condition_mixer", Listener),
-        *on("mlp", lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4))),
-        dropout_cfg=Halve if rate else nn.Identity,
-    ).double()
-    for seed, p in enumerate(made.parameters()):
-        p.data = draw(*p.shape, seed=seed) / 2 + (p.ndim == 1) / 2
-    return made
-
-
-class Halve(nn.Module):
-    """Replaces dropout by a fixed factor, so that its place changes the result."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return half of ``x``."""
-        return x / 2
 
 
 def residual(name: str, norm: str) -> Line:
@@ -153,8 +102,14 @@ def _needs_condition(f: Any) -> None:
     )
 
 
+def bare() -> ResidualBlock:
+    """Return a block whose one branch, the mixer, has no norm."""
+    off = nn.Identity
+    return ResidualBlock(Mixer, off, off, off, off, off, dropout_cfg=off)
+
+
 def _without_norm(f: Any) -> None:
-    made, x = ResidualBlock(Mixer, nn.Identity, *[nn.Identity] * 4, dropout_cfg=nn.Identity).double(), draw(2, 3, 4)
+    made, x = bare().double(), draw(2, 3, 4)
     close(
         run(lambda v: f(made, v, None), x, like=x), made(x, None), "with a mixer whose norm is an Identity the output"
     )

@@ -107,7 +107,7 @@ CAUSAL_CONVOLUTION = Exercise(
     ),
     hints=(
         "y_i is the sum over m of k[m] · x[i - m]. What stands at i - m when that is below 0?",
-        "Each tap m adds a copy of x, moved m places to the right. What moves in, and what if m is larger than the length?",
+        "Each tap m adds a copy of x, moved m places to the right. What moves in, and what if m is too large?",
     ),
 )
 

@@ -133,6 +133,11 @@ def residual(x: Tensor) -> Tensor:
     return x + branch(x)
 
 
+def moved(x: Tensor) -> Tensor:
+    """Return x + f(x) for an f that does not depend on x."""
+    return x + draw(3, 4, seed=6)
+
+
 def is_the_share(f: Share, f_of: Callable[[Tensor], Tensor], seed: int) -> None:
     """Test one branch and one delta against autograd through the branch alone."""
     x, delta = draw(3, 4), draw(3, 4, seed=seed)
@@ -144,12 +149,12 @@ def is_the_share(f: Share, f_of: Callable[[Tensor], Tensor], seed: int) -> None:
 def leaves_all(f: Share) -> None:
     """Test that no gradient and no request for one is left on x, and that a constant branch has a share of 0."""
     x, delta = draw(3, 4), draw(3, 4, seed=1)
-    for f_of in (branch, lambda x: draw(3, 4, seed=6)):
+    for block in (residual, moved):
         with unchanged(x=x, g_out=delta):
-            f(lambda x, g=f_of: x + g(x), x, delta)
+            f(block, x, delta)
         if x.requires_grad or x.grad is not None:
             raise Broken("it left `requires_grad` or a gradient on `x`; work on `x.detach().clone()`")
-    got = run(lambda x, g_out: f(lambda x: x + draw(3, 4, seed=6), x, g_out), x, delta, like=x)
+    got = run(lambda x, g_out: f(moved, x, g_out), x, delta, like=x)
     close(got, 0 * x, "for a branch that does not depend on x, the share")
 
 

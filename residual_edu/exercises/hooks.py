@@ -1,16 +1,14 @@
 """Exercise on hooks: measure the outputs of blocks inside a ``with`` statement, and remove every hook at its end."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, unchanged
-
-Watch = Callable[[list[nn.Module]], AbstractContextManager[Any]]
+from residual_edu.exercises.watches import Watch, rms, swallowing, sweep, watch
 
 
 class Leave(BaseException):
@@ -139,57 +137,6 @@ def lets_through(f: Watch) -> bool:
     except Leave:
         return True
     return False
-
-
-def rms(x: Tensor) -> float:
-    """Return the root mean square."""
-    return float(x.detach().square().mean().sqrt())
-
-
-def take_away(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
-    """Remove the hooks of these handles."""
-    for handle in handles:
-        handle.remove()
-
-
-def sweep(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
-    """Remove every hook, foreign ones too."""
-    for module in modules:
-        module._forward_hooks.clear()
-
-
-def watch(
-    measure: Callable[[Tensor, Tensor], float] = lambda x, y: rms(y),
-    remove: Callable[[list[RemovableHandle], list[nn.Module]], None] = take_away,
-    caught: tuple[type[BaseException], ...] = (BaseException,),
-    replaces: bool = False,
-) -> Watch:
-    """Return a watch; the arguments choose what it measures and how it cleans up, to make the mistakes."""
-
-    @contextmanager
-    def watching(modules: list[nn.Module]) -> Iterator[list[float]]:
-        sizes: list[float] = []
-
-        def hook(module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor | None:
-            sizes.append(measure(args[0], output))
-            return output / sizes[-1] if replaces else None
-
-        handles = [module.register_forward_hook(hook) for module in modules]
-        try:
-            yield sizes
-        except caught:
-            remove(handles, modules)
-            raise
-        remove(handles, modules)
-
-    return watching
-
-
-@contextmanager
-def swallowing(modules: list[nn.Module]) -> Iterator[list[float]]:
-    """Watch, clean up, and swallow every error."""
-    with watch()(modules) as sizes, suppress(BaseException):
-        yield sizes
 
 
 WATCH_ACTIVATIONS = Exercise(

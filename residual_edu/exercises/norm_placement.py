@@ -112,7 +112,11 @@ TOKENS = 2 * draw(5, 6, seed=1) + 1
 
 def judged(f: Judge, name: str) -> str:
     """Return an answer's word for one block."""
-    x = TOKENS.clone()
+    return word(f, name, TOKENS.clone())
+
+
+def word(f: Judge, name: str, x: Tensor) -> str:
+    """Return an answer's word for one block and these tokens, or raise ``Unmet`` where it changes them."""
     with unchanged(x=x):
         return str(value_of(lambda: f(BLOCKS[name], x), str))
 
@@ -125,7 +129,7 @@ def _judges(f: Judge, *names: str) -> None:
 
 def _judges_one(f: Judge, *names: str) -> None:
     for name in names:
-        if (got := value_of(lambda name=name: f(BLOCKS[name], TOKENS[:1].clone()), str)) != RIGHT[name]:
+        if (got := word(f, name, TOKENS[:1].clone())) != RIGHT[name]:
             raise Unmet(f"for a single token it calls {name} {got!r}")
 
 
