@@ -14,7 +14,7 @@ Forward = Callable[..., Tensor]
 
 # The block: twice x + gate * f(norm(x) (1 + scale) + shift)
 
-X, C, W = draw(2, 3, 4) + 1, draw(2, 4, seed=3), draw(4, 24, seed=4)
+X, C, W = draw(2, 6, 4) + 1, draw(2, 4, seed=3), draw(4, 24, seed=4)
 
 
 def project(condition: Tensor) -> Tensor:

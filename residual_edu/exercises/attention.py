@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
+from residual_edu.exercises.seen import seen
 from residual_edu.parts import attention
 
 Formula = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -69,7 +70,9 @@ LEARNED = [
 ATTENTION = Exercise(
     reference=variant(),
     also_right=(attention, torch.nn.functional.scaled_dot_product_attention),
-    observe=lambda f: run(f, *inputs(features=9)),
+    observe=lambda f: seen(
+        lambda: run(f, *inputs(features=9, value_dim=2)), lambda: run(f, *inputs(3, features=7, keys=2, value_dim=3))
+    ),
     properties=(
         Property("values that are all 7 have the mean 7", keeps_a_constant),
         Property("the output for the lesson's query, with four features, is 3", four_tokens),

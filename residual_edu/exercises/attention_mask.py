@@ -58,7 +58,7 @@ def every_size(f: Mask) -> None:
 CAUSAL_WINDOW = Exercise(
     reference=causal_window,
     also_right=(lambda count, window: attention_mask(count, count, causal=True, window=window),),
-    observe=lambda f: run(lambda: f(6, 3)),
+    observe=lambda f: [run(lambda n=n, w=w: f(n, w)) for n, w in ((6, 3), (9, 2))],
     properties=(
         Property("every position may attend to itself", itself),
         Property("no position may attend to a later one", future),

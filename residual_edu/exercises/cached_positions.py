@@ -96,8 +96,8 @@ CACHED_POSITIONS = Exercise(
     reference=remember,
     also_right=(at(lambda kept, new: kept),),
     observe=lambda f: [
-        run(f, draw(2, 3, 6), draw(2, 2, 6, seed=1), rotary_angles([9], 6, 10.0)),
-        run(lambda new, angles: f(None, new, angles), draw(2, 2, 6, seed=1), rotary_angles([9], 6, 10.0)),
+        run(f, draw(7, 3, 6), draw(7, 5, 6, seed=1), rotary_angles([11], 6, 10.0)),
+        run(lambda new, angles: f(None, new, angles), draw(7, 5, 6, seed=1), rotary_angles([11], 6, 10.0)),
     ],
     properties=(
         Property("the kept keys come first, unchanged", old_ones_stay),

@@ -1,11 +1,13 @@
 """Exercise on DropPath: one Bernoulli draw for each sample."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
+from residual_edu.exercises.seen import seen
 
 Gate = Callable[[Tensor, Tensor, float], Tensor]
 
@@ -45,9 +47,19 @@ def whole_samples(f: Gate) -> None:
 
 SQUARE = draw(3, 3) + 3  # as many features as samples, so that draws along the wrong axis fit
 
+
+def observe(f: Gate) -> list[Any]:
+    """Return an answer's output for a square branch and for one of three axes."""
+
+    def gate(branch: Tensor) -> Tensor:
+        return f(branch, U.clone(), 0.25)
+
+    return seen(lambda: run(gate, SQUARE), lambda: run(gate, draw(3, 2, 5)))
+
+
 DROP_PATH = Exercise(
     reference=per_sample,
-    observe=lambda f: run(lambda branch: f(branch, U.clone(), 0.25), SQUARE),
+    observe=observe,
     properties=(
         Property("a sample stays or goes as a whole", whole_samples),
         Property(

@@ -51,7 +51,7 @@ def one_token(f: Backward, part: int) -> None:
 
 GATE_GRADIENTS = Exercise(
     reference=backward,
-    observe=lambda f: asked(f, draw(2, 3, 4), draw(2, 3, 4, seed=1) + 1, draw(4, seed=2)),
+    observe=lambda f: asked(f, draw(2, 6, 4), draw(2, 6, 4, seed=1) + 1, draw(4, seed=2)),
     properties=(
         Property("the lesson's token: the branch gets 0.1, 0.1, 0.1, -0.1", lambda f: one_token(f, 0)),
         Property("the lesson's token: the gates get 3, -1, 0, -2", lambda f: one_token(f, 1)),

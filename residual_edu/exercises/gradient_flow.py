@@ -7,6 +7,7 @@ from torch import Tensor
 
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, close, draw, gradients, run, unchanged
 from residual_edu.exercises.forbidden import without_autograd
+from residual_edu.exercises.seen import seen
 
 Pair = Callable[[Tensor, Tensor], Tensor]
 Share = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor]
@@ -29,6 +30,7 @@ def one_feature(f: Pair) -> None:
 
 
 SQUARE = draw(3, 3), draw(3, 3, seed=1)  # as many samples as features, so that a product the wrong way round fits
+OBLONG = draw(6, 4), draw(6, 2, seed=1)
 
 WEIGHT_GRADIENT = Exercise(
     reference=lambda x, delta: delta.T @ x,
@@ -36,7 +38,7 @@ WEIGHT_GRADIENT = Exercise(
         lambda x, delta: torch.einsum("bo,bi->oi", delta, x),
         lambda x, delta: (delta[:, :, None] * x[:, None, :]).sum(0),
     ),
-    observe=lambda f: run(f, *SQUARE),
+    observe=lambda f: seen(lambda: run(f, *SQUARE), lambda: run(f, *OBLONG)),
     properties=(
         Property("one sample: the outer product of delta and activation", lambda f: is_the_gradient(f, 1, 3, 2)),
         Property("a batch: summed over its samples", lambda f: is_the_gradient(f, 5, 3, 2)),
@@ -79,11 +81,12 @@ def is_the_delta(f: Delta, inputs: int, hidden: int, outputs: int) -> None:
 
 
 SQUARES = draw(3), draw(3, 3, seed=1), draw(3, 3, seed=2), draw(3, seed=3)
+OBLONGS = draw(6), draw(4, 6, seed=1), draw(2, 4, seed=2), draw(2, seed=3)
 
 FIRST_DELTA = Exercise(
     reference=lambda x, w1, w2, target: w2.T @ (w2 @ (w1 @ x) - target),
     also_right=(lambda x, w1, w2, target: (w2 @ w1 @ x - target) @ w2,),
-    observe=lambda f: run(f, *SQUARES),
+    observe=lambda f: seen(lambda: run(f, *SQUARES), lambda: run(f, *OBLONGS)),
     properties=(
         Property("one number a layer", lambda f: is_the_delta(f, 1, 1, 1)),
         Property("square matrices", lambda f: is_the_delta(f, 3, 3, 3)),
@@ -172,7 +175,7 @@ def norm_apart(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> T
 BRANCH_GRADIENT = Exercise(
     reference=lambda block, x, delta: split(block, x, delta) - delta,
     also_right=(lambda block, x, delta: split(lambda x: block(x) - x, x, delta),),
-    observe=lambda f: run(lambda x, delta: f(residual, x, delta), draw(3, 4), draw(3, 4, seed=1)),
+    observe=lambda f: run(lambda x, delta: f(residual, x, delta), draw(6, 4), draw(6, 4, seed=1)),
     properties=(
         Property("it is what autograd finds through the branch alone", lambda f: is_the_share(f, branch, 1)),
         Property(

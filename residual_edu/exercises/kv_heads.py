@@ -39,7 +39,7 @@ LEARNED = [{"x": draw(2, 2, 3, 5), "heads": heads} for heads in (6, 2)]
 KV_HEADS = Exercise(
     reference=share_heads,
     also_right=(repeat_heads, lambda x, heads: x.repeat_interleave(heads // x.shape[1], dim=1)),
-    observe=lambda f: run(lambda x: f(x, 4), draw(2, 2, 3, 5)),
+    observe=lambda f: run(lambda x: f(x, 6), draw(5, 2, 4, 7)),
     properties=(
         Property("of 2 heads for 6, the first three get the first", numbered),
         Property("any number of groups, one head for all and one for each too", every_size),

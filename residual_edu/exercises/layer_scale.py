@@ -18,6 +18,7 @@ from residual_edu.exercises.exercise import (
     run,
     same_gradients,
 )
+from residual_edu.exercises.seen import seen
 from residual_edu.parts import LayerScale
 
 Maker = Callable[..., nn.Module]
@@ -105,10 +106,13 @@ def observe(maker: Maker) -> Any:
     """Return the parameters of two new modules, and values and gradients of one, in float64."""
     new, module = construct(maker, 4), construct(maker, 4, 0.5)
     before = [p.detach().clone() for p in (*new.parameters(), *module.parameters())]
-    x = draw(4, 4, seed=7) + 1
+    x = draw(4, 4, seed=7) + 1  # as many rows as channels, so that gates along the wrong axis fit
     y = run(module, x)
-    found = torch.autograd.grad(y.square().sum(), list(module.parameters()), allow_unused=True) if before else []
-    return before, y.detach(), [str(g) if g is None else g for g in found]
+    asking = [p for p in module.parameters() if p.requires_grad]
+    found = torch.autograd.grad(y.square().sum(), asking, allow_unused=True) if asking and y.requires_grad else []
+    other = seen(lambda: run(module, draw(2, 6, 4, seed=8)).detach())
+    learns = [p.requires_grad for p in module.parameters()]
+    return before, learns, y.detach(), [str(g) if g is None else g for g in found], other
 
 
 LAYER_SCALE = Exercise(

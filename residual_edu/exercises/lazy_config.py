@@ -170,6 +170,9 @@ def observe(f: Any) -> Any:
     """Return an answer's results with and without a misspelt keyword, early and late."""
     described = made(f, dim=3)
     seen: list[Any] = [described() is described(), refuses(f, dimm=4) != "", refuses(f, eps=0.1) != ""]
+    seen += [refuses(f, by_place, **{name: 1}) != "" for name in ("factr", "size")] + [
+        refuses(f, anything, colour=1) != ""
+    ]
     before = Counted.made
     f(Counted, dim=3)
     seen.append(Counted.made - before)

@@ -38,7 +38,7 @@ class Misnamed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gamma = nn.Parameter(torch.zeros(3, 4))
+        self.gamma = nn.Parameter(torch.zeros(12, 8))
         self.matrix = nn.Parameter(torch.zeros(40), requires_grad=False)
         self.register_buffer("table", torch.zeros(4, 4))
 
@@ -46,7 +46,13 @@ class Misnamed(nn.Module):
 def model() -> nn.Module:
     """Return a model with matrices, kernels, biases, gains, gates of both kinds, and misleading names."""
     names = {"embed": nn.Linear(3, 4), "norm": LayerNorm(4), "mix": nn.Conv1d(4, 4, 3), "gate": LayerScale(4)}
-    others = {"layer": nn.Linear(4, 4), "gate": ScalarGate(), "odd": Misnamed(), "row": nn.Linear(4, 1)}
+    others = {
+        "layer": nn.Linear(4, 4),
+        "gate": ScalarGate(),
+        "odd": Misnamed(),
+        "norm": nn.LayerNorm(4),
+        "row": nn.Linear(4, 1),
+    }
     return nn.ModuleDict(names | {"inner": nn.ModuleDict(others)})
 
 
