@@ -273,13 +273,13 @@ guess.reveal("0")
 # ### Exercise 2 · 8 minutes · ●●●○○
 #
 # Both gradients by hand, without autograd. `branch` and the `upstream` gradient that arrives at gamma · branch have
-# shape (..., channels), with any number of axes in front; `gamma` has shape (channels,). Return the branch's gradient,
+# shape (..., channels), with one or more axes in front; `gamma` has shape (channels,). Return the branch's gradient,
 # then gamma's.
 #
 # <details><summary>Hint 1</summary>A product has two factors, and each one's gradient is scaled by the
 # other.</details>
-# <details><summary>Hint 2</summary>All tokens share gamma, so its gradient is a sum over every axis but the last:
-# <code>.flatten(0, -2).sum(0)</code>.</details>
+# <details><summary>Hint 2</summary>All tokens share gamma, so its gradient is a sum over every axis but the
+# last.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "gate-gradients", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -299,8 +299,8 @@ check(gate_gradients, "gate_gradients")
 # The whole class, from nothing. It takes `dim` and `init_value`, 1e-4 unless told, and has one parameter, `gamma`.
 #
 # <details><summary>Hint 1</summary>What must a tensor be, so that an optimiser finds it?</details>
-# <details><summary>Hint 2</summary><code>nn.Parameter(torch.full((dim,), init_value))</code>, and one
-# multiplication.</details>
+# <details><summary>Hint 2</summary><code>torch.full</code> makes a tensor of one number, and takes over that number's
+# dtype; <code>nn.Parameter</code> registers it.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "layer-scale", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -332,8 +332,8 @@ def start(layer, init_method, width=None):
 #
 # <details><summary>Hint 1</summary>Three lines, each under its own <code>if</code>. Which x does the second line start
 # from?</details>
-# <details><summary>Hint 2</summary><code>if not is_bypassed(block.condition_mixer): x = x +
-# block.dropout(block.condition_mixer(block.condition_mixer_norm(x), condition))</code></details>
+# <details><summary>Hint 2</summary>Ask <code>is_bypassed</code> of each layer. From the inside out: its norm, the
+# layer, the dropout, the sum.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "block-forward", "locked": false, "schema_version": 3, "solution": true, "task": false}

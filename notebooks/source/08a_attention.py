@@ -137,7 +137,7 @@ guess.reveal("0.96")
 # ### Exercise 1 · 6 minutes · ●●○○○
 #
 # Write attention for any number of axes in front: `query` is (..., queries, d), `key` (..., keys, d), `value`
-# (..., keys, any width); return (..., queries, that width). Divide by √d.
+# (..., keys, any width); return (..., queries, that width). Divide by √d. Scores may be in the thousands.
 #
 # <details><summary>Hint 1</summary>Three steps: scores, weights, mean. Which axis do the weights sum to 1
 # along?</details>

@@ -140,8 +140,8 @@ assert without[-1] == 7 and between[-1] < 0.05
 #
 # <details><summary>Hint 1</summary>Keep one number, the memory, and go through x and dt side by side. What happens to
 # it first?</details>
-# <details><summary>Hint 2</summary><code>memory = torch.exp(dt[t] * A) * memory + dt[t] * x[t]</code>, then append it;
-# <code>torch.stack</code> at the end.</details>
+# <details><summary>Hint 2</summary>At position t the memory is first multiplied by what a step of dt[t] keeps, and then
+# what is written is added. Append it; <code>torch.stack</code> at the end.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "leaky-scan", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -572,7 +572,8 @@ for seed in range(3):
 #
 # <details><summary>Hint 1</summary>core_rev reads the sequence from its end. In which order does its answer
 # stand?</details>
-# <details><summary>Hint 2</summary><code>core(x) + core_rev(x.flip(1)).flip(1)</code>.</details>
+# <details><summary>Hint 2</summary><code>x.flip(1)</code> reads from the end. Where must the order be turned
+# back?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "both-ways", "locked": false, "schema_version": 3, "solution": true, "task": false}

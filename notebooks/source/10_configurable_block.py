@@ -229,8 +229,8 @@ class BlockConfig:
 # `pre_norm` says where the norms stand: before each branch, or behind each sum. Each norm is applied once.
 #
 # <details><summary>Hint 1</summary>Two lines for each placement. Where does the bracket of the norm close?</details>
-# <details><summary>Hint 2</summary><code>x + attention(attn_norm(x))</code> in pre-norm, <code>attn_norm(x +
-# attention(x))</code> in post-norm.</details>
+# <details><summary>Hint 2</summary>Pre-norm: the branch gets the normed x, the sum x itself. Post-norm: the sum is
+# normed. Twice, one after the other.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "assemble", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -531,7 +531,8 @@ guess.reveal("192")
 #
 # <details><summary>Hint 1</summary>For 6 heads and 2 keys: 0 0 0 1 1 1. torch has one function that gives this order and
 # one that gives 0 1 0 1 0 1.</details>
-# <details><summary>Hint 2</summary><code>x.repeat_interleave(heads // x.shape[1], dim=1)</code>.</details>
+# <details><summary>Hint 2</summary><code>repeat_interleave</code> repeats each entry before the next one. How often,
+# and along which axis?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "share-heads", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -14,6 +14,7 @@ VERBS = {
     "test": "check the package and the lessons; --all for every check",
     "build": "execute the lessons and write their notebooks",
     "lint": "say where the lessons break their rules",
+    "check": "try a file of right and wrong answers on the exercises' checks",
     "trial": "run lessons with other seeds and threads, and say which bands do not hold",
     "promote": "compare the lessons' finished pieces with the package, or refresh them from it",
     "read": "write a lesson as pages for somebody who is to read it cold",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, close, draw, run, same_gradients
 
 Map = Callable[[Tensor], Tensor]
 Modulated = Callable[[Tensor, Map, Tensor, Tensor], Tensor]
@@ -50,18 +50,23 @@ def any_axes(f: Modulated) -> None:
         fits(f, shape)
 
 
-def has_gradients(f: Modulated) -> None:
-    """Test the gradients of shift and scale."""
-    inputs = draw(3, 5, 4) + 1, SHIFT, SCALE
-    got, right = (gradients(lambda x, b, s, g=g: g(x, norm, b, s), *inputs) for g in (f, adaln))
-    for name, ours, theirs in zip(("x", "shift", "scale"), got, right, strict=True):
-        close(ours, theirs, f"the gradient of {name}")
+def one_sample(f: Modulated) -> None:
+    """Test a batch of one."""
+    for shape in ((1, 5, 4), (1, 4)):
+        fits(f, shape)
 
+
+def as_it_is(x: Tensor) -> Tensor:
+    """Return the very tensor that is handed over."""
+    return x
+
+
+INPUTS = {"x": draw(3, 5, 4) + 1, "norm": Part(4), "shift": SHIFT, "scale": SCALE}
 
 MODULATE = Exercise(
     reference=adaln,
     also_right=(lambda x, norm, b, s: torch.einsum("b...c,bc->b...c", norm(x), 1 + s) + wide(b, x),),
-    observe=lambda f: [modulated(f, (3, 3, 4)), modulated(f, (2, 3, 2, 4))],
+    observe=lambda f: [modulated(f, (3, 3, 4)), modulated(f, (3, 2, 5, 4))],
     properties=(
         Property("no shift and no scale leave the norm as it is", lambda f: fits(f, (3, 5, 4), 0 * SHIFT, 0 * SCALE)),
         Property("a shift alone is added", lambda f: fits(f, (3, 5, 4), SHIFT, 0 * SCALE)),
@@ -70,7 +75,11 @@ MODULATE = Exercise(
             "each sample gets its own shift and scale, also 3 samples of 3 positions", lambda f: fits(f, (3, 3, 4))
         ),
         Property("any number of axes will do", any_axes),
-        Property("the gradient reaches x, shift and scale", has_gradients),
+        Property("one sample with positions, and one without", one_sample),
+        Property(
+            "the gradient reaches x, shift, scale and the norm; what is handed over stays as it is",
+            same_gradients(adaln, INPUTS, INPUTS | {"norm": as_it_is}),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -96,7 +105,7 @@ MODULATE = Exercise(
         Mistake(
             lambda x, n, b, s: n(x) * (1 + s[:, None]) + b[:, None],
             "one axis of positions taken for granted",
-            "x may have none, or three: `scale.view(len(x), *[1] * (x.ndim - 2), -1)`.",
+            "x may have none, or three: `x.ndim - 2` is how many axes of 1 are needed.",
         ),
         Mistake(
             lambda x, n, b, s: x * (1 + wide(s, x)) + wide(b, x),
@@ -121,7 +130,7 @@ MODULATE = Exercise(
     ),
     hints=(
         "Which axis does (batch, channels) line up with, when x has three? Try a batch of 3 with 3 positions.",
-        "`shape = (len(x), *[1] * (x.ndim - 2), -1)`, then `norm(x) * (1 + scale.view(shape)) + shift.view(shape)`.",
+        "Shift and scale need as many axes as x: samples first, channels last, and an axis of 1 for each other.",
     ),
 )
 

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from residual_edu.exercises.adaln_zero import norm
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, close, draw, filled, run, same_gradients
 
 Map = Callable[[Tensor], Tensor]
 Forward = Callable[..., Tensor]
 
 # The block: twice x + gate * f(norm(x) (1 + scale) + shift)
 
-X, C, W = draw(2, 3, 4) + 1, draw(2, 4, seed=3), draw(4, 24, seed=4)
+X, C, W = draw(2, 6, 4) + 1, draw(2, 4, seed=3), draw(4, 24, seed=4)
 
 
 def project(condition: Tensor) -> Tensor:
@@ -102,6 +102,18 @@ def parallel(x: Tensor, condition: Tensor, projection: Map, norm: Map, mixer: Ma
     return x + g1 * mixer(norm(x) * (1 + s1) + b1) + g2 * mlp(norm(x) * (1 + s2) + b2)
 
 
+def shut() -> nn.Module:
+    """Return a projection of zeros, as it stands before training."""
+    made = nn.Linear(4, 24).double()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.zero_()
+    return made
+
+
+LEARNED: dict[str, Any] = {"x": X, "condition": C, "projection": filled(nn.Linear(4, 24)), "norm": Part(4)}
+LEARNED |= {"mixer": Part(4, 1), "mlp": Part(4, 2)}
+
 ADALN_ZERO_FORWARD = Exercise(
     reference=block,
     also_right=(variant(right),),
@@ -123,6 +135,11 @@ ADALN_ZERO_FORWARD = Exercise(
         ),
         Property("pieces four to six are the MLP's", lambda f: agrees(f, "with these alone the output", only(3, 4, 5))),
         Property("both branches, one after the other", lambda f: agrees(f, "the output")),
+        Property("the gradients of x, the condition and all four parts", same_gradients(block, LEARNED)),
+        Property(
+            "with a projection of zeros its gates have a gradient",
+            same_gradients(block, LEARNED | {"projection": shut()}),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -180,8 +197,8 @@ ADALN_ZERO_FORWARD = Exercise(
     ),
     hints=(
         "Which x does the MLP's norm see: the one that came in, or the one that the mixer has added to?",
-        "`six = projection(condition)[:, None].chunk(6, dim=-1)`, then twice "
-        "`x = x + gate * f(norm(x) * (1 + scale) + shift)`.",
+        "`.chunk(6, dim=-1)` cuts the projection into six; they need an axis of 1 for the positions. Both branches "
+        "have one form: x plus the gate times the layer of the modulated norm.",
     ),
 )
 

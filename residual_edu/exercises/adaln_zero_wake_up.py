@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Integral
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, value_of
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, letters_of
 
 STEPS = {
     "F, the last linear map": (5, "0"),
@@ -17,7 +18,12 @@ STEPS = {
 
 def six_digits(f: Callable[[], str]) -> str:
     """Return the six digits of the answer, or raise ``Unmet``."""
-    got = value_of(f, str)
+    value = f()
+    if isinstance(value, Integral):
+        value = f"{int(value):06d}"
+    elif isinstance(value, list | tuple):
+        value = [str(one) for one in value]
+    got = letters_of(lambda: value)
     if len(got) != 6 or not got.isdigit():
         raise Unmet(f"it returned {got!r}, where six digits were asked for, one for each of A to F")
     return got
@@ -32,6 +38,7 @@ def steps_agree(f: Callable[[], str], name: str) -> None:
 
 WAKE_UP_STEPS = Exercise(
     reference=lambda: "122120",
+    also_right=(lambda: 122120, lambda: [1, 2, 2, 1, 2, 0], lambda: "1, 2, 2, 1, 2, 0"),
     observe=six_digits,
     properties=tuple(Property(f"the step of {name}", partial(steps_agree, name=name)) for name in STEPS),
     mistakes=(
@@ -84,8 +91,8 @@ WAKE_UP_STEPS = Exercise(
     ),
     hints=(
         "Begin at the loss and go back. A linear map has weights that are all 0: what is the gradient of its input?",
-        "At step 0 it ends at F. At step 1 it runs along the stream and reaches two groups; the gradient of the other "
-        "three is multiplied by a gate, or by a projection, that is still 0.",
+        "At step 0 it ends at F. At step 1 it runs along the whole stream: which groups does it reach there without "
+        "passing a gate, or a projection's weights, that are still 0?",
     ),
 )
 

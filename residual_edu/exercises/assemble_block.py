@@ -1,11 +1,12 @@
 """Exercise on the configurable block: two branches, and a flag for the placement of their norms."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, Unmet, close, draw, run, same_gradients
 from residual_edu.parts.residual import Map, post_norm_residual, pre_norm_residual
 
 Assembly = Callable[[Tensor, Map, Map, Map, Map, bool], Tensor]
@@ -84,6 +85,39 @@ def skip(f: Assembly) -> None:
     close(got, x, "with branches that return 0, the output")
 
 
+class Counted:
+    """A part that counts its calls."""
+
+    def __init__(self, part: Map) -> None:
+        self.part, self.calls = part, 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the part's output."""
+        self.calls += 1
+        return self.part(x)
+
+
+def once_each(f: Assembly) -> None:
+    """Test that each part is called once, in either placement."""
+    for flag in (True, False):
+        first, second, norm_1, norm_2 = parts = [Counted(part) for part in (attention, ffn, attn_norm, ffn_norm)]
+        f(draw(4, 6), first, second, norm_1, norm_2, flag)
+        for name, part in zip(NAMES, parts, strict=True):
+            if part.calls != 1:
+                raise Unmet(f"with pre_norm={flag} it called `{name}` {part.calls} times, where once was asked for")
+
+
+def as_it_is(x: Tensor) -> Tensor:
+    """Return the very tensor that is handed over."""
+    return x
+
+
+NAMES = "attention", "ffn", "attn_norm", "ffn_norm"
+LEARNED: list[dict[str, Any]] = [
+    {"x": draw(2, 5, 4)} | parts | {"pre_norm": flag}
+    for parts in ({name: Part(4, seed) for seed, name in enumerate(NAMES)}, dict.fromkeys(NAMES, as_it_is))
+    for flag in (True, False)
+]
 REFERENCE = of(pre_norm_residual, post_norm_residual)
 
 ASSEMBLE = Exercise(
@@ -94,6 +128,8 @@ ASSEMBLE = Exercise(
         Property("pre-norm: the stream itself is not touched by a norm", skip),
         Property("pre-norm: both branches", lambda f: close(pre(f, x := draw(2, 4, 6)), pre(REFERENCE, x))),
         Property("post-norm: both branches", lambda f: close(post(f, x := draw(2, 4, 6)), post(REFERENCE, x))),
+        Property("each part is called once, in either placement", once_each),
+        Property("the gradients of x and of all four parts", same_gradients(REFERENCE, *LEARNED)),
     ),
     mistakes=(
         Mistake(
@@ -143,7 +179,7 @@ ASSEMBLE = Exercise(
     ),
     hints=(
         "Two lines for each placement. Where does the bracket of the norm close?",
-        "`x = x + attention(attn_norm(x))` for pre-norm, `x = attn_norm(x + attention(x))` for post-norm.",
+        "Pre-norm: the branch gets the normed x, the sum the x itself. Post-norm: the sum is normed. Twice, in order.",
     ),
 )
 

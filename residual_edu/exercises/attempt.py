@@ -1,11 +1,10 @@
 """Tests that a learner can read: in homework they are written out below their exercise."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from residual_edu import progress
-from residual_edu.exercises.check import GRADED
+from residual_edu.exercises.judge import is_graded
 
 
 @contextmanager
@@ -18,7 +17,7 @@ def attempt(name: str) -> Iterator[None]:
     try:
         yield
     except NotImplementedError as error:
-        if str(error) or os.environ.get("NBGRADER_EXECUTION") in GRADED:
+        if str(error) or is_graded():
             raise
         print(f"{name}: not attempted yet.")
     else:

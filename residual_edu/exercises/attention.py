@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
+from residual_edu.exercises.seen import seen
 from residual_edu.parts import attention
 
 Formula = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -54,27 +55,35 @@ def keeps_a_constant(f: Formula) -> None:
     close(run(f, q, k, torch.full((5, 2), 7.0).double()), torch.full((5, 2), 7.0), "the mean of values that are all 7")
 
 
-def has_gradients(f: Formula) -> None:
-    """Test the gradients of all three inputs."""
-    for name, got, want in zip(
-        ("query", "key", "value"), gradients(f, *inputs()), gradients(attention, *inputs()), strict=True
-    ):
-        close(got, want, f"the gradient of the {name}")
+def large_scores(f: Formula) -> None:
+    """Test scores in the thousands, whose exponentials no float64 holds."""
+    q, k, v = inputs()
+    want = attention(50 * q, 50 * k, v)
+    close(run(f, 50 * q, 50 * k, v, like=want), want, "for scores in the thousands the output")
+
+
+LEARNED = [
+    dict(zip(("query", "key", "value"), given, strict=True)) for given in (inputs(2, keys=3, value_dim=2), inputs())
+]
 
 
 ATTENTION = Exercise(
     reference=variant(),
     also_right=(attention, torch.nn.functional.scaled_dot_product_attention),
-    observe=lambda f: run(f, *inputs(features=9)),
+    observe=lambda f: seen(
+        lambda: run(f, *inputs(features=9, value_dim=2)), lambda: run(f, *inputs(3, features=7, keys=2, value_dim=3))
+    ),
     properties=(
         Property("values that are all 7 have the mean 7", keeps_a_constant),
         Property("the output for the lesson's query, with four features, is 3", four_tokens),
         Property(
             "queries, keys and values may be of different number and width",
-            lambda f: agrees(f, [inputs(keys=3, value_dim=2), inputs(features=9)]),
+            lambda f: agrees(f, [inputs(keys=3, value_dim=2), *(inputs(features=d) for d in (1, 2, 6, 9))]),
         ),
         Property("any number of axes may come first", lambda f: agrees(f, [inputs(), inputs(2), inputs(2, 3)])),
-        Property("gradients reach query, key and value", has_gradients),
+        Property("a single key, a single query", lambda f: agrees(f, [inputs(keys=1), [z[:1] for z in inputs()]])),
+        Property("large scores do not overflow", large_scores),
+        Property("gradients reach query, key and value", same_gradients(attention, *LEARNED)),
     ),
     mistakes=(
         Mistake(
@@ -141,7 +150,7 @@ ATTENTION = Exercise(
     ),
     hints=(
         "Three steps: scores of every query with every key, weights that sum to 1 in each row, a mean.",
-        "`(query @ key.mT / query.shape[-1] ** 0.5).softmax(dim=-1) @ value`",
+        "`key.mT` swaps the last two axes, so `query @ key.mT` has a row for each query. What sums to 1 in it?",
     ),
 )
 

@@ -58,7 +58,7 @@ def every_size(f: Mask) -> None:
 CAUSAL_WINDOW = Exercise(
     reference=causal_window,
     also_right=(lambda count, window: attention_mask(count, count, causal=True, window=window),),
-    observe=lambda f: run(lambda: f(6, 3)),
+    observe=lambda f: [run(lambda n=n, w=w: f(n, w)) for n, w in ((6, 3), (9, 2))],
     properties=(
         Property("every position may attend to itself", itself),
         Property("no position may attend to a later one", future),
@@ -113,7 +113,7 @@ CAUSAL_WINDOW = Exercise(
     ),
     hints=(
         "Write down for each pair how far ahead the key stands. Which of these numbers are allowed?",
-        "`ahead = torch.arange(count) - torch.arange(count)[:, None]`; then `(ahead <= 0) & (ahead > -window)`.",
+        "`torch.arange(count)` as a row minus the same as a column gives these numbers. Two comparisons, both needed.",
     ),
 )
 

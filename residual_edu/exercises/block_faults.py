@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, value_of
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, letters_of
 
 RIGHT = {"no skip": "C", "norm on the stream": "D", "mixer for MLP": "B", "dropout on the stream": "A"}
 FAULTS = list(RIGHT)  # the order that is asked for
@@ -11,7 +11,7 @@ FAULTS = list(RIGHT)  # the order that is asked for
 
 def letters(f: Callable[[], str]) -> str:
     """Return the four letters of the answer, or raise ``Unmet``."""
-    got = value_of(f, str).upper()
+    got = letters_of(f).upper()
     if sorted(got) != list("ABCD"):
         raise Unmet(f"it returned {got!r}, where the letters A to D were asked for, each once")
     return got
@@ -31,7 +31,7 @@ def say(text: str) -> Callable[[], str]:
 
 BLOCK_FAULTS = Exercise(
     reference=say("CDBA"),
-    also_right=(say("cdba"),),
+    also_right=(say("cdba"), say("C, D, B, A"), lambda: ["C", "D", "B", "A"]),
     observe=letters,
     properties=tuple(Property(f"the patient with {fault}", partial(named, fault=fault)) for fault in FAULTS),
     mistakes=(
@@ -78,8 +78,8 @@ BLOCK_FAULTS = Exercise(
     ),
     hints=(
         "Which fault leaves the MLP without any gradient? Which one makes the stream as small as a branch?",
-        "A norm on the stream holds it at one size; coins on the stream make it larger with every block; what is left "
-        "alone without a skip is small; a layer that is never called has no gradient.",
+        "Take the two that the sizes tell first: what does a norm on the stream do to its size, and what do coins that "
+        "divide by 0.8 at every block?",
     ),
 )
 

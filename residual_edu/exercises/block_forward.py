@@ -1,69 +1,28 @@
 """Exercise on the residual block: its three lines."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from residual_edu.blocks import ResidualBlock
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
-from residual_edu.parts import LayerNorm
+from residual_edu.exercises.block_made import Listener, Mixer, block
+from residual_edu.exercises.exercise import (
+    Exercise,
+    Mistake,
+    Property,
+    Unmet,
+    close,
+    draw,
+    run,
+    same_gradients,
+    unchanged,
+)
 
 Forward = Callable[[Any, Tensor, Tensor | None], Tensor]
 Line = Callable[[Any, Tensor, Tensor | None], Tensor]
 ORDER = ("sequence_mixer", "condition_mixer", "mlp")
-
-
-class Mixer(nn.Module):
-    """A mixer: a map of each position plus the mean of all positions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.map = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Mix the positions of (batch, positions, channels)."""
-        return torch.tanh(self.map(x + x.mean(1, keepdim=True)))
-
-
-class Listener(nn.Module):
-    """A condition mixer: scale each channel by a map of the condition."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.map = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
-        """Scale the channels of each sample."""
-        return x * self.map(condition)[:, None]
-
-
-@cache
-def block(*there: str, rate: float = 0.0) -> ResidualBlock:
-    """Return a block in float64 with these branches, the same each time; with a ``rate`` its dropout halves."""
-
-    def on(name: str, layer: Any) -> tuple[Any, Any]:
-        return (layer, lambda: LayerNorm(4)) if name in there else (nn.Identity, nn.Identity)
-
-    made = ResidualBlock(
-        *on("sequence_mixer", Mixer),
-        *on("condition_mixer", Listener),
-        *on("mlp", lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4))),
-        dropout_cfg=Halve if rate else nn.Identity,
-    ).double()
-    for seed, p in enumerate(made.parameters()):
-        p.data = draw(*p.shape, seed=seed) / 2 + (p.ndim == 1) / 2
-    return made
-
-
-class Halve(nn.Module):
-    """Replaces dropout by a fixed factor, so that its place changes the result."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return half of ``x``."""
-        return x / 2
 
 
 def residual(name: str, norm: str) -> Line:
@@ -123,7 +82,9 @@ RIGHT = lines(MIXER, CROSS, MLP)
 def compare(f: Any, *there: str, rate: float = 0.0, with_condition: bool = True) -> None:
     """Test an answer against the library's block with the branches that are ``there``."""
     made, x, condition = block(*there, rate=rate), draw(2, 3, 4), draw(2, 4, seed=1) if with_condition else None
-    close(run(lambda v: f(made, v, condition), x, like=x), made(x, condition))
+    with unchanged(block=made):
+        got = run(lambda v: f(made, v, condition), x, like=x)
+    close(got, made(x, condition))
 
 
 def _alone(name: str) -> Callable[[Any], None]:
@@ -141,12 +102,28 @@ def _needs_condition(f: Any) -> None:
     )
 
 
-def _gradients(f: Any) -> None:
-    made, inputs = block(*ORDER), (draw(2, 3, 4), draw(2, 4, seed=1))
-    found = gradients(lambda x, c: f(made, x, c), *inputs)
-    wanted = gradients(made, *inputs)
-    for got, want, name in zip(found, wanted, ("x", "the condition"), strict=True):
-        close(got, want, f"the gradient of {name}")
+def bare() -> ResidualBlock:
+    """Return a block whose one branch, the mixer, has no norm."""
+    off = nn.Identity
+    return ResidualBlock(Mixer, off, off, off, off, off, dropout_cfg=off)
+
+
+def _without_norm(f: Any) -> None:
+    made, x = bare().double(), draw(2, 3, 4)
+    close(
+        run(lambda v: f(made, v, None), x, like=x), made(x, None), "with a mixer whose norm is an Identity the output"
+    )
+
+
+def _evaluates(f: Any) -> None:
+    made = block(*ORDER, rate=0.5)
+    with torch.no_grad():
+        compare(f, *ORDER, rate=0.5)
+    made.eval()
+    try:
+        compare(f, *ORDER, rate=0.5)
+    finally:
+        made.train()
 
 
 def _bypassed(f: Any) -> None:
@@ -171,6 +148,8 @@ def observe(f: Any) -> Any:
     return seen
 
 
+CASE: dict[str, Any] = {"block": block(*ORDER, rate=0.5), "x": draw(2, 3, 4), "condition": draw(2, 4, seed=1)}
+
 BLOCK_FORWARD = Exercise(
     reference=RIGHT,
     also_right=(lambda block, x, condition: block(x, condition),),
@@ -186,7 +165,12 @@ BLOCK_FORWARD = Exercise(
             "without a condition mixer the condition changes nothing", lambda f: compare(f, "sequence_mixer", "mlp")
         ),
         Property("a condition mixer is not left out where the condition is missing", _needs_condition),
-        Property("gradients reach x and the condition, along the skip and through the branches", _gradients),
+        Property("a branch without a norm is run all the same", _without_norm),
+        Property("it does the same in evaluation and without gradients, and leaves the mode as it is", _evaluates),
+        Property(
+            "gradients reach x, the condition and every weight, along the skip and through the branches",
+            same_gradients(RIGHT, CASE, CASE | {"block": block("sequence_mixer", "mlp")}),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -242,8 +226,8 @@ BLOCK_FORWARD = Exercise(
     ),
     hints=(
         "Three lines, each x = x + dropout(layer(norm(x))). When should a line be left out?",
-        "`if not is_bypassed(block.condition_mixer):` and below it "
-        "`x = x + block.dropout(block.condition_mixer(block.condition_mixer_norm(x), condition))`.",
+        "Ask `is_bypassed` of each layer, not of its norm and not of the condition. From the inside out: the branch's "
+        "norm, the layer, the dropout, the sum.",
     ),
 )
 

@@ -1,11 +1,12 @@
 """Exercise on positions after a cache: new keys are rotated by their own positions and appended to the old ones."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
 from residual_edu.parts import rotary_angles, rotate
 
 Keep = Callable[[Tensor | None, Tensor, Tensor], Tensor]
@@ -84,17 +85,28 @@ def old_ones_stay(f: Keep) -> None:
     close(got[:, :3], kept, "what was kept")
 
 
+ANGLES = draw(9, 3, seed=2)
+LEARNED: list[dict[str, Any]] = [
+    {"kept": draw(2, 2, 3, 6), "new": draw(2, 2, 2, 6, seed=1), "angles": ANGLES},
+    {"kept": draw(3, 6), "new": draw(1, 6, seed=1), "angles": ANGLES},
+    {"kept": None, "new": draw(2, 4, 6, seed=1), "angles": ANGLES},
+]
+
 CACHED_POSITIONS = Exercise(
     reference=remember,
     also_right=(at(lambda kept, new: kept),),
     observe=lambda f: [
-        run(f, draw(2, 3, 6), draw(2, 2, 6, seed=1), rotary_angles([9], 6, 10.0)),
-        run(lambda new, angles: f(None, new, angles), draw(2, 2, 6, seed=1), rotary_angles([9], 6, 10.0)),
+        run(f, draw(7, 3, 6), draw(7, 5, 6, seed=1), rotary_angles([11], 6, 10.0)),
+        run(lambda new, angles: f(None, new, angles), draw(7, 5, 6, seed=1), rotary_angles([11], 6, 10.0)),
     ],
     properties=(
         Property("the kept keys come first, unchanged", old_ones_stay),
         Property("the fourth key is turned by three quarters", quarters),
         Property("key by key, in chunks and all at once: the same", same_in_pieces),
+        Property(
+            "any number of axes before the positions, and gradients of what is handed over",
+            same_gradients(remember, *LEARNED),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -138,7 +150,7 @@ CACHED_POSITIONS = Exercise(
     ),
     hints=(
         "At which position does the first new key stand, if three are kept?",
-        "`start = 0 if kept is None else kept.shape[-2]`, then turn `new` by `angles[start : start + new.shape[-2]]`.",
+        "The first new key stands right after the kept ones, and the table has a row for each position: which rows?",
     ),
 )
 

@@ -110,8 +110,8 @@ CACHED_WINDOW = Exercise(
         lambda queries, keys, window, mask: both(attention_mask(queries, keys, causal=True, window=window), mask),
     ),
     observe=lambda f: [
-        run(lambda: f(3, 5, 2, None)),
-        run(lambda m: f(3, 5, 3, m), torch.arange(15).view(3, 5) % 4 != 3),
+        run(lambda: f(4, 9, 3, None)),
+        run(lambda m: f(4, 9, 3, m), (2 * torch.arange(4)[:, None] + torch.arange(9)) % 3 != 0),
     ],
     properties=(
         Property("no query attends to a later key, with a mask or without", future),
@@ -184,8 +184,8 @@ CACHED_WINDOW = Exercise(
     ),
     hints=(
         "Write down how far ahead of each query each key stands. At which position does the first query stand?",
-        "`ahead = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]`; two comparisons and the mask, "
-        "joined by `&`.",
+        "The queries stand at keys - queries, ..., keys - 1. Key position minus query position is a table; two "
+        "comparisons of it, and the mask.",
     ),
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
 
 Convolution = Callable[[Tensor, Tensor], Tensor]
 
@@ -58,11 +58,7 @@ def _is_causal(f: Convolution) -> None:
     close(after[:5], before[:5], "with other numbers from position 5 on, the output before it")
 
 
-def _gradients(f: Convolution) -> None:
-    inputs = draw(6), draw(4, seed=1)
-    for got, want, name in zip(gradients(f, *inputs), gradients(by_lags, *inputs), ("x", "the kernel"), strict=True):
-        close(got, want, f"the gradient of {name}")
-
+LEARNED = [{"x": draw(length), "kernel": draw(taps, seed=1)} for length, taps in ((6, 4), (3, 5))]
 
 CAUSAL_CONVOLUTION = Exercise(
     reference=by_lags,
@@ -73,8 +69,8 @@ CAUSAL_CONVOLUTION = Exercise(
         Property("no output depends on a later input", _is_causal),
         Property("a kernel as long as the signal", lambda f: _matches(f, (7, 7), (40, 40))),
         Property("one that is shorter, and one of a single tap", lambda f: _matches(f, (7, 3), (5, 1))),
-        Property("one that is longer", lambda f: _matches(f, (4, 9))),
-        Property("gradients reach the signal and the kernel", _gradients),
+        Property("one that is longer, and a signal of one number", lambda f: _matches(f, (4, 9), (1, 3), (1, 1))),
+        Property("gradients reach the signal and the kernel", same_gradients(by_lags, *LEARNED)),
     ),
     mistakes=(
         Mistake(
@@ -111,7 +107,7 @@ CAUSAL_CONVOLUTION = Exercise(
     ),
     hints=(
         "y_i is the sum over m of k[m] · x[i - m]. What stands at i - m when that is below 0?",
-        "Begin with zeros; for each tap m add kernel[m] times x moved m places to the right, zeros moving in.",
+        "Each tap m adds a copy of x, moved m places to the right. What moves in, and what if m is too large?",
     ),
 )
 

@@ -1,6 +1,5 @@
 """``check(answer, name)``: print what holds, what does not, and what to try next."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +7,11 @@ from IPython import get_ipython
 
 from residual_edu import contents, progress
 from residual_edu.errors import InvalidInput, check_choice
-from residual_edu.exercises import report
 from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.exercise import Exercise
-from residual_edu.exercises.guard import Guard
-from residual_edu.exercises.observation import known_mistake
+from residual_edu.exercises.judge import is_graded, judge
+from residual_edu.exercises.known_state import known_state
 from residual_edu.renamed import OF_EXERCISES, RENAMED, renamed_to
-
-GRADED = ("autograde", "validate")  # nbgrader at work, which gives a cell that raises nothing its points
 
 
 class _Brief:
@@ -34,10 +30,10 @@ class UnknownExercise(_Brief, InvalidInput):
 
 
 def check(answer: Any, name: str) -> None:
-    """Print which properties of the exercise ``name`` hold for ``answer``, what was seen, and a next step.
+    """Print whether the properties of the exercise ``name`` hold for ``answer``, what was seen, and what may help.
 
-    For a stub that is still untouched it prints the first hint. An answer that raises, exits or never returns gets a
-    line of the report that says so.
+    For a stub that is still untouched it prints where the first hint is. An answer that raises, exits or never returns
+    gets a line of the report that says so. Hints come with further attempts.
 
     Args:
         answer: the learner's function or class; where a value is asked for, a function that returns it.
@@ -48,23 +44,16 @@ def check(answer: Any, name: str) -> None:
         InvalidInput: for an unknown name, with the nearest that is known.
     """
     exercise = find(name)
-    guard = Guard(answer, exercise.effort)
     if not callable(answer):
         raise NotYet(f"{name}: hand over the function itself, not what it returns: check(answer, {name!r})")
-    seen = guard.call(exercise.observe)
-    if seen.unwritten:
-        print(report.not_attempted(name, exercise))
-        if os.environ.get("NBGRADER_EXECUTION") in GRADED:
-            raise NotYet(f"{name}: not attempted yet.")
-        return
-    outcomes = [guard.call(prop.test) for prop in exercise.properties]
-    failed = [outcome for outcome in outcomes if outcome.trouble]
-    end = report.next_step(exercise, known_mistake(exercise, seen), failed[0]) if failed else "Everything holds."
-    print(*report.verdicts(exercise, outcomes, answer), *report.printing(guard.printed), end, sep="\n")
-    if not failed and (said := hold(name)):
+    judgement = judge(answer, name, exercise)
+    print(judgement.text)
+    if judgement.unmet is None and is_graded():
+        raise NotYet(f"{name}: not attempted yet.")
+    if judgement.unmet:
+        raise NotYet(f"{name}: {judgement.unmet} of {len(exercise.properties)} do not hold yet.")
+    if judgement.unmet == 0 and (said := hold(name)):
         print(said)
-    if failed:
-        raise NotYet(f"{name}: {len(failed)} of {len(outcomes)} do not hold yet.")
 
 
 def hold(name: str) -> str:
@@ -83,8 +72,10 @@ def running_cell() -> str:
 def find(name: str) -> Exercise:
     """Return the exercise called ``name``, or raise ``UnknownExercise`` with the nearest."""
     try:
-        check_choice("the exercise", name, catalogue())
-        return catalogue()[name]
+        with known_state():  # a catalogue that is imported under inference mode would stay so
+            every = catalogue()
+        check_choice("the exercise", name, every)
+        return every[name]
     except InvalidInput as error:
         new = RENAMED[OF_EXERCISES].get(str(name))
         message = renamed_to(f"the exercise {name!r}", repr(new)) if new else str(error)

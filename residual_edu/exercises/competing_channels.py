@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run, same_gradients
 
 Compete = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 Sizes = Callable[[Tensor], Tensor]
@@ -63,15 +63,12 @@ def _silence(f: Compete) -> None:
     close(called(f, 0 * HAND, ONES, ZEROS), 0 * HAND, "the output for a sample of zeros")
 
 
-def _gradient(f: Compete) -> None:
-    x, gamma, beta = draw(2, 3, 4), draw(4, seed=1), draw(4, seed=2)
-    right = gradients(lambda x: compete(x, gamma, beta, 1e-6), x)[0]
-    close(gradients(lambda x: f(x, gamma, beta, 1e-6), x)[0], right, "the input's gradient", 1e-5)
+LEARNED = {"x": draw(2, 3, 4), "gamma": draw(4, seed=1), "beta": draw(4, seed=2), "eps": 0.1}
 
 
 def observe(f: Compete) -> tuple[Tensor, ...]:
     """Return the output and a gradient for one input, and the output for zeros."""
-    x, gamma, beta = draw(3, 3, 3, seed=7) + 1, draw(3, seed=8), draw(3, seed=9)
+    x, gamma, beta = draw(2, 5, 3, seed=7) + 1, draw(3, seed=8), draw(3, seed=9)
     silent = called(f, torch.zeros(1, 2, 2, dtype=torch.float64), ONES, ZEROS)
     return called(f, x, gamma, beta, 0.5), *gradients(lambda x: f(x, gamma, beta, 1e-6), x), silent
 
@@ -88,7 +85,7 @@ COMPETE = Exercise(
         Property("a sample does not see the others", _samples),
         Property("any number of samples, tokens and channels will do", _any_shape),
         Property("a sample of zeros stays zero", _silence),
-        Property("the gradient flows through the sizes too", _gradient),
+        Property("gradients reach x, through the sizes too, gamma and beta", same_gradients(compete, LEARNED)),
     ),
     mistakes=(
         Mistake(
@@ -158,7 +155,7 @@ COMPETE = Exercise(
     ),
     hints=(
         "How many sizes does a sample have: as many as it has tokens, or as many as it has channels?",
-        "`size = x.square().sum(1, keepdim=True).sqrt()`, and `n = size / (size.mean(-1, keepdim=True) + eps)`.",
+        "Sum the squares over the tokens and keep that axis: (samples, 1, channels). Over which axis runs the mean?",
     ),
 )
 

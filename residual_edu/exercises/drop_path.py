@@ -1,11 +1,13 @@
 """Exercise on DropPath: one Bernoulli draw for each sample."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
+from residual_edu.exercises.seen import seen
 
 Gate = Callable[[Tensor, Tensor, float], Tensor]
 
@@ -23,8 +25,8 @@ def per_sample(branch: Tensor, u: Tensor, p: float) -> Tensor:
 def drops(f: Gate, shape: Sequence[int], p: float) -> None:
     """Test one shape and rate."""
     branch = draw(*shape) + 3
-    got = run(lambda branch: f(branch, U.clone(), p), branch, like=branch)
-    close(got, per_sample(branch, U, p), f"for p = {p} and shape {tuple(shape)} the output")
+    got = run(lambda branch, u: f(branch, u, p), branch, U[: len(branch)], like=branch)
+    close(got, per_sample(branch, U[: len(branch)], p), f"for p = {p} and shape {tuple(shape)} the output")
 
 
 def each(test: Callable[..., None], *cases: Sequence[object]) -> Callable[[object], None]:
@@ -43,25 +45,33 @@ def whole_samples(f: Gate) -> None:
     close((got != 0).double().mean(-1), torch.tensor([0.0, 1.0, 1.0]), "the share of each sample that stays")
 
 
-def gradient_of_kept(f: Gate) -> None:
-    """Test the gradient with respect to the branch."""
-    got = gradients(lambda branch: f(branch, U.clone(), 0.25), draw(3, 4))[0]
-    close(got, per_sample(draw(3, 4, seed=1), U, 0.25), "the gradient of the branch")
-
-
 SQUARE = draw(3, 3) + 3  # as many features as samples, so that draws along the wrong axis fit
+
+
+def observe(f: Gate) -> list[Any]:
+    """Return an answer's output for a square branch and for one of three axes."""
+
+    def gate(branch: Tensor) -> Tensor:
+        return f(branch, U.clone(), 0.25)
+
+    return seen(lambda: run(gate, SQUARE), lambda: run(gate, draw(3, 2, 5)))
+
 
 DROP_PATH = Exercise(
     reference=per_sample,
-    observe=lambda f: run(lambda branch: f(branch, U.clone(), 0.25), SQUARE),
+    observe=observe,
     properties=(
         Property("a sample stays or goes as a whole", whole_samples),
         Property(
             "the sample with u = 0.1 goes at p = 0.25, the others are divided by 0.75", lambda f: drops(f, (3, 3), 0.25)
         ),
-        Property("any rate will do", each(drops, ((3, 5), 0.05), ((3, 5), 0.5), ((3, 5), 0.85))),
+        Property("any rate will do", each(drops, ((3, 5), 0.0), ((3, 5), 0.05), ((3, 5), 0.5), ((3, 5), 0.85))),
         Property("any number of axes will do", each(drops, ((3,), 0.25), ((3, 2, 4), 0.25), ((3, 2, 2, 5), 0.25))),
-        Property("a dropped sample sends no gradient back", gradient_of_kept),
+        Property("one sample, kept or dropped", each(drops, ((1, 4), 0.25), ((1, 4), 0.05))),
+        Property(
+            "a dropped sample sends no gradient back, a kept one 1/(1 - p) of it",
+            same_gradients(per_sample, {"branch": draw(3, 4), "u": U, "p": 0.25}),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -101,7 +111,7 @@ DROP_PATH = Exercise(
     ),
     hints=(
         "Compare u with p first: one yes or no for each sample. Which shape lets it meet a branch of three axes?",
-        "`keep = (u >= p).view(-1, *[1] * (branch.ndim - 1))`, then `branch * keep / (1 - p)`.",
+        "`u >= p` needs as many axes as the branch, each of length 1 but the first: `.view(-1, 1, 1)` for three.",
     ),
 )
 

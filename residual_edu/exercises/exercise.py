@@ -7,20 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from residual_edu.exercises.properties import Broken, Unmet, close, construct, draw, gradients, run, value_of
+from residual_edu.exercises.gradients import Part, filled, gradients, same_gradients
+from residual_edu.exercises.properties import close, construct, draw, letters_of, run, value_of
+from residual_edu.exercises.unchanged import unchanged
+from residual_edu.exercises.unmet import Broken, Unmet, note
 
-__all__ = ["Broken", "Exercise", "Mistake", "Property"]
-__all__ += ["Unmet", "close", "construct", "draw", "gradients", "run", "value_of"]
+__all__ = ["Broken", "Exercise", "Mistake", "Part", "Property", "Unmet", "close", "construct", "draw", "filled"]
+__all__ += ["gradients", "letters_of", "note", "run", "same_gradients", "unchanged", "value_of"]
 
 Answer = Any  # what the learner wrote: a function, a class, or a function without arguments that returns a value
 
 
 @dataclass(frozen=True)
 class Property:
-    """One thing that must hold; ``test`` raises ``Unmet`` with what was seen instead."""
+    """One thing that must hold; ``test`` raises ``Unmet`` with what was seen instead.
+
+    ``hints`` names those of the exercise's two hints that help where this property fails.
+    """
 
     holds: str
     test: Callable[[Answer], None]
+    hints: tuple[int, ...] = (1, 2)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, Unmet, close, draw, run, same_gradients
 from residual_edu.exercises.placement import Map, X, bend, norm_with
 
 LAYERS = [bend(0.3), bend(-0.1), bend(0.2)]
@@ -66,6 +66,13 @@ def _observe_network(f: Callable[..., Tensor]) -> Any:
     return logits_of(f, 3), logits_of(f, 1), logits_of(f, 0, 3 * X)
 
 
+def _learned(count: int) -> dict[str, Any]:
+    layers, norms = [Part(4, seed) for seed in range(count)], [Part(4, 10 + seed) for seed in range(count + 1)]
+    return {"x": draw(2, 3, 4), "layers": layers, "norms": norms, "head": Part(4, 20)}
+
+
+LEARNED = [_learned(2), _learned(0)]
+
 FINAL_NORM = Exercise(
     reference=final_norm,
     observe=_observe_network,
@@ -74,6 +81,9 @@ FINAL_NORM = Exercise(
         Property("the head receives a stream of one size, whatever the blocks added", _head_gets_a_norm),
         Property("one block", lambda f: _count(f, 1)),
         Property("three blocks, each with its own norm", lambda f: _count(f, 3)),
+        Property(
+            "the gradients of x and of all parts; the lists stay as they are", same_gradients(final_norm, *LEARNED)
+        ),
     ),
     mistakes=(
         Mistake(
@@ -114,7 +124,7 @@ FINAL_NORM = Exercise(
     ),
     hints=(
         "How many norms are in the list, and how many does the loop call?",
-        "`zip` stops at the shorter list. After the loop: `return head(norms[-1](x))`.",
+        "`zip` stops at the shorter list. Which norm is left over, and where does a pre-norm network apply it?",
     ),
 )
 

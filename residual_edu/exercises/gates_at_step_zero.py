@@ -5,7 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, value_of
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, letters_of, unchanged
+from residual_edu.exercises.forbidden import without_autograd
+from residual_edu.exercises.properties import tensor
 
 Pair = tuple[Tensor, Tensor]
 Backward = Callable[[Tensor, Tensor, Tensor], Pair]
@@ -15,15 +17,17 @@ Backward = Callable[[Tensor, Tensor, Tensor], Pair]
 
 def backward(upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
     """Return the gradients of the branch, (..., channels), and of gamma, (channels,)."""
-    return upstream * gamma, (upstream * branch).flatten(0, -2).sum(0)
+    return upstream * gamma, (upstream * branch).reshape(-1, branch.shape[-1]).sum(0)
 
 
 def asked(f: Backward, upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
     """Return an answer's two gradients for these three tensors, or raise ``Unmet``."""
-    pair = f(upstream.clone(), branch.clone(), gamma.clone())
-    if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(x, Tensor) for x in pair):
+    given = {"upstream": upstream.clone(), "branch": branch.clone(), "gamma": gamma.clone()}
+    with unchanged(**given):
+        pair = f(*given.values())
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise Unmet("it did not return two tensors, the branch's gradient and gamma's")
-    return pair[0], pair[1]
+    return tensor(pair[0], "the first is"), tensor(pair[1], "the second is")
 
 
 def both(f: Backward, *shape: int, gamma: Tensor | None = None) -> None:
@@ -47,7 +51,7 @@ def one_token(f: Backward, part: int) -> None:
 
 GATE_GRADIENTS = Exercise(
     reference=backward,
-    observe=lambda f: asked(f, draw(2, 4, 4), draw(2, 4, 4, seed=1) + 1, draw(4, seed=2)),
+    observe=lambda f: asked(f, draw(2, 6, 4), draw(2, 6, 4, seed=1) + 1, draw(4, seed=2)),
     properties=(
         Property("the lesson's token: the branch gets 0.1, 0.1, 0.1, -0.1", lambda f: one_token(f, 0)),
         Property("the lesson's token: the gates get 3, -1, 0, -2", lambda f: one_token(f, 1)),
@@ -56,6 +60,7 @@ GATE_GRADIENTS = Exercise(
         ),
         Property("many tokens share one gate", lambda f: both(f, 5, 4)),
         Property("any number of axes may stand before the channels", lambda f: both(f, 2, 3, 2, 4)),
+        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*TOKEN))),
     ),
     mistakes=(
         Mistake(
@@ -109,7 +114,7 @@ GATE_GRADIENTS = Exercise(
     ),
     hints=(
         "A product has two factors, and each factor's gradient is scaled by the other one.",
-        "`upstream * gamma`, and `(upstream * branch)` summed over every axis but the last.",
+        "One gamma serves all tokens, so each token adds its share: over which axes must that be summed?",
     ),
 )
 
@@ -119,16 +124,14 @@ GATE_GRADIENTS = Exercise(
 
 def sleeps(f: Callable[[], str]) -> None:
     """Test the letter; the message does not give it away."""
-    if value_of(f, str) != "c":
-        raise Unmet(
-            f"{value_of(f, str).upper()!r} is not it; work out for each network the gradient of its gate at step 0"
-        )
+    if (got := letters_of(f)) != "c":
+        raise Unmet(f"{got.upper()!r} is not it; work out for each network the gradient of its gate at step 0")
 
 
 WHICH_NEVER_WAKES = Exercise(
     reference=lambda: "C",
-    also_right=(lambda: "c", lambda: " C "),
-    observe=lambda f: value_of(f, str),
+    also_right=(lambda: "c", lambda: " C ", lambda: ["C"]),
+    observe=letters_of,
     properties=(Property("it is the network that stays as it was drawn", sleeps),),
     mistakes=(
         Mistake(
@@ -152,7 +155,7 @@ WHICH_NEVER_WAKES = Exercise(
     ),
     hints=(
         "The gate's gradient is a multiple of the branch's output, the branch's gradient a multiple of the gate.",
-        "At step 0: is the branch's output other than 0? Is the gate other than 0? One yes is enough.",
+        "For each network at step 0: is the branch's output other than 0, and is the gate? What if both are 0?",
     ),
 )
 

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, close, draw, gradients, run, unchanged
+from residual_edu.exercises.forbidden import without_autograd
+from residual_edu.exercises.seen import seen
 
 Pair = Callable[[Tensor, Tensor], Tensor]
 Share = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor]
@@ -21,7 +23,14 @@ def is_the_gradient(f: Pair, batch: int, inputs: int, outputs: int) -> None:
     close(run(f, x, delta, like=want), want, "the gradient")
 
 
+def one_feature(f: Pair) -> None:
+    """Test a layer of one output, and one of one input."""
+    is_the_gradient(f, 4, 3, 1)
+    is_the_gradient(f, 4, 1, 2)
+
+
 SQUARE = draw(3, 3), draw(3, 3, seed=1)  # as many samples as features, so that a product the wrong way round fits
+OBLONG = draw(6, 4), draw(6, 2, seed=1)
 
 WEIGHT_GRADIENT = Exercise(
     reference=lambda x, delta: delta.T @ x,
@@ -29,11 +38,12 @@ WEIGHT_GRADIENT = Exercise(
         lambda x, delta: torch.einsum("bo,bi->oi", delta, x),
         lambda x, delta: (delta[:, :, None] * x[:, None, :]).sum(0),
     ),
-    observe=lambda f: run(f, *SQUARE),
+    observe=lambda f: seen(lambda: run(f, *SQUARE), lambda: run(f, *OBLONG)),
     properties=(
         Property("one sample: the outer product of delta and activation", lambda f: is_the_gradient(f, 1, 3, 2)),
         Property("a batch: summed over its samples", lambda f: is_the_gradient(f, 5, 3, 2)),
         Property("as many samples as features will do", lambda f: is_the_gradient(f, 3, 3, 3)),
+        Property("one output, and one input: the axis of length 1 stays", one_feature),
     ),
     mistakes=(
         Mistake(lambda x, d: x.T @ d, "the transpose", "Rows belong to outputs: delta comes first."),
@@ -55,7 +65,7 @@ WEIGHT_GRADIENT = Exercise(
     ),
     hints=(
         "Which axis is summed over? A matrix product sums over the axis that its two factors share.",
-        "`delta.T @ x`: (outputs, batch) times (batch, inputs).",
+        "(outputs, batch) times (batch, inputs): which of the two has to be turned for that?",
     ),
 )
 
@@ -71,15 +81,17 @@ def is_the_delta(f: Delta, inputs: int, hidden: int, outputs: int) -> None:
 
 
 SQUARES = draw(3), draw(3, 3, seed=1), draw(3, 3, seed=2), draw(3, seed=3)
+OBLONGS = draw(6), draw(4, 6, seed=1), draw(2, 4, seed=2), draw(2, seed=3)
 
 FIRST_DELTA = Exercise(
     reference=lambda x, w1, w2, target: w2.T @ (w2 @ (w1 @ x) - target),
     also_right=(lambda x, w1, w2, target: (w2 @ w1 @ x - target) @ w2,),
-    observe=lambda f: run(f, *SQUARES),
+    observe=lambda f: seen(lambda: run(f, *SQUARES), lambda: run(f, *OBLONGS)),
     properties=(
         Property("one number a layer", lambda f: is_the_delta(f, 1, 1, 1)),
         Property("square matrices", lambda f: is_the_delta(f, 3, 3, 3)),
         Property("layers of different widths", lambda f: is_the_delta(f, 4, 3, 2)),
+        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*SQUARES))),
     ),
     mistakes=(
         Mistake(
@@ -107,7 +119,7 @@ FIRST_DELTA = Exercise(
     ),
     hints=(
         "What is the delta at y? It has no matrix in it.",
-        "The delta at y is y - target; the delta at h is the transpose of W2 times that.",
+        "y_i holds W2[i, j] h_j. So which numbers of the delta at y reach h_j, and times what?",
     ),
 )
 
@@ -124,12 +136,29 @@ def residual(x: Tensor) -> Tensor:
     return x + branch(x)
 
 
+def moved(x: Tensor) -> Tensor:
+    """Return x + f(x) for an f that does not depend on x."""
+    return x + draw(3, 4, seed=6)
+
+
 def is_the_share(f: Share, f_of: Callable[[Tensor], Tensor], seed: int) -> None:
     """Test one branch and one delta against autograd through the branch alone."""
     x, delta = draw(3, 4), draw(3, 4, seed=seed)
     leaf = x.clone().requires_grad_()
     (want,) = torch.autograd.grad(f_of(leaf), leaf, delta)
     close(run(lambda x, delta: f(lambda x: x + f_of(x), x, delta), x, delta, like=x), want, "the share")
+
+
+def leaves_all(f: Share) -> None:
+    """Test that no gradient and no request for one is left on x, and that a constant branch has a share of 0."""
+    x, delta = draw(3, 4), draw(3, 4, seed=1)
+    for block in (residual, moved):
+        with unchanged(x=x, g_out=delta):
+            f(block, x, delta)
+        if x.requires_grad or x.grad is not None:
+            raise Broken("it left `requires_grad` or a gradient on `x`; work on `x.detach().clone()`")
+    got = run(lambda x, g_out: f(moved, x, g_out), x, delta, like=x)
+    close(got, 0 * x, "for a branch that does not depend on x, the share")
 
 
 def split(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> Tensor:
@@ -146,13 +175,14 @@ def norm_apart(block: Callable[[Tensor], Tensor], x: Tensor, delta: Tensor) -> T
 BRANCH_GRADIENT = Exercise(
     reference=lambda block, x, delta: split(block, x, delta) - delta,
     also_right=(lambda block, x, delta: split(lambda x: block(x) - x, x, delta),),
-    observe=lambda f: run(lambda x, delta: f(residual, x, delta), draw(3, 4), draw(3, 4, seed=1)),
+    observe=lambda f: run(lambda x, delta: f(residual, x, delta), draw(6, 4), draw(6, 4, seed=1)),
     properties=(
         Property("it is what autograd finds through the branch alone", lambda f: is_the_share(f, branch, 1)),
         Property(
             "twice the delta after the block, twice the branch's part", lambda f: is_the_share(f, lambda x: 2 * x, 2)
         ),
         Property("a silent branch has a share of 0", lambda f: is_the_share(f, lambda x: 0 * x, 3)),
+        Property("x and g_out stay as they are, also where f does not depend on x", leaves_all),
     ),
     mistakes=(
         Mistake(split, "the delta before the whole block", "Subtract what came along the skip."),
@@ -179,7 +209,7 @@ BRANCH_GRADIENT = Exercise(
     ),
     hints=(
         "Autograd gives you the delta before the whole block. Which part of it is not the branch's?",
-        "`torch.autograd.grad(block(leaf), leaf, g_out)[0] - g_out`, with `leaf = x.detach().requires_grad_()`.",
+        "`torch.autograd.grad` takes the delta as its third argument. What of its result came along the skip?",
     ),
 )
 

@@ -2,17 +2,15 @@
 
 import io
 import re
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import torch
-
-from residual_edu.exercises.properties import Broken, Unmet
+from residual_edu.exercises.known_state import known_state, warm_up
 from residual_edu.exercises.time_limit import OutOfTime, Stopwatch, limited
+from residual_edu.exercises.unchanged import SETTINGS, settings_stay
+from residual_edu.exercises.unmet import Broken, Unmet
 
 LIMIT = 4.0  # seconds for one call, as a Stopwatch counts them
 BUDGET = 12.0  # seconds for all calls of one check
@@ -59,9 +57,8 @@ class Guard:
     """Calls functions on one answer; after the first time-out, not again. ``effort`` multiplies the time they get.
 
     An error, an exit and an endless loop become an ``Outcome``; what the answer prints is kept in ``printed``. Each
-    call starts with the same seed, float32 and gradients switched on; afterwards torch's random numbers, default
-    dtype, gradient mode, threads and the warnings' filters are as they were. A ``KeyboardInterrupt`` passes: it is
-    the learner's own.
+    call runs in the ``known_state``, and fails if it leaves another gradient mode, default dtype or default device.
+    A ``KeyboardInterrupt`` passes: it is the learner's own.
     """
 
     def __init__(self, answer: Any, effort: int = 1) -> None:
@@ -75,7 +72,7 @@ class Guard:
             return Outcome(error=OutOfTime())
         watch = Stopwatch()
         try:
-            with known_state(), redirect_stdout(self.printed), redirect_stderr(self.printed):
+            with known_state(), redirect_stdout(self.printed), redirect_stderr(self.printed), settings_stay(SETTINGS):
                 return Outcome(limited(min(LIMIT * self.effort, self.left), lambda: function(self.answer)))
         except KeyboardInterrupt:
             raise
@@ -84,29 +81,6 @@ class Guard:
             return Outcome(error=error)
         finally:
             self.left = max(self.left - watch.seconds(), 0.1)
-
-
-@cache
-def warm_up() -> None:
-    """Compute a gradient once, outside of any time limit, which could stop torch's first import halfway."""
-    x = torch.ones(1, requires_grad=True)
-    with torch.enable_grad():
-        torch.autograd.grad(2 * x, x, torch.ones(1))
-
-
-@contextmanager
-def known_state() -> Iterator[None]:
-    """Set a fixed seed, float32, gradients on and no warnings, and restore the previous state at the end."""
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]), torch.enable_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.default_generator.manual_seed(0)
-        torch.set_default_dtype(torch.float32)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
-            torch.set_num_threads(threads)
 
 
 class Notepad(io.TextIOBase):

@@ -1,16 +1,14 @@
 """Exercise on hooks: measure the outputs of blocks inside a ``with`` statement, and remove every hook at its end."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw
-
-Watch = Callable[[list[nn.Module]], AbstractContextManager[Any]]
+from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, unchanged
+from residual_edu.exercises.watches import Watch, rms, swallowing, sweep, watch
 
 
 class Leave(BaseException):
@@ -82,11 +80,34 @@ def spares_others(f: Watch) -> None:
 
 
 def changes_nothing(f: Watch) -> None:
-    """Test that the blocks return what they returned before."""
-    modules, x = blocks(), draw(5, 4)
+    """Test that the blocks return what they returned before, and that gradients flow as before."""
+    modules, x = blocks(), draw(5, 4).requires_grad_()
+    leaves = [x, *(p for module in modules for p in module.parameters())]
+    want = torch.autograd.grad(nn.Sequential(*modules)(x).square().sum(), leaves)
     with f(modules):
-        inside = modules[0](x)
-    close(inside, modules[0](x), "the output of a watched block")
+        output = nn.Sequential(*modules)(x)
+    if not output.requires_grad:
+        raise Unmet("no gradient comes back through the watched blocks; let the hook return nothing")
+    found = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
+    names = ["x", *(f"blocks[{i}].{part}" for i in range(3) for part in ("weight", "bias"))]
+    for name, mine, right in zip(names, found, want, strict=True):
+        if mine is None:
+            raise Unmet(f"no gradient reaches `{name}` through the watched blocks; let the hook return nothing")
+        close(mine, right, f"through the watched blocks, the gradient of `{name}`")
+
+
+def leaves_state(f: Watch) -> None:
+    """Test that modes, methods and the session's settings stay as they are, inside and after."""
+    modules = blocks()
+    modules[1].eval()
+    with unchanged(blocks=modules), f(modules):
+        forward(modules, draw(5, 4))
+        if [module.training for module in modules] != [True, False, True]:
+            raise Broken("inside, it changed a block's mode; leave `train()` and `eval()` to the caller")
+        if not torch.is_grad_enabled():
+            raise Broken("inside, gradients are switched off; measure with `.detach()` and leave the mode alone")
+    if any("forward" in vars(module) for module in modules):
+        raise Broken("it left a `forward` of its own on a block; a hook needs none")
 
 
 def left_after(f: Watch, error: type[BaseException]) -> int:
@@ -118,64 +139,14 @@ def lets_through(f: Watch) -> bool:
     return False
 
 
-def rms(x: Tensor) -> float:
-    """Return the root mean square."""
-    return float(x.detach().square().mean().sqrt())
-
-
-def take_away(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
-    """Remove the hooks of these handles."""
-    for handle in handles:
-        handle.remove()
-
-
-def sweep(handles: list[RemovableHandle], modules: list[nn.Module]) -> None:
-    """Remove every hook, foreign ones too."""
-    for module in modules:
-        module._forward_hooks.clear()
-
-
-def watch(
-    measure: Callable[[Tensor, Tensor], float] = lambda x, y: rms(y),
-    remove: Callable[[list[RemovableHandle], list[nn.Module]], None] = take_away,
-    caught: tuple[type[BaseException], ...] = (BaseException,),
-    replaces: bool = False,
-) -> Watch:
-    """Return a watch; the arguments choose what it measures and how it cleans up, to make the mistakes."""
-
-    @contextmanager
-    def watching(modules: list[nn.Module]) -> Iterator[list[float]]:
-        sizes: list[float] = []
-
-        def hook(module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor | None:
-            sizes.append(measure(args[0], output))
-            return output / sizes[-1] if replaces else None
-
-        handles = [module.register_forward_hook(hook) for module in modules]
-        try:
-            yield sizes
-        except caught:
-            remove(handles, modules)
-            raise
-        remove(handles, modules)
-
-    return watching
-
-
-@contextmanager
-def swallowing(modules: list[nn.Module]) -> Iterator[list[float]]:
-    """Watch, clean up, and swallow every error."""
-    with watch()(modules) as sizes, suppress(BaseException):
-        yield sizes
-
-
 WATCH_ACTIVATIONS = Exercise(
     reference=watch(),
     observe=observe,
     properties=(
         Property("one root mean square for each block, in their order", lambda f: measures(f, 1)),
         Property("three calls, nine numbers", lambda f: measures(f, 3)),
-        Property("the blocks return what they returned before", changes_nothing),
+        Property("the blocks return what they returned before, and gradients flow through them", changes_nothing),
+        Property("modes, methods and the gradient mode stay as they are", leaves_state),
         Property("no hook is left at the end of the block", leaves_none),
         Property("no hook is left after an error", lambda f: leaves_none(f, ValueError)),
         Property("no hook is left after the stop button", lambda f: leaves_none(f, Leave)),
@@ -226,7 +197,7 @@ WATCH_ACTIVATIONS = Exercise(
     ),
     hints=(
         "It needs a forward hook and no tensor hook. What has to be kept, so that it can be removed?",
-        "Keep the handles in a list; `yield sizes` inside `try:`, and remove each handle under `finally:`.",
+        "`register_forward_hook` returns a handle. Which part of a `try` statement runs however its body is left?",
     ),
 )
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run, same_gradients
 
 Forward = Callable[..., Tensor]
 
@@ -61,9 +61,17 @@ def _float32(f: Forward) -> None:
     agrees(f, draw(2, 6, dtype=torch.float32), 1e-5)
 
 
-def _gradient_flows(f: Forward) -> None:
-    x = draw(3, 5, seed=3)
-    close(gradients(f, x)[0], gradients(forward, x)[0], "the gradient of the input")
+def _far_from_zero(f: Forward) -> None:
+    agrees(f, draw(3, 4) + 1e6, 1e-5, "for rows near a million the output")
+
+
+def _eps_of_its_own(f: Forward) -> None:
+    x = 1e-3 * draw(3, 4)
+    close(run(f, x, like=x), forward(x), "without eps, for rows of spread 0.001, the output")
+    agrees(f, x, 1, "with eps = 1 the output")
+
+
+LEARNED = [{"x": size * draw(3, 5, seed=3) + 1, "eps": 1e-5} for size in (1, 1e-3)]
 
 
 def _observe_forward(f: Forward) -> Any:
@@ -79,8 +87,10 @@ CENTER_AND_SCALE = Exercise(
         Property("[1, 0, 0, 0] comes out 1.732 and three times -0.577", _four_numbers),
         Property("each row is normalised by itself, whatever axes stand before", _any_shape),
         Property("eps stands inside the root, so small rows come out small", _small_rows),
+        Property("rows far from zero too", _far_from_zero),
         Property("float32 stays float32", _float32),
-        Property("the gradient flows through the mean and the variance too", _gradient_flows),
+        Property("eps is 1e-5 unless another is handed over, a whole number too", _eps_of_its_own),
+        Property("the gradient flows through the mean and the variance too", same_gradients(forward, *LEARNED)),
     ),
     mistakes=(
         Mistake(
@@ -141,7 +151,7 @@ CENTER_AND_SCALE = Exercise(
     ),
     hints=(
         "Which axis is averaged? What must `keepdim` do so that the subtraction works for every row?",
-        "`centred = x - x.mean(dim=-1, keepdim=True)`, and the variance is the mean of `centred.square()`, same axis.",
+        "Centre first. The variance is the mean of the squares of what you get, over the same axis. Where does eps go?",
     ),
 )
 

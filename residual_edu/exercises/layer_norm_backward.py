@@ -44,6 +44,14 @@ def pulls_back(f: Backward, grad: Tensor, x: Tensor, weight: Tensor, what: str =
     close(run(f, grad, x, weight, like=want), want, what)
 
 
+def _other_eps(f: Backward) -> None:
+    inputs = case(3, 4)
+    for eps in (1, 1e-12):
+        want = by_autograd(*inputs, eps=eps)
+        got = run(lambda grad, x, weight, eps=eps: f(grad, x, weight, eps), *inputs, like=want)
+        close(got, want, f"with eps = {eps:g} the gradient")
+
+
 def _one_row(f: Backward) -> None:
     grad, x, weight = case(4)
     pulls_back(f, grad, x, torch.ones_like(weight))
@@ -82,6 +90,7 @@ LAYER_NORM_BACKWARD = Exercise(
         Property("the weight multiplies the incoming gradient first", _gain),
         Property("each row is handled by itself, whatever axes stand before", _any_shape),
         Property("small rows agree too, where eps counts", _small_rows),
+        Property("the eps that is handed over counts", _other_eps),
         Property("float32 stays float32", _float32),
     ),
     mistakes=(
@@ -143,8 +152,8 @@ LAYER_NORM_BACKWARD = Exercise(
     ),
     hints=(
         "First write the gradient of the centred row as one expression in g, y and s. Then subtract its mean.",
-        "With `g = grad * weight`: subtract its mean and `y * (g * y).mean(-1, keepdim=True)`, then divide by the "
-        "spread of the row.",
+        "The gradient of c has two terms, one for each use of c: in y, and in s. What comes back through the mean of x "
+        "is their own mean; which of the two terms has one?",
     ),
 )
 

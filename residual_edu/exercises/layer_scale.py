@@ -6,7 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, construct, draw, gradients, run
+from residual_edu.exercises.exercise import (
+    Exercise,
+    Mistake,
+    Property,
+    Unmet,
+    close,
+    construct,
+    draw,
+    filled,
+    run,
+    same_gradients,
+)
+from residual_edu.exercises.seen import seen
 from residual_edu.parts import LayerScale
 
 Maker = Callable[..., nn.Module]
@@ -59,6 +71,18 @@ def _starts(maker: Maker) -> None:
     close(gates(construct(maker, 3)), torch.full((3,), 1e-4), "gamma of a new module", 1e-6)
 
 
+def _whole_start(maker: Maker) -> None:
+    for start in (0, 1):
+        close(
+            gates(construct(maker, 3, start)), torch.full((3,), start).double(), f"gamma with init_value {start}", 1e-6
+        )
+
+
+def _in_eval(maker: Maker) -> None:
+    module, x, gamma = with_gates(maker, draw(4, seed=1)).eval(), draw(3, 4), draw(4, seed=1)
+    close(run(module, x, like=x), x * gamma, "after `eval()` the output")
+
+
 def _scales(maker: Maker) -> None:
     x, gamma = draw(3, 4), draw(4, seed=1)
     close(run(with_gates(maker, gamma), x, like=x), x * gamma, "the output")
@@ -70,13 +94,8 @@ def _any_shape(maker: Maker) -> None:
         close(run(with_gates(maker, gamma), x, like=x), x * gamma, f"the output for shape {shape}")
 
 
-def _gradients(maker: Maker) -> None:
-    x, gamma = draw(3, 4), draw(4, seed=2)
-    module = with_gates(maker, gamma)
-    close(gradients(module, x)[0], draw(3, 4, seed=1) * gamma, "the branch's gradient")
-    total = (draw(3, 4, seed=1) * module(x)).sum()
-    found = torch.autograd.grad(total, gates(module), allow_unused=True)[0]
-    close(torch.zeros(4) if found is None else found, (draw(3, 4, seed=1) * x).sum(0), "gamma's gradient")
+def _called(maker: Maker, x: Tensor) -> tuple[Tensor, nn.Module]:
+    return (module := filled(maker(4)))(x), module
 
 
 def _float32(maker: Maker) -> None:
@@ -87,10 +106,13 @@ def observe(maker: Maker) -> Any:
     """Return the parameters of two new modules, and values and gradients of one, in float64."""
     new, module = construct(maker, 4), construct(maker, 4, 0.5)
     before = [p.detach().clone() for p in (*new.parameters(), *module.parameters())]
-    x = draw(4, 4, seed=7) + 1
+    x = draw(4, 4, seed=7) + 1  # as many rows as channels, so that gates along the wrong axis fit
     y = run(module, x)
-    found = torch.autograd.grad(y.square().sum(), list(module.parameters()), allow_unused=True) if before else []
-    return before, y.detach(), [str(g) if g is None else g for g in found]
+    asking = [p for p in module.parameters() if p.requires_grad]
+    found = torch.autograd.grad(y.square().sum(), asking, allow_unused=True) if asking and y.requires_grad else []
+    other = seen(lambda: run(module, draw(2, 6, 4, seed=8)).detach())
+    learns = [p.requires_grad for p in module.parameters()]
+    return before, learns, y.detach(), [str(g) if g is None else g for g in found], other
 
 
 LAYER_SCALE = Exercise(
@@ -101,14 +123,16 @@ LAYER_SCALE = Exercise(
         Property("it has one parameter, `gamma`, which starts at init_value, by default 1e-4", _starts),
         Property("each channel is multiplied by its own gamma", _scales),
         Property("any number of axes may stand before the channels", _any_shape),
-        Property("gradients reach the branch and gamma", _gradients),
+        Property("gradients reach the branch and gamma", same_gradients(LayerScale, {"x": draw(3, 4)}, call=_called)),
+        Property("an init_value of 0 or 1, a whole number, will do", _whole_start),
+        Property("evaluation changes nothing", _in_eval),
         Property("float32 stays float32", _float32),
     ),
     mistakes=(
         Mistake(
             made(lambda x, gamma: x * gamma, lambda dim, start: torch.tensor(float(start))),
             "one gate for all channels",
-            "Make `gamma` as long as the channels: `torch.full((dim,), init_value)`.",
+            "Make `gamma` as long as the channels: `torch.full((dim,), float(init_value))`.",
         ),
         Mistake(
             made(lambda x, gamma: x * gamma, lambda dim, start: torch.ones(dim)),
@@ -154,7 +178,7 @@ LAYER_SCALE = Exercise(
     ),
     hints=(
         "What must a tensor be, so that an optimiser finds it?",
-        "`self.gamma = nn.Parameter(torch.full((dim,), init_value))`, and forward returns `x * self.gamma`.",
+        "`torch.full` makes a tensor of one number, in that number's own dtype; `nn.Parameter` registers it.",
     ),
 )
 

@@ -30,11 +30,12 @@ def lazy_config(target: Config, **keywords: Any) -> Config:
 
 
 def by_names(target: Config, **keywords: Any) -> Config:
-    """Check the keywords by looking each up among the parameters."""
-    for name in keywords:
-        if name not in signature(target).parameters:
-            raise ValueError(name)
-    return lambda **more: target(**keywords | more)
+    """Check the keywords by looking each up among the parameters that can be named."""
+    takes = signature(target).parameters.values()
+    named = {p.name for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    if not any(p.kind is p.VAR_KEYWORD for p in takes) and set(keywords) - named:
+        raise ValueError(*set(keywords) - named)
+    return lambda *args, **more: target(*args, **keywords | more)
 
 
 def built(target: Config, **keywords: Any) -> Config:
@@ -135,10 +136,43 @@ def _typo(f: Any) -> None:
             raise Unmet(f"lazy_config(LayerScale, {name}=1) raised nothing, and LayerScale takes no {name}")
 
 
+def anything(*sizes: int, **options: int) -> tuple[tuple[int, ...], dict[str, int]]:
+    """Return the arguments: a function that takes every keyword."""
+    return sizes, options
+
+
+def by_place(size: int, /, factor: int = 1) -> int:
+    """Return size * factor; ``size`` cannot be named."""
+    return size * factor
+
+
+def _functions(f: Any) -> None:
+    for target, name in ((by_place, "factr"), (by_place, "size"), (print, "sepp")):
+        if not refuses(f, target, **{name: 1}):
+            raise Unmet(f"lazy_config({target.__name__}, {name}=1) raised nothing, and {name} cannot be named there")
+    if refuses(f, anything, colour=1) or f(anything, colour=1)() != ((), {"colour": 1}):
+        raise Unmet("a function with **options takes every keyword, and this one was refused or lost")
+
+
+def _by_place(f: Any) -> None:
+    if f(by_place, factor=3)(2) != 6:
+        raise Unmet("for `def by_place(size, /, factor=1)`, lazy_config(by_place, factor=3)(2) has not both")
+
+
+def _builds_nothing(f: Any) -> None:
+    before = Counted.made
+    f(Counted, dim=3)
+    if Counted.made != before:
+        raise Unmet("it built a module before the call was made; compare the names with the signature")
+
+
 def observe(f: Any) -> Any:
     """Return an answer's results with and without a misspelt keyword, early and late."""
     described = made(f, dim=3)
     seen: list[Any] = [described() is described(), refuses(f, dimm=4) != "", refuses(f, eps=0.1) != ""]
+    seen += [refuses(f, by_place, **{name: 1}) != "" for name in ("factr", "size")] + [
+        refuses(f, anything, colour=1) != ""
+    ]
     before = Counted.made
     f(Counted, dim=3)
     seen.append(Counted.made - before)
@@ -165,6 +199,9 @@ LAZY_CONFIG = Exercise(
         Property("a keyword given by the call wins", _overrides),
         Property("but not beyond that call", _unchanged),
         Property("a typo raises an error where it is written, before anything is built", _typo),
+        Property("nothing is built before the call, not even on trial", _builds_nothing),
+        Property("functions too, with **options or with arguments that cannot be named", _functions),
+        Property("an argument that is missing may come without its name", _by_place),
     ),
     mistakes=(
         Mistake(
@@ -195,7 +232,7 @@ LAZY_CONFIG = Exercise(
     hints=(
         "Which function of the standard library is a call that has not happened yet? And which one knows what a "
         "function takes?",
-        "`inspect.signature(target).bind_partial(**keywords)` raises for a typo; then `partial(target, **keywords)`.",
+        "A signature has the methods `bind` and `bind_partial`: which of the two lets arguments be missing?",
     ),
 )
 

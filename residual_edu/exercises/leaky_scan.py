@@ -6,7 +6,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
 
 Scan = Callable[[Tensor, Tensor, float], Tensor]
 Step = Callable[[Tensor, Tensor, Tensor, float], Tensor]  # the memory, a number, its step, A
@@ -63,16 +63,7 @@ def numbers(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def slopes(f: Scan) -> tuple[Tensor, ...]:
-    """Return the gradients of x and dt."""
-    return gradients(lambda x, dt: f(x, dt, -0.7), draw(6), draw(6, seed=2).abs())
-
-
-def _gradients(f: Scan) -> None:
-    for name, got, want in zip(("x", "dt"), slopes(f), slopes(leaky_scan), strict=True):
-        close(got, want, f"the gradient of {name}")
-
-
+LEARNED = {"x": draw(6), "dt": draw(6, seed=2).abs(), "A": -0.7}
 X, DT = draw(6, seed=3) + 1, draw(6, seed=4).abs() + 0.2
 LARGE = numbers(5.0, 3.0, 1.0), numbers(1.0, 600.0, 600.0)
 
@@ -91,7 +82,8 @@ LEAKY_SCAN = Exercise(
         Property("a large step forgets what was there", lambda f: follows(f, *LARGE, -1.0)),
         Property("any numbers and any steps", lambda f: follows(f, draw(9), draw(9, seed=1).abs(), -0.7)),
         Property("a single number", lambda f: follows(f, numbers(3), numbers(0.5), -0.7)),
-        Property("gradients reach the numbers and the steps", _gradients),
+        Property("a decay that is a whole number", lambda f: follows(f, draw(5), draw(5, seed=1).abs(), -1)),
+        Property("gradients reach the numbers and the steps", same_gradients(leaky_scan, LEARNED)),
     ),
     mistakes=(
         Mistake(
@@ -144,7 +136,7 @@ LEAKY_SCAN = Exercise(
     ),
     hints=(
         "Keep one number, the memory, and go through x and dt side by side. What happens to it first?",
-        "`memory = torch.exp(dt[t] * A) * memory + dt[t] * x[t]`, then append it; `torch.stack` at the end.",
+        "At position t the memory is multiplied by what a step of dt[t] keeps; then what is written is added.",
     ),
 )
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, layer_norm
 
 from residual_edu.datasets import camera_digits, digits
-from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet
+from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, unchanged
 from residual_edu.training import minibatches, train
 
 Network = Callable[[Tensor], Tensor]
@@ -45,8 +45,9 @@ def right(network: Network, x: Tensor, y: Tensor) -> Tensor:
 
 def trained(f: Answer, seed: int) -> Network:
     """Return what ``f`` returns for copies of the training pictures."""
-    x, y, _, _ = pictures()
-    return f(x.clone(), y.clone(), seed)
+    given = {"x": pictures()[0].clone(), "y": pictures()[1].clone()}
+    with unchanged(**given):
+        return f(*given.values(), seed)
 
 
 def shares(f: Answer, seed: int) -> list[float]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, draw, value_of
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, draw, unchanged, value_of
 
 Map = Callable[[Tensor], Tensor]
 Judge = Callable[[Map, Tensor], Any]
@@ -18,7 +18,9 @@ Judge = Callable[[Map, Tensor], Any]
 
 def words(f: Callable[[], Any]) -> list[str]:
     """Return the words of an answer."""
-    return value_of(f, str).replace(",", " ").split()
+    value = f()
+    text = " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return value_of(lambda: text, str).replace(",", " ").split()
 
 
 def _four_words(f: Callable[[], Any]) -> None:
@@ -44,7 +46,7 @@ SUM = "In C the norm is called on the sum."
 
 WHICH_PLACEMENT = Exercise(
     reference=say("pre neither post pre"),
-    also_right=(say("Pre, neither, post, pre"),),
+    also_right=(say("Pre, neither, post, pre"), lambda: ["pre", "neither", "post", "pre"]),
     observe=words,
     properties=(
         Property("four words out of pre, post and neither", _four_words),
@@ -70,7 +72,7 @@ WHICH_PLACEMENT = Exercise(
     ),
     hints=(
         "For each: which x is added, and is the sum the last thing that happens?",
-        "The docstring of A lies. In B, x has changed before it is added. C norms the sum. D keeps x as `skip`.",
+        "Run each in your head with f(x) = 0: what is left of x? Read the code, not the docstring.",
     ),
 )
 
@@ -99,6 +101,8 @@ BLOCKS: dict[str, Map] = {
     "norm(x) + f(norm(x))": lambda x: norm(x) + bend(norm(x)),
     "x + f(x)": lambda x: x + bend(x),
     "x + norm(f(x))": lambda x: x + norm(mix(x)),
+    "x + f(x - mean(x))": lambda x: x + bend(x - x.mean(-1, keepdim=True)),
+    "signs of x + f(x)": lambda x: (x + bend(x)).sign(),
     "a sum that is centred but not scaled": lambda x: x + bend(x) - (x + bend(x)).mean(-1, keepdim=True),
     "a norm over all rows together": lambda x: ((s := x + bend(x)) - s.mean()) / s.std(correction=0),
 }
@@ -108,13 +112,25 @@ TOKENS = 2 * draw(5, 6, seed=1) + 1
 
 def judged(f: Judge, name: str) -> str:
     """Return an answer's word for one block."""
-    return value_of(lambda: f(BLOCKS[name], TOKENS.clone()), str)
+    return word(f, name, TOKENS.clone())
+
+
+def word(f: Judge, name: str, x: Tensor) -> str:
+    """Return an answer's word for one block and these tokens, or raise ``Unmet`` where it changes them."""
+    with unchanged(x=x):
+        return str(value_of(lambda: f(BLOCKS[name], x), str))
 
 
 def _judges(f: Judge, *names: str) -> None:
     for name in names:
         if (got := judged(f, name)) != RIGHT[name]:
             raise Unmet(f"it calls {name} {got!r}")
+
+
+def _judges_one(f: Judge, *names: str) -> None:
+    for name in names:
+        if (got := word(f, name, TOKENS[:1].clone())) != RIGHT[name]:
+            raise Unmet(f"for a single token it calls {name} {got!r}")
 
 
 def normalised(block: Map, x: Tensor) -> bool:
@@ -160,6 +176,7 @@ PLACEMENT_OF = Exercise(
         ),
         Property("neither: a norm on the branch's output", lambda f: _judges(f, "x + norm(f(x))")),
         Property("neither: half a norm, or one over all rows", lambda f: _judges(f, *list(BLOCKS)[5:])),
+        Property("a single token", lambda f: _judges_one(f, *list(BLOCKS)[:6])),
     ),
     mistakes=(
         Mistake(
@@ -208,7 +225,7 @@ PLACEMENT_OF = Exercise(
     ),
     hints=(
         "Which of the two leaves every row with mean 0 and spread 1? And on what of x does a norm before f not depend?",
-        "post: `torch.allclose(y, layer_norm(y), atol=1e-4)`. pre: block(2 * x + 3) - (2 * x + 3) is block(x) - x.",
+        "post: is `layer_norm(y)` still y? pre: is what is added, block(x) - x, the same for x and for 2 * x + 3?",
     ),
 )
 

@@ -1,23 +1,68 @@
-"""Recognise a known mistake: an answer that does what the mistake does."""
+"""Recognise a known mistake: the answer does what this mistake does, and no right answer and no other mistake does."""
 
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from residual_edu.exercises.exercise import Exercise, Mistake
 from residual_edu.exercises.guard import Guard, Outcome
-from residual_edu.exercises.properties import Unmet, close
+from residual_edu.exercises.properties import close
+from residual_edu.exercises.unmet import Unmet
+
+SEEN: dict[tuple[Exercise, int], Outcome] = {}  # what the reference (-1) and each mistake of an exercise do
+ENOUGH = 2  # different numbers; a single one can be equal by accident
 
 
-def known_mistake(exercise: Exercise, seen: Outcome) -> Mistake | None:
-    """Return the known mistake whose outcome is the one ``seen``, if there is one."""
-    return next((mistake for mistake in exercise.mistakes if alike(outcome(exercise, mistake.wrong), seen)), None)
+def diagnosis(exercise: Exercise, seen: Outcome, failed: frozenset[str]) -> tuple[Mistake, bool] | None:
+    """Return the known mistake that an answer makes, and whether that is sure; None where it does what is right.
+
+    No two mistakes of an exercise do the same (a test), so that the first which fits is the only one.
+
+    Args:
+        exercise: what was answered.
+        seen: the answer's outcome under ``observe``.
+        failed: the properties that do not hold for it. The mistake is sure where these are its own, too.
+    """
+    if alike(outcome(exercise, -1), seen):
+        return None
+    found = (mistake for i, mistake in enumerate(exercise.mistakes) if alike(outcome(exercise, i), seen))
+    if (mistake := next(found, None)) is None:
+        return None
+    return mistake, len(set(leaves(seen.value))) >= ENOUGH and failures(exercise, mistake.wrong) == failed
 
 
-def outcome(exercise: Exercise, answer: Any) -> Outcome:
-    """Return the outcome of observing ``answer``."""
-    return Guard(answer, exercise.effort).call(exercise.observe)
+def outcome(exercise: Exercise, index: int) -> Outcome:
+    """Return what a mistake does under ``observe``, or the reference (-1); kept, unless the reference fails."""
+    key = exercise, index
+    if key not in SEEN:
+        answer = exercise.reference if index < 0 else exercise.mistakes[index].wrong
+        found = Guard(answer, exercise.effort).call(exercise.observe)
+        if found.timed_out or (index < 0 and found.trouble):
+            return found
+        SEEN[key] = found
+    return SEEN[key]
+
+
+def failures(exercise: Exercise, answer: Any) -> frozenset[str]:
+    """Return the properties that do not hold for an answer."""
+    guard = Guard(answer, exercise.effort)
+    return frozenset(prop.holds for prop in exercise.properties if guard.call(prop.test).trouble)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the numbers and texts of a value, numbers rounded, so that two that are close are one."""
+    if isinstance(value, Tensor):
+        yield from leaves(value.flatten().tolist()[:1000])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from leaves(one)
+    elif isinstance(value, dict):
+        yield from leaves(list(value.values()))
+    else:
+        yield f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def alike(a: Outcome, b: Outcome) -> bool:
@@ -26,9 +71,9 @@ def alike(a: Outcome, b: Outcome) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values have the same shapes, dtypes and texts, and close numbers; NaN is equal to NaN."""
+    """Whether two values have the same shapes and texts, and close numbers; NaN is equal to NaN."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.dtype == b.dtype and _close(a, b)
+        return (a.dtype == torch.bool) == (b.dtype == torch.bool) and _close(a, b)
     if isinstance(a, Real) and isinstance(b, Real):
         return _close(a, b)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):

@@ -1,11 +1,23 @@
 """Exercise on norm placement: the pre-norm layer of a Transformer, which has two branches."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
+from residual_edu.exercises.exercise import (
+    Exercise,
+    Mistake,
+    Part,
+    Property,
+    Unmet,
+    close,
+    draw,
+    gradients,
+    run,
+    same_gradients,
+)
 
 Map = Callable[[Tensor], Tensor]
 
@@ -80,6 +92,17 @@ def _silent_layer(f: Callable[..., Tensor]) -> None:
     close(layer_with(f, attention=silent, feed_forward=silent), X, "with two branches that return 0, the output")
 
 
+def as_it_is(x: Tensor) -> Tensor:
+    """Return the very tensor that is handed over."""
+    return x
+
+
+NAMES = "attention", "feed_forward", "norm_1", "norm_2"
+LEARNED: list[dict[str, Any]] = [
+    {"x": draw(2, 3, 4)} | {name: Part(4, seed) for seed, name in enumerate(NAMES)},
+    {"x": draw(4)} | dict.fromkeys(NAMES, as_it_is),
+]
+
 TWO_BRANCHES = Exercise(
     reference=two_branches,
     observe=lambda f: (layer_with(f), gradients(lambda x: f(x, *PARTS.values()), X)),
@@ -89,6 +112,7 @@ TWO_BRANCHES = Exercise(
         Property("the second norm's input is the stream after the first sum", lambda f: _gets(f, "norm_2")),
         Property("the feed-forward layer gets the output of the second norm", lambda f: _gets(f, "feed_forward")),
         Property("the output is the second sum", lambda f: close(layer_with(f), two_branches(X, *PARTS.values()))),
+        Property("the gradients of x and of all four parts", same_gradients(two_branches, *LEARNED)),
     ),
     mistakes=(
         Mistake(

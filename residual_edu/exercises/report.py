@@ -1,39 +1,53 @@
-"""What a check prints: a line for each property, then the next step."""
+"""What a check prints: what holds, or the first property that does not with what was seen, then what may help."""
 
 import linecache
 import textwrap
 import traceback
 from typing import Any
 
-from residual_edu.exercises.exercise import Exercise, Mistake
+from residual_edu.exercises.exercise import Exercise, Mistake, Property
 from residual_edu.exercises.guard import Notepad, Outcome
-from residual_edu.exercises.properties import Unmet
+from residual_edu.exercises.session import Attempts
 from residual_edu.exercises.time_limit import OutOfTime
+from residual_edu.exercises.unmet import NOTES, Unmet
 
+LINES = 8  # of a report on an answer that fails
 PRINTED = 5  # lines of the learner's own printing that are shown
 WIDTH = 88  # columns of a line, so that a notebook need not break it inside a word
-INDENT = " " * 9
+SEEN = 4  # lines of what was seen, which may be the text of an error
+INDENT, HOLDING = " " * 9, "holds:   "
+SOLUTION = "One solution is folded below this check. Read it, close it, and write your own."
 
 
-def not_attempted(name: str, exercise: Exercise) -> str:
-    """Return the report on an untouched stub, with the first hint."""
-    return f"{name}: not attempted yet.\n{wrapped('Hint: ', exercise.hints[0])}"
+def not_attempted(name: str) -> str:
+    """Return the report on an untouched stub."""
+    return f"{name}: not attempted yet. Hint 1 is folded in the cell above the exercise."
 
 
-def verdicts(exercise: Exercise, outcomes: list[Outcome], answer: Any) -> list[str]:
-    """Return, for each property, whether it holds and, if not, what was seen; a repeated finding is written once."""
-    lines, said = [], ""
-    for prop, outcome in zip(exercise.properties, outcomes, strict=True):
-        seen = outcome.trouble and outcome.trouble + own_line(outcome.error, answer)
-        if not seen:
-            lines.append(wrapped("holds:   ", prop.holds))
-        elif seen != said:
-            lines += [wrapped("not yet: ", prop.holds), wrapped(INDENT, seen)]
-        else:
-            again = ("not run: ", prop.holds) if outcome.timed_out else ("not yet: ", f"{prop.holds} (the same)")
-            lines.append(wrapped(*again))
-        said = seen or said
-    return lines
+def passing(exercise: Exercise) -> list[str]:
+    """Return a line for each property, all of which hold."""
+    return [*(wrapped("holds:   ", prop.holds) for prop in exercise.properties), *notes()]
+
+
+def verdict(prop: Property, first: Outcome, outcomes: list[Outcome], answer: Any) -> list[str]:
+    """Return the lines on the first property that does not hold; what may follow from it is only counted."""
+    seen = wrapped(INDENT, first.trouble + own_line(first.error, answer)).split("\n")
+    lines = [wrapped("not yet: ", prop.holds), *seen[:SEEN]]
+    if holding := sum(not outcome.trouble for outcome in outcomes):
+        lines.append(f"{HOLDING}{holding} of the {len(outcomes)} properties.")
+    return [line for text in [*lines, *notes()] for line in text.split("\n")]
+
+
+def shortened(lines: list[str]) -> list[str]:
+    """Return a report in at most ``LINES``: what holds is left out first, then the end."""
+    if len(lines) > LINES:
+        lines = [line for line in lines if not line.startswith(HOLDING)]
+    return lines[:LINES]
+
+
+def notes() -> list[str]:
+    """Return what was let pass while the answer was checked, each once."""
+    return [wrapped("note:    ", text) for text in NOTES]
 
 
 def own_line(error: BaseException | None, answer: Any) -> str:
@@ -47,18 +61,37 @@ def own_line(error: BaseException | None, answer: Any) -> str:
     return f" (your line {own[-1][1]}: `{text}`)" if text else ""
 
 
-def next_step(exercise: Exercise, mistake: Mistake | None, first: Outcome) -> str:
-    """Return the known mistake with its mend, or the second hint; neither if the ``first`` trouble is mechanical."""
-    if mistake:
-        return wrapped("", f"This looks like {mistake.looks_like}. {mistake.next_step}")
-    return "Mend that first, then check again." if first.mechanical else wrapped("Hint: ", exercise.hints[1])
+def next_step(
+    exercise: Exercise, prop: Property, first: Outcome, found: tuple[Mistake, bool] | None, counted: Attempts
+) -> list[str]:
+    """Return the diagnosis and, by the number of attempts, a hint or the place of the solution.
+
+    First failure: the diagnosis alone. Second: its next step, or hint 1. Third: hint 2. Then the folded solution.
+    Hints concern ideas, so attempts with mechanical trouble do not bring them nearer.
+    """
+    text = [diagnosed(found, len(counted.ideas) > 1)] if found else []
+    if first.mechanical and not found:
+        text.append(wrapped("", "Mend that first, then check again."))
+    elif not first.mechanical and (hint := len(counted.ideas) - 1) in prop.hints and (hint == 2 or not found):
+        text.append(wrapped("Hint: ", exercise.hints[hint - 1]))
+    if len(counted.failed) > 3:
+        text.append(SOLUTION)
+    return [line for one in text for line in one.split("\n")]
 
 
-def printing(notes: Notepad) -> list[str]:
-    """Return the first lines that the answer printed while it was checked."""
-    lines = [wrapped(INDENT, line[:100]) for line in notes.text.splitlines()[:PRINTED]]
-    if notes.lines > PRINTED:
-        lines.append(f"{INDENT}... and {notes.lines - PRINTED} more lines")
+def diagnosed(found: tuple[Mistake, bool], again: bool) -> str:
+    """Name the mistake, with "may be" where the evidence is thin; ``again``, with its next step."""
+    mistake, sure = found
+    step = f" {mistake.next_step}" if again else ""
+    return wrapped("", f"This {'looks like' if sure else 'may be'} {mistake.looks_like}.{step}")
+
+
+def printing(text: Notepad, room: int) -> list[str]:
+    """Return the first lines that the answer printed while it was checked, in at most ``room`` lines."""
+    shown = text.text.splitlines()[: max(min(PRINTED, room - 2), 0)]
+    lines = [f"{INDENT}{line[: WIDTH - len(INDENT)]}" for line in shown]
+    if lines and text.lines > len(shown):
+        lines.append(f"{INDENT}... and {text.lines - len(shown)} more lines")
     return ["While it was checked, your code printed:", *lines] if lines else []
 
 
@@ -67,3 +100,10 @@ def wrapped(label: str, text: str) -> str:
     return textwrap.fill(
         label + text, WIDTH, subsequent_indent=" " * len(label), break_long_words=False, break_on_hyphens=False
     )
+
+
+IN_THE_WAY = wrapped(
+    "",
+    "The course's own answer fails here too: something in this session is in the way, such as a function of torch "
+    "that was replaced. Restart the kernel, run the cells above, and check again.",
+)

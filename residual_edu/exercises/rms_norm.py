@@ -6,7 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, construct, draw, gradients, run
+from residual_edu.exercises.exercise import (
+    Exercise,
+    Mistake,
+    Property,
+    Unmet,
+    close,
+    construct,
+    draw,
+    filled,
+    gradients,
+    run,
+    same_gradients,
+)
 from residual_edu.parts import RMSNorm, rms_norm
 
 Maker = Callable[..., nn.Module]
@@ -91,9 +103,13 @@ def _float32(maker: Maker) -> None:
     run(construct(maker, 4).float(), x := draw(2, 4, dtype=torch.float32), like=x)
 
 
-def _gradients_flow(maker: Maker) -> None:
+def _evaluates(maker: Maker) -> None:
     x, gain = draw(3, 5), draw(5, seed=1)
-    close(gradients(with_gain(maker, gain), x)[0], gradients(lambda x: rms_norm(x, gain), x)[0], "the input's gradient")
+    close(run(with_gain(maker, gain).eval(), x), rms_norm(x, gain), "after `eval()` the output")
+
+
+def _called(maker: Maker, x: Tensor) -> tuple[Tensor, nn.Module]:
+    return (module := filled(maker(5, 1e-2)))(x), module
 
 
 def observe(maker: Maker) -> Any:
@@ -117,7 +133,11 @@ RMS_NORM = Exercise(
         Property("eps stands inside the root", _small_rows),
         Property("the gain multiplies the normalised row", _gain_multiplies),
         Property("float32 stays float32", _float32),
-        Property("the gradient flows through the root mean square too", _gradients_flow),
+        Property("evaluation changes nothing", _evaluates),
+        Property(
+            "gradients reach x, through the root mean square too, and the gain",
+            same_gradients(RMSNorm, {"x": draw(3, 5)}, call=_called),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -178,7 +198,7 @@ RMS_NORM = Exercise(
     ),
     hints=(
         "Which two lines of LayerNorm fall away when the mean stays?",
-        "`x / (x.square().mean(dim=-1, keepdim=True) + self.eps).sqrt() * self.weight`, `weight` an `nn.Parameter`.",
+        "The gain is an `nn.Parameter` of ones. The mean of the squares keeps its axis; eps is added before the root.",
     ),
 )
 

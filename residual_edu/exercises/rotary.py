@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, gradients, run
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
 from residual_edu.parts import rotary_angles, rotate
 
 Rotation = Callable[[Tensor, Tensor], Tensor]
@@ -83,16 +83,9 @@ def relative(f: Rotation) -> None:
 
 def same_values(f: Rotation) -> None:
     """Test values for several shapes."""
-    for shape in [(6, 8), (2, 6, 8), (2, 3, 6, 8)]:
-        x, angles = draw(*shape), rotary_angles([6], 8)
+    for shape in [(6, 8), (2, 6, 8), (2, 3, 6, 8), (1, 8), (5, 2)]:
+        x, angles = draw(*shape), draw(shape[-2], shape[-1] // 2, seed=1)
         close(asked(f, x, angles), rotate(x, angles), f"for shape {shape} the output")
-
-
-def same_gradient(f: Rotation) -> None:
-    """Test the gradient, which is rotated back."""
-    angles = rotary_angles([6], 8)
-    got = gradients(lambda x: f(x, angles.clone()), draw(6, 8))[0]
-    close(got, rotate(draw(6, 8, seed=1), -angles), "the gradient")
 
 
 ROTATE_PAIRS = Exercise(
@@ -104,7 +97,10 @@ ROTATE_PAIRS = Exercise(
         Property("lengths stay", keeps_lengths),
         Property("positions 5 and 6 score as 0 and 1 do", relative),
         Property("the features i and i + d/2 are a pair, with any number of axes before them", same_values),
-        Property("the gradient is turned back", same_gradient),
+        Property(
+            "gradients reach x and the angles",
+            same_gradients(rotate, {"x": draw(2, 6, 8), "angles": draw(6, 4, seed=1)}),
+        ),
     ),
     mistakes=(
         Mistake(
@@ -163,7 +159,7 @@ ROTATE_PAIRS = Exercise(
     ),
     hints=(
         "Where does the point (a, b) go, turned by an angle about the origin?",
-        "`a, b = x.chunk(2, dim=-1)`; then (a · cos - b · sin, a · sin + b · cos), joined by `torch.cat`.",
+        "`x.chunk(2, dim=-1)` gives both coordinates of all pairs. Each new one is a sum of two products of the old.",
     ),
 )
 

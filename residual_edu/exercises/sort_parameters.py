@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, unchanged
 from residual_edu.parts import LayerNorm, LayerScale
 
 
@@ -33,15 +33,34 @@ class ScalarGate(nn.Module):
         self.alpha = nn.Parameter(torch.zeros(()))
 
 
+class Misnamed(nn.Module):
+    """Parameters whose names do not give their kind away, one that is frozen, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.zeros(12, 8))
+        self.matrix = nn.Parameter(torch.zeros(40), requires_grad=False)
+        self.register_buffer("table", torch.zeros(4, 4))
+
+
 def model() -> nn.Module:
-    """Return a model with matrices, a kernel, biases, a gain, and gates of both kinds."""
+    """Return a model with matrices, kernels, biases, gains, gates of both kinds, and misleading names."""
     names = {"embed": nn.Linear(3, 4), "norm": LayerNorm(4), "mix": nn.Conv1d(4, 4, 3), "gate": LayerScale(4)}
-    return nn.ModuleDict(names | {"inner": nn.ModuleDict({"layer": nn.Linear(4, 4), "gate": ScalarGate()})})
+    others = {
+        "layer": nn.Linear(4, 4),
+        "gate": ScalarGate(),
+        "odd": Misnamed(),
+        "norm": nn.LayerNorm(4),
+        "row": nn.Linear(4, 1),
+    }
+    return nn.ModuleDict(names | {"inner": nn.ModuleDict(others)})
 
 
 def two_lists(f: Any) -> tuple[list[str], list[str]]:
     """Return the two lists of an answer, in alphabetical order, or raise ``Unmet``."""
-    pair = f(model())
+    given = model()
+    with unchanged(model=given):
+        pair = f(given)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise Unmet("it did not return two lists of names, what decays and what is spared")
     decayed, spared = (sorted(map(str, names)) if isinstance(names, Iterable) else [] for names in pair)
@@ -73,7 +92,11 @@ SORT_PARAMETERS = Exercise(
         Property("biases are spared", lambda f: places(f, 1, "embed.bias", "mix.bias", "inner.layer.bias")),
         Property("the gain of a norm is spared, and its bias", lambda f: places(f, 1, "norm.weight", "norm.bias")),
         Property("gates are spared, one number or many", lambda f: places(f, 1, "gate.gamma", "inner.gate.alpha")),
-        Property("each parameter stands in one list", once_each),
+        Property(
+            "a matrix of one row or of any name decays", lambda f: places(f, 0, "inner.row.weight", "inner.odd.gamma")
+        ),
+        Property("a vector is spared, however long, frozen or named", lambda f: places(f, 1, "inner.odd.matrix")),
+        Property("each parameter stands in one list, and nothing else does", once_each),
     ),
     mistakes=(
         Mistake(sorted_by(lambda n, p: True), "decay for everything", "Vectors do not decay: check `parameter.ndim`."),
@@ -107,7 +130,7 @@ SORT_PARAMETERS = Exercise(
     ),
     hints=(
         "What do gains, biases and gates have in common, and what sets a matrix apart?",
-        "Go through `model.named_parameters()`: a name decays where `parameter.ndim > 1`.",
+        "Go through `model.named_parameters()` and look at each shape, not at its name. What about a single number?",
     ),
 )
 

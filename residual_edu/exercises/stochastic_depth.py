@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, unchanged
 from residual_edu.parts.drop_path import drop_path_schedule
 
 Distribution = Callable[[Sequence[float]], Tensor]
@@ -43,10 +43,10 @@ def average(rates: Sequence[float]) -> Tensor:
 
 def leaves(f: Distribution, rates: Sequence[float], what: str) -> None:
     """Test one list of rates."""
-    got = f(list(rates))
-    if not isinstance(got, Tensor):
-        raise Unmet(f"it returned a {type(got).__name__}, where a tensor was asked for")
-    close(got.double(), depths_left(rates), what, 1e-5)
+    given = list(rates)
+    with unchanged(rates=given):
+        got = f(given)
+    close(got, depths_left(rates), what, 1e-5)
 
 
 UNEVEN = [0.0, 0.1, 0.2, 0.5]
@@ -96,7 +96,7 @@ DEPTHS_LEFT = Exercise(
     ),
     hints=(
         "Begin with no branch: 0 stay, for certain. What does one more branch do to each chance?",
-        "A branch of rate r leaves `r * chances` at the same counts and adds `(1 - r) * chances` one count higher.",
+        "A branch that goes leaves each count as it was, one that stays raises it by one. What chance has each case?",
     ),
 )
 

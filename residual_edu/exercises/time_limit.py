@@ -1,25 +1,26 @@
-"""Stop a call that does not return.
+"""Stop a call that does not return, with the system's alarm.
 
-One alarm would not be enough: a bare ``except:`` in a learner's endless loop swallows what is raised inside it, and an
-interruption that comes late must not hit the next cell.
-
-In the main thread of Linux and macOS the system's alarm interrupts the call, also while it sleeps or waits. Elsewhere a
-second thread makes the interpreter raise in this one, which ends a loop in Python but not a wait inside C.
+The alarm rings in the main thread, between two instructions of Python: a loop, a wait and a sleep end; one long call
+into C and a loop around a bare ``except:`` do not. Without an alarm (on Windows, in another thread) nothing is
+stopped, and a message says how to do it by hand.
 """
 
-import ctypes
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Result = TypeVar("Result")
 TICK = 0.1  # seconds from one look at the clock to the next
 PATIENCE = 3  # seconds of waiting that count as one of work, so that a busy machine stops nobody
+BY_HAND = (
+    "This check has run for {:.0f} seconds. If your answer has a loop that never ends, "
+    "interrupt it with the kernel's stop button (the square above the notebook)."
+)
 
 
 class OutOfTime(BaseException):
@@ -38,74 +39,54 @@ class Stopwatch:
 
 
 def limited(seconds: float, function: Callable[[], Result]) -> Result:
-    """Return ``function()``, or raise ``OutOfTime`` once a ``Stopwatch`` shows ``seconds``."""
+    """Return ``function()``, or raise ``OutOfTime`` once it has worked for ``seconds``; imports do not count."""
     in_main = threading.current_thread() is threading.main_thread()
-    return (_by_alarm if in_main and hasattr(signal, "setitimer") else _by_watcher)(seconds, function)
+    with alarm(seconds) if in_main and hasattr(signal, "setitimer") else message(seconds):
+        return function()
 
 
-# An interruption can land anywhere below, so each inner `finally` is the one call into C that ends them.
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise ``OutOfTime`` in the body, once; somebody else's handler and timer are put back at the end."""
+    watch, here, seen, used = Stopwatch(), sys._getframe(), 0.0, 0.0
 
-
-def _by_alarm(seconds: float, function: Callable[[], Result]) -> Result:
-    start, (left, interval) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
-    tracer, alarm = sys.gettrace(), _Alarm(seconds, sys._getframe())
-    handler = signal.signal(signal.SIGALRM, alarm.ring)
-    try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
-            return function()
-        finally:
+    def ring(_: int, frame: FrameType | None) -> None:
+        nonlocal seen, used
+        last, seen = seen, watch.seconds()
+        used += 0.0 if importing(frame, here) else seen - last
+        if used >= seconds:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            raise OutOfTime
+
+    start, (left, interval) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
+    handler = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
+        yield
     finally:
-        sys.settrace(tracer)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
-        if left:  # someone else's alarm goes on, less the time that has passed
+        if left:  # the other timer goes on, less the time that has passed
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - start), TICK), interval)
 
 
-class _Alarm:
-    """Raises in the running frame; from the second time on, on the next line of each frame below ``end`` as well.
-
-    So a loop around a bare ``except:`` ends too: the line after the ``except:`` stands outside its ``try``.
-    """
-
-    def __init__(self, seconds: float, end: FrameType) -> None:
-        self.seconds, self.end, self.watch, self.rung = seconds, end, Stopwatch(), False
-
-    def ring(self, _: int, frame: FrameType | None) -> None:
-        if self.watch.seconds() < self.seconds:
-            return
-        if self.rung:
-            while frame and frame is not self.end:
-                frame.f_trace, frame = _stop, frame.f_back
-            sys.settrace(lambda *_: None)
-        self.rung = True
-        raise OutOfTime
+def importing(frame: FrameType | None, end: FrameType) -> bool:
+    """Whether an import is under way, which must not be stopped halfway, and is not the answer's own work."""
+    while frame and frame is not end:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
-def _stop(frame: FrameType, event: str, argument: object) -> Any:
-    if event == "line":
-        raise OutOfTime
-    return _stop
-
-
-def _by_watcher(seconds: float, function: Callable[[], Result]) -> Result:
-    running, here = threading.Lock(), threading.get_ident()
-    running.acquire()
-    watcher = threading.Thread(target=_watch, args=(seconds, here, running), daemon=True)
-    watcher.start()
+@contextmanager
+def message(seconds: float) -> Iterator[None]:
+    """Print once how to stop the body by hand, if it takes longer than it is given."""
+    wait = seconds * PATIENCE
+    timer = threading.Timer(wait, print, [BY_HAND.format(wait)], {"file": sys.__stdout__, "flush": True})
+    timer.daemon = True
+    timer.start()
     try:
-        try:
-            return function()
-        finally:
-            running.release()
+        yield
     finally:
-        with suppress(OutOfTime):  # the last one may be on its way, and comes while we wait
-            watcher.join()
-
-
-def _watch(seconds: float, thread: int, running: Any) -> None:
-    watch = Stopwatch()
-    while not running.acquire(timeout=TICK):
-        if watch.seconds() >= seconds:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(OutOfTime))
+        timer.cancel()

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+
 from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet
 
 Places = Callable[[int, bool, int, int], Any]
@@ -19,6 +22,7 @@ def places(patches: int, has_cls: bool, registers: int, row: int) -> tuple[int, 
 def two(f: Places, *case: Any) -> tuple[int, int]:
     """Return the two whole numbers that ``f`` returns, or raise ``Unmet``."""
     got = f(*case)
+    got = got.tolist() if isinstance(got, Tensor | np.ndarray) else got
     if not isinstance(got, tuple | list) or len(got) != 2 or any(isinstance(n, bool) or int(n) != n for n in got):
         raise Unmet("it returned something else than two whole numbers, (start, padding)")
     return int(got[0]), int(got[1])
@@ -98,7 +102,7 @@ TOKEN_PLACES = Exercise(
     ),
     hints=(
         "Write the tokens down for 4 patches, a CLS token, 1 register and rows of 4, and count from 0.",
-        "`start = patches + has_cls`; of `tokens = start + registers` a row of `row` misses `-tokens % row`.",
+        "Registers count for the padding, not for the start. Of 6 tokens rows of 4 miss 2, of 8 none: `-6 % 4` is 2.",
     ),
 )
 

@@ -26,6 +26,12 @@ def is_the_ratio(f: Ratio, before: Tensor, step: Tensor) -> None:
     close(run(lambda a, b: torch.as_tensor(f(a, b)), before, before + step), want, "the ratio", 1e-4)
 
 
+def any_axes(f: Ratio) -> None:
+    """Test weights of no axis, one and three."""
+    for shape in ((), (4,), (2, 3, 4)):
+        is_the_ratio(f, draw(*shape) + 1, 0.1 * draw(*shape, seed=1))
+
+
 EVEN = torch.full((3, 4), 2.0, dtype=torch.float64)
 SIGNS = torch.tensor([0.02, -0.02, 0.02, -0.02], dtype=torch.float64)
 BIASED = draw(5, 3) + 1
@@ -38,6 +44,7 @@ UPDATE_RATIO = Exercise(
         Property("all weights 2, each moved by 0.02: 0.01", lambda f: is_the_ratio(f, EVEN, SIGNS)),
         Property("any weights and any step", lambda f: is_the_ratio(f, draw(5, 3) + 1, 0.1 * draw(5, 3, seed=1))),
         Property("a weight of 0 among others does no harm", lambda f: is_the_ratio(f, torch.eye(3), 0.1 * EVEN[:, :3])),
+        Property("weights with any number of axes, one number too", any_axes),
         Property("no step, no ratio: 0", lambda f: is_the_ratio(f, draw(4), torch.zeros(4))),
     ),
     mistakes=(
@@ -60,7 +67,7 @@ UPDATE_RATIO = Exercise(
     ),
     hints=(
         "Two root mean squares: of what the step changed, and of what was there before.",
-        "`(after - before).square().mean().sqrt()` over the same of `before`.",
+        "The step is a subtraction. Square it number by number before you average, and take the root last.",
     ),
 )
 

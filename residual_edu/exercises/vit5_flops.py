@@ -39,6 +39,7 @@ BLOCK_FLOPS = Exercise(
         Property("one token of one channel costs 20", _right("the cost", (1, 1))),
         Property("it grows as it should with the channels", _right("the cost", (1, 2), (1, 48))),
         Property("it grows as it should with the tokens", _right("the cost", (2, 1), (21, 48), (200, 3))),
+        Property("large networks too", _right("the cost", (65_536, 4_096))),
     ),
     mistakes=(
         Mistake(count(adds=1), "multiplications alone", "A product of matrices multiplies and adds: two for each."),
@@ -68,7 +69,7 @@ BLOCK_FLOPS = Exercise(
     ),
     hints=(
         "A product of (a, b) with (b, c) costs 2 · a · b · c. List the products of the block; there are eight.",
-        "Four maps and a twice as wide MLP: 8 T C² each; two products of size T · T · C: 2 T² C each.",
+        "A map of C by C costs 2 T C², and one of C by 2 C twice that. Which two products hold a table of T by T?",
     ),
 )
 

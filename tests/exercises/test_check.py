@@ -12,6 +12,7 @@ from residual_edu.exercises import report as check_report
 from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.check import NotYet
 from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw, run, value_of
+from residual_edu.exercises.session import ATTEMPTS
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -24,7 +25,7 @@ CENTER = Exercise(
     reference=center,
     observe=lambda f: run(f, draw(2, 3)),
     properties=(
-        Property("a row has mean 0", lambda f: close(run(f, draw(4)).mean(), 0.0, "the mean")),
+        Property("a row has mean 0", lambda f: close(run(f, draw(4)).mean(), 0.0, "the mean"), hints=(2,)),
         Property("shape and dtype stay", lambda f: run(f, x := draw(2, 3, dtype=torch.float32), like=x)),
         Property("each row is centred by itself", lambda f: close(run(f, x := draw(2, 3)), center(x))),
     ),
@@ -45,6 +46,7 @@ def exercises(monkeypatch):
     monkeypatch.setitem(catalogue(), "center", CENTER)
     monkeypatch.setitem(catalogue(), "seven", SEVEN)
     monkeypatch.setattr(check_report, "WIDTH", 10_000)  # test_report.py breaks the lines
+    ATTEMPTS.clear()
 
 
 def report(capsys, answer, name="center"):
@@ -64,35 +66,6 @@ def test_a_right_answer(capsys):
     assert report(capsys, center) == ([*lines, "Everything holds."], None)
 
 
-def test_a_known_mistake(capsys):
-    lines, error = report(capsys, lambda x: x - x.mean())
-    assert lines[:3] == [
-        "holds:   a row has mean 0",
-        "holds:   shape and dtype stay",
-        "not yet: each row is centred by itself",
-    ]
-    assert lines[3].startswith("         the output at [0, 0] is ") and lines[3].endswith(" is right")
-    assert lines[4:] == ["This looks like one mean for all rows. Give `mean` its axis."]
-    assert error == "center: 1 of 3 do not hold yet."
-
-
-def test_an_unknown_mistake_is_told_the_second_hint(capsys):
-    assert report(capsys, lambda x: x - x.amax(-1, keepdim=True))[0][-1] == "Hint: `keepdim=True`."
-
-
-def test_the_same_thing_is_said_once(capsys):
-    assert report(capsys, lambda x: None) == (
-        [
-            "not yet: a row has mean 0",
-            "         it returned nothing (is a `return` missing?), where a tensor was asked for",
-            "not yet: shape and dtype stay (the same)",
-            "not yet: each row is centred by itself (the same)",
-            "Mend that first, then check again.",
-        ],
-        "center: 3 of 3 do not hold yet.",
-    )
-
-
 def unwritten(*_):
     raise NotImplementedError
 
@@ -109,13 +82,13 @@ class UnwrittenForward(nn.Module):
 
 @pytest.mark.parametrize("stub", [unwritten, UnwrittenInit, UnwrittenForward(), lambda x: UnwrittenForward()(x)])
 def test_an_untouched_stub(capsys, stub):
-    assert report(capsys, stub) == (["center: not attempted yet.", "Hint: Which axis is averaged?"], None)
+    assert report(capsys, stub) == ([check_report.not_attempted("center")], None)
 
 
 @pytest.mark.parametrize("run_by", ["autograde", "validate"])
 def test_nbgrader_gives_an_untouched_stub_no_points(capsys, monkeypatch, run_by):
     monkeypatch.setenv("NBGRADER_EXECUTION", run_by)
-    lines = ["center: not attempted yet.", "Hint: Which axis is averaged?"]
+    lines = [check_report.not_attempted("center")]
     assert report(capsys, unwritten) == (lines, "center: not attempted yet.")
     assert report(capsys, center)[1] is None
 
@@ -128,9 +101,9 @@ def test_a_module_without_forward_was_attempted(capsys):
 @pytest.mark.parametrize(
     "answer, seen",
     [
-        (lambda x: x[0], "it returned shape (3,), where (2, 3) was asked for"),
+        (lambda x: center(x).sum(-1), "it returned shape (2,), where (2, 3) was asked for"),
         (lambda x: center(x).double(), "it returned torch.float64, where torch.float32 was asked for"),
-        (lambda x: x.sub_(x.mean(-1, keepdim=True)), "it changed its input in place; write `x = x - m`, not `x -= m`"),
+        (lambda x: x.sub_(x.mean(-1, keepdim=True)), "it changed `x` in place; write `x = x - m`, not `x -= m`, and"),
         (lambda x: sys.exit(), "it raised SystemExit"),
         (lambda x: 1 / 0, "it raised ZeroDivisionError: division by zero"),
         (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given"),
@@ -140,14 +113,9 @@ def test_a_module_without_forward_was_attempted(capsys):
 )
 def test_whatever_it_does_is_a_line_of_the_report(capsys, answer, seen):
     lines, error = report(capsys, answer)
-    assert any(line.startswith(f"         {seen}") for line in lines), lines
-    assert error.startswith("center: ")
-    assert (lines[-1] == "Mend that first, then check again.") == seen.startswith(("it raised", "it changed"))
+    assert lines[1].startswith(f"         {seen}"), lines
+    assert error.startswith("center: ") and lines[-1] == "Mend that first, then check again."
     assert report(capsys, answer) == (lines, error)
-
-
-def test_a_wrong_value_comes_before_an_error_further_down(capsys):
-    assert report(capsys, lambda x: x + 1 if x.ndim == 1 else x / "a")[0][-1] == "Hint: `keepdim=True`."
 
 
 def test_an_endless_loop_is_stopped_once(capsys, monkeypatch):
@@ -162,11 +130,7 @@ def test_an_endless_loop_is_stopped_once(capsys, monkeypatch):
     assert time.process_time() - start < 2
     assert lines[0] == "not yet: a row has mean 0"
     assert lines[1].startswith("         it did not come to an end in time, and was stopped")
-    assert lines[2:] == [
-        "not run: shape and dtype stay",
-        "not run: each row is centred by itself",
-        "Mend that first, then check again.",
-    ]
+    assert lines[2:] == ["Mend that first, then check again."]
     assert error == "center: 3 of 3 do not hold yet."
 
 
@@ -197,7 +161,6 @@ def test_a_loop_that_is_stopped_is_reported_the_same_each_time(capsys, monkeypat
     first = report(capsys, answer)
     assert first == report(capsys, answer)
     assert first[0][1].endswith("is there a loop that never ends?")
-    assert first[0][2:4] == ["not run: shape and dtype stay", "not run: each row is centred by itself"]
 
 
 def test_where_the_text_of_a_line_is_not_at_hand_it_is_left_out(capsys):
@@ -227,7 +190,7 @@ def test_answers_that_are_values(capsys):
     assert report(capsys, lambda: 7, "seven") == (["holds:   it is the seventh", "Everything holds."], None)
     assert report(capsys, lambda: 7.0, "seven")[1] is None
     lines, error = report(capsys, lambda: 8, "seven")
-    assert lines[-1] == "This looks like one too many. Count from 0." and error == "seven: 1 of 1 do not hold yet."
+    assert lines[-1] == "This may be one too many." and error == "seven: 1 of 1 do not hold yet."  # one number
     assert report(capsys, lambda: None, "seven")[0][-1] == "Mend that first, then check again."
 
 

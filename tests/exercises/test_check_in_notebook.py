@@ -32,8 +32,8 @@ def unwritten():
 """
 CELLS = {
     "check(lambda: 7, 'seven')": ("holds:   it is 7\nEverything holds.\n", None),
-    "check(unwritten, 'seven')": ("seven: not attempted yet.\nHint: a\n", None),
-    "check(lambda: 8, 'seven')": ("not yet: it is 7\n         it is not 7\nThis looks like eight. Less.\n", "NotYet"),
+    "check(unwritten, 'seven')": ("seven: not attempted yet. Hint 1 is folded in the cell above the exercise.\n", None),
+    "check(lambda: 8, 'seven')": ("not yet: it is 7\n         it is not 7\nThis may be eight.\n", "NotYet"),
     "check(loop, 'seven')": (
         "not yet: it is 7\n         it did not come to an end in time, and was stopped; "
         "is there a loop that never\n         ends?\nMend that first, then check again.\n",

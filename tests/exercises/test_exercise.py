@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from residual_edu.exercises import exercise, properties
+from residual_edu.exercises import exercise, gradients, properties, unchanged, unmet
 from residual_edu.exercises.exercise import Exercise, Mistake, Property
 
 PROPERTY = Property("it is 7", lambda f: None)
@@ -16,7 +16,12 @@ def test_what_is_declared_does_not_change(declared):
         setattr(declared, dataclasses.fields(declared)[0].name, "another")
 
 
-def test_one_import_brings_all_that_a_property_is_written_with():
-    own = {name for name, value in vars(properties).items() if getattr(value, "__module__", "") == properties.__name__}
-    public = {name for name in own if not name.startswith("_")}
-    assert public | {"Exercise", "Mistake", "Property"} == set(exercise.__all__)
+def test_one_import_brings_what_a_property_is_written_with():
+    for module, names in [
+        (properties, {"close", "construct", "draw", "letters_of", "run", "value_of"}),
+        (gradients, {"Part", "filled", "gradients", "same_gradients"}),
+        (unchanged, {"unchanged"}),
+        (unmet, {"Broken", "Unmet", "note"}),
+    ]:
+        assert names <= set(exercise.__all__)
+        assert all(getattr(exercise, name) is getattr(module, name) for name in names)

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -151,3 +152,29 @@ def test_nobody_can_read_solutions_or_hidden_tests_in_what_is_handed_out(name):
     texts += [match[2] for cell in read(name) for match in SOLUTION.finditer(cell.source)]
     secret = {line.strip() for text in texts for line in text.splitlines() if len(line.strip()) > 8}
     assert [line for line in secret if json.dumps(line)[1:-1] in built] == []
+
+
+def messages(task):
+    nodes = [node for cell in (task.visible, task.hidden) for node in ast.walk(ast.parse(cell))]
+    return [ast.unparse(node.msg) if node.msg else "" for node in nodes if isinstance(node, ast.Assert)]
+
+
+@each
+def test_every_assert_says_what_it_got_and_what_was_wanted(name):
+    for task in tasks(name):
+        assert [text for text in messages(task) if not re.search(r"\bgot\b.*\bwanted\b", text, re.S)] == [], task.name
+
+
+@each
+def test_no_test_runs_without_gradients(name):
+    for task in tasks(name):
+        assert "no_grad" not in task.visible + task.hidden, task.name
+
+
+@pytest.mark.usefixtures("as_installed")
+@each
+def test_the_visible_tests_catch_three_of_four_wrong_answers(name):
+    for task in tasks(name):
+        wrong = wrong_answers(name)[task.name]
+        caught = sum(not passes(task.visible, name, task, answer) for answer in wrong)
+        assert caught >= 0.75 * len(wrong), f"{task.name}: {caught} of {len(wrong)}"

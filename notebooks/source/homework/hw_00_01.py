@@ -16,6 +16,7 @@ from torch import nn
 
 from residual_edu import LayerNorm, SimpleFeedForward, pre_norm_residual
 from residual_edu.exercises import attempt
+from residual_edu.exercises.properties import close
 from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import setup
 
@@ -56,21 +57,23 @@ def branch_scale(depth, growth):
 
 # %% nbgrader={"grade": true, "grade_id": "branch-scale-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("branch_scale"):
-    assert abs(branch_scale(4, 4.0) - 1) < 1e-6, "four blocks with s = 1 grow by 4"
-    assert abs(branch_scale(1, 2**0.5) - 1) < 1e-6, "one block with s = 1 doubles the mean square"
+    close(branch_scale(4, 4.0), 1.0, "branch_scale(4, 4.0)")
+    close(branch_scale(1, 2**0.5), 1.0, "branch_scale(1, 2**0.5), where the mean square doubles,")
+    close(branch_scale(2, 5), 2.0, "branch_scale(2, 5), where each block multiplies the mean square by 5,")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "branch-scale-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 for true_scale in (0.05, 0.3, 2.0):
     for depth in (1, 7, 48):
         growth = (1 + true_scale**2) ** (depth / 2)
-        assert abs(branch_scale(depth, growth) - true_scale) < 1e-6, "other depths and scales"
-scale, stream = branch_scale(32, 3.0), torch.randn(4096, generator=torch.Generator().manual_seed(5))
+        close(branch_scale(depth, growth), true_scale, f"branch_scale({depth}, {growth:g})")
+scale, stream = branch_scale(32, 3.0), torch.randn(65_536, generator=torch.Generator().manual_seed(5))
 start = stream.square().mean()
 for block in range(32):
-    noise = torch.randn(4096, generator=torch.Generator().manual_seed(100 + block))
+    noise = torch.randn(65_536, generator=torch.Generator().manual_seed(100 + block))
     stream = stream + scale * stream.square().mean().sqrt() * noise / noise.square().mean().sqrt()
-assert 2.7 < float((stream.square().mean() / start).sqrt()) < 3.3, "32 random branches grow by 3"
+grown = float((stream.square().mean() / start).sqrt())
+assert abs(grown - 3) < 0.1, f"32 random branches of scale {scale:.4g}: got a growth of {grown:.4g}, wanted 3"
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -135,10 +138,11 @@ def broken_block(stack, x):
 
 # %% nbgrader={"grade": true, "grade_id": "broken-block-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 with attempt("broken_block"):
-    found = broken_block(patient(12, 3, "silent"), x)
-    assert isinstance(found[0], int), "the place is a whole number, no tensor"
-    assert found == (3, "silent"), "silent block 3"
-    assert broken_block(patient(12, 7, "deaf"), x) == (7, "deaf"), "deaf block 7"
+    cases = ((12, 3, "silent"), (12, 7, "deaf"), (12, 0, "deaf"), (6, 5, "silent"))
+    for depth, place, fault in cases:
+        found = broken_block(patient(depth, place, fault), x)
+        assert found == (place, fault), f"{depth} blocks: got {found}, wanted {place, fault}"
+    assert isinstance(found[0], int), f"the place is an int: got {found[0]!r}, wanted 5"
 
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "broken-block-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
@@ -159,7 +163,7 @@ for seed, (depth, place, fault) in enumerate(
     torch.manual_seed(40 + seed)
     ward = nn.Sequential(*[Ward(1.0 + i % 3, fault if i == place else "") for i in range(depth)])
     found = broken_block(ward, torch.randn(4, 3, 12))
-    assert (int(found[0]), str(found[1])) == (place, fault), "other stacks, the first and the last block among them"
+    assert (int(found[0]), str(found[1])) == (place, fault), f"{depth} other blocks: got {found}, wanted {place, fault}"
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -16,6 +16,7 @@ import torch
 
 from residual_edu import drop_path, drop_path_schedule, layer_norm, rms_norm
 from residual_edu.exercises import attempt
+from residual_edu.exercises.properties import close
 from residual_edu.lesson import setup
 
 device = setup()
@@ -35,8 +36,8 @@ for norm in (layer_norm, rms_norm):
 # ### Exercise 1 · 12 minutes · ●●●○○
 #
 # Make any norm independent of such a shift: return `norm` of the rows of x without their means. With `rms_norm` this is
-# `layer_norm`. It must hold for rows whose mean is large, and for float16: the result has the dtype of x, but a mean
-# that was rounded to 16 bits is not accurate enough.
+# `layer_norm`. It must hold for rows whose mean is large, in float16 and in float64 as well: the result has the dtype of
+# x, but a mean that was rounded to 16 bits, or a float64 row that was rounded to 32, is not accurate enough.
 #
 # <details><summary>Hint 1</summary>Where must the mean be subtracted: from the norm's input, or from its output? Is it
 # the mean of each row, or of all rows?</details>
@@ -57,9 +58,13 @@ def shift_proof(x, norm):
 
 # %% nbgrader={"grade": true, "grade_id": "shift-proof-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("shift_proof"):
-    found = shift_proof(x, rms_norm)
-    assert found.shape == x.shape and found.dtype == x.dtype
-    assert (found - layer_norm(x)).abs().max() < 1e-3, "with rms_norm, layer_norm"
+    close(shift_proof(x, rms_norm), layer_norm(x), "shift_proof(x, rms_norm)", rtol=1e-3)
+    pairs = torch.tensor([[1.0, 3.0], [10.0, 16.0]])
+    close(shift_proof(pairs, torch.tanh), torch.tanh(torch.tensor([[-1.0, 1], [-3, 3]])), "shift_proof(pairs, tanh)")
+    half = (x + 2000).half()
+    found = shift_proof(half, rms_norm)
+    assert found.dtype == half.dtype, f"the dtype: got {found.dtype}, wanted {half.dtype}"
+    close(found, layer_norm(half.double()), "shift_proof((x + 2000).half(), rms_norm)")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "shift-proof-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -69,15 +74,22 @@ kinds = {
     "rows that hardly vary": 1e-2 * rows,
     "rows far from zero": rows + 1000,
     "large rows in float16": (8 * rows + 2000).half(),
-    "float64": rows.double() - 3,
+    "float64 rows far from zero": rows.double() - 1e6,
 }
 norms = {"rms_norm": rms_norm, "tanh": torch.tanh, "largest": lambda z: z / z.abs().amax(-1, keepdim=True)}
+weights = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(12)).double()
 for kind, one in kinds.items():
-    middle = one.double() - one.double().mean(-1, keepdim=True)
+    mine, wide = one.clone().requires_grad_(), one.double().requires_grad_()
+    middle = wide - wide.mean(-1, keepdim=True)
     for called, way in norms.items():
-        got = shift_proof(one, way)
-        assert got.dtype == one.dtype and got.shape == one.shape, kind
-        assert float((got.double() - way(middle)).abs().max()) < 2e-3, f"{kind}, with {called}"
+        got, want = shift_proof(mine, way), way(middle)
+        assert got.dtype == one.dtype, f"{kind}, with {called}: got {got.dtype}, wanted {one.dtype}"
+        close(got, want, f"{kind}, with {called}: the output", rtol=2e-3)
+        back = torch.autograd.grad((weights * want).sum(), wide, retain_graph=True)[0]
+        assert got.requires_grad, f"{kind}, with {called}: got an output without a gradient, wanted one"
+        (mine_back,) = torch.autograd.grad((weights * got.double()).sum(), mine)
+        close(mine_back, back, f"{kind}, with {called}: the gradient of x", rtol=5e-3)
+    assert torch.equal(mine, one), f"{kind}: got x changed in place, wanted x as it was"
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -112,15 +124,17 @@ def rate_for(depth, expected):
 
 # %% nbgrader={"grade": true, "grade_id": "rate-for-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("rate_for"):
-    assert abs(rate_for(24, 18) - 0.5) < 1e-9, "18 of 24 blocks"
-    assert abs(rate_for(24, 24)) < 1e-9, "all blocks"
+    close(rate_for(24, 18), 0.5, "rate_for(24, 18)")
+    close(rate_for(24, 24), 0.0, "rate_for(24, 24), where no block is lost,")
+    rate = rate_for(5, 4)
+    close(5 - sum(drop_path_schedule(5, rate)), 4.0, f"with rate_for(5, 4) = {rate:.4g}, the number of blocks left")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "rate-for-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-for blocks, left in ((2, 1.5), (5, 4.0), (12, 11.4), (36, 18.5), (100, 63.0)):
+for blocks, left in ((2, 1.5), (5, 4.0), (12, 11.4), (36, 18.5), (100, 63.0), (7, 7)):
     last = rate_for(blocks, left)
     mean_depth = sum(1 - last * i / (blocks - 1) for i in range(blocks))
-    assert abs(mean_depth - left) < 1e-9, "other depths"
+    close(mean_depth, float(left), f"with rate_for({blocks}, {left}) = {last:.4g}, the number of blocks left")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -145,14 +159,17 @@ def rate_of_noise(noise):
 
 # %% nbgrader={"grade": true, "grade_id": "rate-of-noise-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("rate_of_noise"):
-    assert rate_of_noise(0) == 0, "no noise"
-    heard = drop_path(torch.ones(20000, 1), rate_of_noise(1.0))
-    assert abs(float(heard.std() / heard.mean()) - 1) < 0.05, "noise as large as the mean"
+    close(rate_of_noise(0), 0.0, "rate_of_noise(0)")
+    for noise in (1.0, 2.0):
+        rate = rate_of_noise(noise)
+        passed = drop_path(torch.ones(200_000, 1), rate)
+        measured = float(passed.std() / passed.mean())
+        assert abs(measured - noise) < 0.05, f"at the rate {rate:.4g}: got a noise of {measured:.2f}, wanted {noise}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "rate-of-noise-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-for ratio, p in ((0.5, 0.2), (1 / 3, 0.1), (2.0, 0.8), (3.0, 0.9), (0.1, 1 / 101)):
-    assert abs(rate_of_noise(ratio) - p) < 1e-6, "other noises"
+for ratio, p in ((0.5, 0.2), (1 / 3, 0.1), (2.0, 0.8), (3, 0.9), (0.1, 1 / 101)):
+    close(rate_of_noise(ratio), p, f"rate_of_noise({ratio:.4g})")
 ### END HIDDEN TESTS
 
 # %% [markdown]

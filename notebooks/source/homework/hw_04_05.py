@@ -19,6 +19,7 @@ from torch import nn
 
 from residual_edu import LayerNorm, LayerScale, SimpleFeedForward, post_norm_residual, pre_norm_residual
 from residual_edu.exercises import attempt
+from residual_edu.exercises.properties import close
 from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import setup
 
@@ -53,7 +54,9 @@ def peri_norm(x, layer, norm_1, norm_2):
 with attempt("peri_norm"):
     stream = 5 * torch.randn(4, 8, generator=torch.Generator().manual_seed(2)) + 3
     silent = peri_norm(stream, lambda z: 0 * z, LayerNorm(8), LayerNorm(8))
-    assert torch.equal(silent, stream), "a branch that says nothing leaves x untouched"
+    close(silent, stream, "with a branch of zeros, the output", rtol=0)
+    by_hand = peri_norm(torch.ones(1), lambda z: z + 1, lambda z: 2 * z, lambda z: 3 * z)  # 1 + 3 (2 * 1 + 1)
+    close(by_hand, torch.tensor([10.0]), "with norm_1 = 2 z, layer = z + 1, norm_2 = 3 z and x = 1, the output")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "peri-norm-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -62,10 +65,20 @@ rows, mlp, first, second = 4 * torch.randn(2, 3, 10) - 1, SimpleFeedForward(10, 
 for norm in (first, second):
     nn.init.normal_(norm.weight)
     nn.init.normal_(norm.bias)
-with torch.no_grad():
-    for size in (1, 1000):
-        gap = peri_norm(size * rows, mlp, first, second) - (size * rows + second(mlp(first(size * rows))))
-        assert float(gap.abs().max()) < 1e-5 * size, "two norms that differ"
+parts = [p for part in (mlp, first, second) for p in part.parameters()]
+for size in (1, 1000):
+    given = (size * rows).requires_grad_()
+    got, want = peri_norm(given, mlp, first, second), given + second(mlp(first(given)))
+    close(got, want, f"with two norms that differ, x times {size}: the output")
+    assert torch.equal(given, size * rows), "got x changed in place, wanted x as it was"
+    pull = torch.randn(2, 3, 10)
+    wanted = torch.autograd.grad((pull * want).sum(), [given, *parts])
+    found = torch.autograd.grad((pull * got).sum(), [given, *parts], allow_unused=True) if got.requires_grad else []
+    assert len(found) == len(wanted), "got an output without a gradient, wanted one"
+    for place, (mine, right) in enumerate(zip(found, wanted, strict=True)):
+        what = "x" if place == 0 else f"parameter {place} of the layer, norm_1 and norm_2"
+        assert mine is not None, f"the gradient of {what}: got none, wanted one"
+        close(mine, right, f"the gradient of {what}")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -125,18 +138,23 @@ def wiring_of(depths, sizes):
 
 # %% nbgrader={"grade": true, "grade_id": "wiring-of-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("wiring_of"):
-    assert wiring_of([4, 16, 64], [0.8, 0.4, 0.2]) == "pre", "a fall by half, whenever the depth is four times as large"
-    assert wiring_of([4, 16, 64], [0.8, 0.8, 0.8]) == "post", "no fall"
+    cases = [([4, 16, 64], [0.8, 0.4, 0.2], "pre"), ([4, 16, 64], [0.8, 0.8, 0.8], "post")]
+    cases += [([64, 4, 16], [32.0, 29.0, 30.0], "post"), ([50, 2], [10.0, 50.0], "pre")]
+    for depths, sizes, wanted in cases:
+        found = wiring_of(depths, sizes)
+        assert found == wanted, f"depths {depths}, sizes {sizes}: got {found!r}, wanted {wanted!r}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "wiring-of-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-assert wiring_of([48, 3, 12], [0.51, 1.98, 1.04]) == "pre", "in another order"
-assert wiring_of([96, 6, 24], [3.1, 2.9, 3.0]) == "post", "in another order"
-assert wiring_of([100, 10], [31.0, 97.0]) == "pre" and wiring_of([10, 100], [0.0097, 0.0091]) == "post", "other units"
-assert wiring_of([8, 16, 32], [1.06, 0.97, 0.94]) == "post", "a wobble is no fall"
+cases = [([48, 3, 12], [0.51, 1.98, 1.04], "pre"), ([96, 6, 24], [3.1, 2.9, 3.0], "post")]
+cases += [([100, 10], [31.0, 97.0], "pre"), ([10, 100], [0.0097, 0.0091], "post")]
+cases += [([8, 16, 32], [1.06, 0.97, 0.94], "post"), ([256, 4], [1.08, 0.93], "post"), ([20, 16], [0.90, 1.0], "pre")]
 for seed in (31, 32):
-    for answer, way in (("pre", pre_norm_residual), ("post", post_norm_residual)):
-        assert wiring_of([32, 2, 8], [last_gradient(way, depth, seed) for depth in (32, 2, 8)]) == answer, "measured"
+    for wiring, way in (("pre", pre_norm_residual), ("post", post_norm_residual)):
+        cases.append(([32, 2, 8], [last_gradient(way, depth, seed) for depth in (32, 2, 8)], wiring))
+for depths, sizes, wanted in cases:
+    found = wiring_of(list(depths), list(sizes))
+    assert found == wanted, f"depths {depths}, sizes {sizes}: got {found!r}, wanted {wanted!r}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -189,30 +207,43 @@ def asleep(branch, x):
 
 # %% nbgrader={"grade": true, "grade_id": "asleep-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 with attempt("asleep"):
-    assert asleep(branch(8), x) == [], "one zero: the gate wakes, and then all others"
+    found = asleep(branch(8), x)
+    assert found == [], f"a gate of zero alone: got {found}, wanted []"
     two_zeros = branch(8)
     nn.init.zeros_(two_zeros[1].linear2.weight)
+    found = asleep(two_zeros, x)
+    assert found == [], f"a gate and a weight of zero, and a bias that is not: got {found}, wanted []"
     nn.init.zeros_(two_zeros[1].linear2.bias)
-    assert len(asleep(two_zeros, x)) == 7, "two zeros: all seven sleep"
+    found = asleep(two_zeros, x)
+    wanted = sorted(name for name, _ in two_zeros.named_parameters())
+    assert found == wanted, f"a gate of zero, and a layer that returns zeros: got {found}, wanted {wanted}"
+
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "asleep-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
+def expect(branch, y, wanted, what):
+    kept = copy.deepcopy(branch.state_dict())
+    found = list(asleep(branch, y))
+    assert found == wanted, f"{what}: got {found}, wanted {wanted}"
+    changed = [name for name, value in branch.state_dict().items() if not torch.equal(value, kept[name])]
+    assert not changed, f"the branch that was handed over: got {changed} changed, wanted it as it was"
+    left = [name for name, p in branch.named_parameters() if p.grad is not None]
+    assert not left, f"the branch that was handed over: got gradients left in {left}, wanted none"
+
+
 ward = branch(12)
 y = torch.randn(9, 12, generator=torch.Generator().manual_seed(33))
 nn.init.zeros_(ward[1].linear2.weight)
-kept = [p.detach().clone() for p in ward.parameters()]
-assert list(asleep(ward, y)) == [], "a zero weight, but a bias that opens the gate"
-assert all(torch.equal(p, was) for p, was in zip(ward.parameters(), kept, strict=True)), "the branch has been changed"
+expect(ward, y, [], "a zero weight, but a bias that opens the gate")
 nn.init.zeros_(ward[1].linear1.weight)
 nn.init.zeros_(ward[1].linear1.bias)
-assert list(asleep(ward, y)) == ["0.bias", "0.weight", "1.linear1.bias", "1.linear1.weight", "1.linear2.weight"], (
-    "a ReLU that never opens"
-)
+stuck = ["0.bias", "0.weight", "1.linear1.bias", "1.linear1.weight", "1.linear2.weight"]
+expect(ward, y, stuck, "a ReLU that is always at zero")
 fixed = nn.Sequential(LayerNorm(12, elementwise_affine=False), SimpleFeedForward(12, 6), LayerScale(12, 0.0))
 nn.init.zeros_(fixed[1].linear1.weight)
 nn.init.zeros_(fixed[1].linear2.bias)
 nn.init.ones_(fixed[1].linear1.bias)
-assert list(asleep(fixed, y)) == [], "a hidden layer that says 1 to everybody"
+expect(fixed, y, [], "a hidden layer that is 1 for every input")
 ### END HIDDEN TESTS
 
 # %% [markdown]

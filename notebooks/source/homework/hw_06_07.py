@@ -30,6 +30,7 @@ from residual_edu import (
     zero_projection,
 )
 from residual_edu.exercises import attempt
+from residual_edu.exercises.properties import close
 from residual_edu.lesson import setup
 
 device = setup()
@@ -73,7 +74,13 @@ def modulated(x, condition, layer, norm, projection):
 with attempt("modulated"):
     layer, norm = SimpleFeedForward(8, 16), LayerNorm(8, elementwise_affine=False)
     x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(modulated(x, condition, layer, norm, project), x), "at the start the block is the identity"
+    close(
+        modulated(x, condition, layer, norm, project), x, "at the start, where every gate is zero, the output", rtol=0
+    )
+    same, cue = lambda z: z, torch.tensor([[2.0]])
+    for one in (torch.tensor([[[2.0]]]), torch.tensor([[2.0]])):
+        found = modulated(one, cue, same, same, lambda c: torch.cat([c, 2 * c, 3 * c], -1))  # 2 + 6 (2 (1 + 4) + 2)
+        close(found, torch.full_like(one, 74), f"x = 2 of {one.ndim} axes, shift 2, scale 4, gate 6: the output")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "modulated-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -81,19 +88,28 @@ torch.manual_seed(61)
 trained, plain = zero_projection(6, branches=1), LayerNorm(6, elementwise_affine=False)
 for p in trained.parameters():
     nn.init.normal_(p, std=0.5)
-mlp, cues = SimpleFeedForward(6, 12), torch.randn(3, 6)
-with torch.no_grad():
-    for axes in ((4,), (4, 2), (2, 3, 2), ()):
-        signal = torch.randn(3, *axes, 6)
-        shift, scale, gate = (z.view(3, *[1] * len(axes), 6) for z in trained(cues).chunk(3, dim=-1))
-        wanted = signal + gate * mlp(plain(signal) * (1 + scale) + shift)
-        error = (modulated(signal, cues, mlp, plain, trained) - wanted).abs().max()
-        assert float(error) < 1e-5, f"after training, with {len(axes)} axes between"
+mlp, cues = SimpleFeedForward(6, 12), torch.randn(3, 6).requires_grad_()
+leaves = [cues, *trained.parameters(), *mlp.parameters()]
+for axes in ((4,), (4, 2), (2, 3, 2), ()):
+    signal = torch.randn(3, *axes, 6).requires_grad_()
+    shift, scale, gate = (z.view(3, *[1] * len(axes), 6) for z in trained(cues).chunk(3, dim=-1))
+    want = signal + gate * mlp(plain(signal) * (1 + scale) + shift)
+    got, what = modulated(signal, cues, mlp, plain, trained), f"after training, with {len(axes)} axes between: "
+    close(got, want, what + "the output")
+    pull = torch.randn(signal.shape)
+    wanted = torch.autograd.grad((pull * want).sum(), [signal, *leaves])
+    assert got.requires_grad, what + "got an output without a gradient, wanted one"
+    found = torch.autograd.grad((pull * got).sum(), [signal, *leaves], allow_unused=True)
+    for place, (mine, right) in enumerate(zip(found, wanted, strict=True)):
+        name = ("x", "the condition")[place] if place < 2 else f"parameter {place - 1} of projection and layer"
+        assert mine is not None, f"{what}the gradient of {name}: got none, wanted one"
+        close(mine, right, f"{what}the gradient of {name}")
 fresh, quiet = zero_projection(6, branches=1), torch.randn(3, 4, 6)
 modulated(quiet, cues, mlp, plain, fresh).square().sum().backward()
-heard = fresh[1].weight.grad.abs().sum(1).view(3, 6).sum(1)
-assert float(heard[0]) == float(heard[1]) == 0 and float(heard[2]) > 0, (
-    "in the first step the gate alone hears something"
+assert fresh[1].weight.grad is not None, "the projection: got no gradient in the first step, wanted one in the gate"
+moved = (fresh[1].weight.grad.abs().sum(1).view(3, 6).sum(1) > 0).tolist()
+assert moved == [False, False, True], (
+    f"a gradient in shift, scale and gate in the first step: got {moved}, wanted [False, False, True]"
 )
 ### END HIDDEN TESTS
 
@@ -146,33 +162,57 @@ def listening_recipe(width, heads):
 # %% nbgrader={"grade": true, "grade_id": "listening-recipe-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 with attempt("listening_recipe"):
     recipe = listening_recipe(8, 2)
-    assert isinstance(recipe, partial) and recipe.func is ResidualBlock, "a recipe of a ResidualBlock"
+    assert isinstance(recipe, partial), f"got {type(recipe).__name__}, wanted a recipe: LazyConfig(ResidualBlock)(...)"
+    assert recipe.func is ResidualBlock, f"got a recipe of {recipe.func.__name__}, wanted one of ResidualBlock"
+    one, two = build(recipe), build(recipe)
+    shared = len({id(p) for p in one.parameters()} & {id(p) for p in two.parameters()})
+    assert shared == 0, f"parameters that two blocks share: got {shared}, wanted 0"
+    sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in one.named_children()}
+    found = {name: size for name, size in sizes.items() if size}
+    wanted = {"condition_mixer": 4 * 64, "condition_mixer_norm": 16, "mlp": 8 * 64, "mlp_norm": 16}
+    assert found == wanted, f"the numbers of parameters: got {found}, wanted {wanted}"
     signal, words = torch.randn(2, 5, 8), torch.randn(2, 3, 8)
-    assert build(recipe)(signal, words).shape == signal.shape
+    close(one(signal, words.flip(1)), one(signal, words), "the output for the condition in another order", rtol=1e-3)
+    hidden = nn.functional.gelu(signal @ one.mlp.layer1.weight.T)
+    close(one.mlp(signal), hidden @ one.mlp.layer2.weight.T, "the output of the MLP", rtol=1e-3)
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "listening-recipe-hidden", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 made = listening_recipe(12, 3)
 one, two = made(), made()
-assert not {id(p) for p in one.parameters()} & {id(p) for p in two.parameters()}, "two blocks share weights"
-assert sum(p.numel() for p in one.parameters()) == 12 * 12 * (4 + 8) + 4 * 12, "the number of parameters"
-assert one.condition_mixer.mixer.num_heads == 3, "the number of heads"
+shared = len({id(p) for p in one.parameters()} & {id(p) for p in two.parameters()})
+assert shared == 0, f"parameters that two blocks share: got {shared}, wanted 0"
+total = sum(p.numel() for p in one.parameters())
+assert total == 12 * 12 * (4 + 8) + 4 * 12, (
+    f"the number of parameters: got {total}, wanted {12 * 12 * (4 + 8) + 4 * 12}"
+)
 torch.manual_seed(62)
-picture, notes = torch.randn(2, 4, 3, 12), torch.randn(2, 5, 12)
-with torch.no_grad():
-    said = one(picture, notes)
-    assert float((one(picture, notes.flip(1)) - said).abs().max()) < 1e-5, "the condition has no order"
-    other = notes.clone()
-    other[:, 2] += 3
-    assert bool(((one(picture, other) - said).abs().amax(-1) > 1e-4).all()), "every position hears the condition"
-    poked = picture.clone()
-    poked[:, 1, 1] += torch.arange(12.0)
-    moved = (one(poked, notes) - said).abs().amax(-1) > 1e-6
-    assert bool(moved[:, 1, 1].all()) and int(moved.sum()) == 2, "no position hears another"
-    asked = picture + one.condition_mixer(one.condition_mixer_norm(picture), notes)
-    assert float((asked + one.mlp(one.mlp_norm(asked)) - said).abs().max()) < 1e-5, "the two branches in order"
-    gelu = nn.functional.gelu(picture @ one.mlp.layer1.weight.T) @ one.mlp.layer2.weight.T
-    assert float((one.mlp(picture) - gelu).abs().max()) < 1e-5, "gelu"
+picture, notes = 3 * torch.randn(2, 4, 3, 12), 3 * torch.randn(2, 5, 12)
+drops = [type(m).__name__ for m in one.modules() if "drop" in type(m).__name__.lower()]
+assert not drops, f"got {drops}, wanted nothing that drops"
+said = one(picture, notes)
+close(one(picture, notes.flip(1)), said, "the output for the condition in another order", rtol=1e-3)
+other = notes.clone()
+other[:, 2] += 3
+reached = int(((one(picture, other) - said).abs().amax(-1) > 1e-4).sum())
+assert reached == 24, f"positions that depend on the condition: got {reached} of 24, wanted all"
+poked = picture.clone()
+poked[:, 1, 1] += torch.arange(12.0)
+moved = ((one(poked, notes) - said).abs().amax(-1) > 1e-6).nonzero().tolist()
+assert moved == [[0, 1, 1], [1, 1, 1]], f"position [1, 1] changed: got another output at {moved}, wanted it there alone"
+cross, normed = one.condition_mixer, one.condition_mixer_norm(picture)
+query, key, value = cross.q_proj(normed), *cross.kv_proj(notes).chunk(2, -1)
+query, key, value = (z.reshape(2, -1, 3, 4).transpose(1, 2) for z in (query, key, value))
+heads = ((query @ key.mT) / 2).softmax(-1) @ value
+close(
+    cross(normed, notes), cross.out_proj(heads.transpose(1, 2).reshape(2, 4, 3, 12)), "the cross-attention", rtol=1e-3
+)
+asked = picture + cross(normed, notes)
+close(said, asked + one.mlp(one.mlp_norm(asked)), "the output after the two branches", rtol=1e-3)
+hidden = nn.functional.gelu(picture @ one.mlp.layer1.weight.T)
+close(one.mlp(picture), hidden @ one.mlp.layer2.weight.T, "the output of the MLP", rtol=1e-3)
+norms = [type(norm).__name__ for norm in (one.condition_mixer_norm, one.mlp_norm)]
+assert norms == ["LayerNorm", "LayerNorm"], f"the norms: got {norms}, wanted two of LayerNorm"
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -16,6 +16,7 @@ import torch
 
 from residual_edu import attention, attention_mask, long_convolution
 from residual_edu.exercises import attempt
+from residual_edu.exercises.properties import close
 from residual_edu.lesson import setup
 
 device = setup()
@@ -52,15 +53,21 @@ def window_and_start(length, window, first):
 
 # %% nbgrader={"grade": true, "grade_id": "window-and-start-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("window_and_start"):
-    mask = window_and_start(5, 2, 1)
-    assert mask.dtype == torch.bool and mask.shape == (5, 5)
-    assert mask[4].tolist() == [True, False, False, True, True], "the last query: the first token and two of its own"
+    for settings, wanted in (
+        ((4, 2, 1), [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1]]),
+        ((5, 1, 2), [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 0, 0, 1]]),
+    ):
+        mask = window_and_start(*settings)
+        assert mask.dtype == torch.bool, f"the dtype: got {mask.dtype}, wanted torch.bool"
+        found = mask.int().tolist()
+        assert found == wanted, f"length, window and first {settings}: got {found}, wanted {wanted}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "window-and-start-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 for size, reach, kept in ((6, 3, 2), (9, 1, 3), (7, 2, 0), (4, 9, 1), (5, 2, 5), (1, 1, 1)):
     allowed = [[j <= i and (i - j < reach or j < kept) for j in range(size)] for i in range(size)]
-    assert window_and_start(size, reach, kept).tolist() == allowed, "other lengths, windows and beginnings"
+    found = window_and_start(size, reach, kept).tolist()
+    assert found == allowed, f"length, window and first {size, reach, kept}: got {found}, wanted {allowed}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -102,21 +109,29 @@ def delay_kernel(delays, echo):
 
 # %% nbgrader={"grade": true, "grade_id": "delays-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("delay_kernel"):
-    ramp = torch.tensor([1.0, 0.0, 0.0, 0.0]).view(1, 4, 1)
-    late = long_convolution(ramp, delay_kernel([1], 0.5), "causal").flatten()
-    assert (late - torch.tensor([0, 1, 0.5, 0])).abs().max() < 1e-5, "one channel, one position late"
+    impulse = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0]).view(1, 5, 1)
+    found = delay_kernel([1], 0.5)
+    late = long_convolution(impulse, found, "causal").flatten()
+    close(late, torch.tensor([0, 1, 0.5, 0, 0]), "one channel, one position late: the output")
+    found = delay_kernel([2, 0], -3.0)
+    assert found.shape == (1, 4, 2), f"the shape for delays [2, 0]: got {tuple(found.shape)}, wanted (1, 4, 2)"
+    late = long_convolution(impulse.expand(1, 5, 2), found, "causal")
+    close(
+        late[0].T, torch.tensor([[0.0, 0, 1, -3, 0], [1, -3, 0, 0, 0]]), "delays [2, 0], channel by channel: the output"
+    )
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "delays-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 noise = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(81))
 for lags, part in (([0, 4, 2], -0.25), ([3, 0, 1], 2.0), ([0, 0, 0], 0.0)):
-    made = delay_kernel(lags, part)
-    assert tuple(made.shape) == (1, max(lags) + 2, 3), "as few taps as will do"
+    made = delay_kernel(list(lags), part)
+    taps = (1, max(lags) + 2, 3)
+    assert tuple(made.shape) == taps, f"the shape for delays {lags}: got {tuple(made.shape)}, wanted {taps}"
     behind = torch.zeros(2, 9, 3)
     for c, lag in enumerate(lags):
         behind[:, lag:, c] += noise[:, : 9 - lag, c]
         behind[:, lag + 1 :, c] += part * noise[:, : 8 - lag, c]
-    assert float((long_convolution(noise, made, "causal") - behind).abs().max()) < 1e-4, "other delays and echoes"
+    close(long_convolution(noise, made, "causal"), behind, f"delays {lags}, echo {part}: the output")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -157,27 +172,37 @@ def is_convolution(f, x):
 # %% nbgrader={"grade": true, "grade_id": "is-convolution-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 with attempt("is_convolution"):
     taps = torch.randn(1, 5, 4, generator=torch.Generator().manual_seed(2))
-    assert is_convolution(lambda x: long_convolution(x, taps, "circular"), x) is True, "a convolution on the circle"
-    assert is_convolution(lambda x: attention(x, x, x), x) is False, "attention"
+    cases = {
+        "a convolution on the circle": (lambda z: long_convolution(z, taps, "circular"), True),
+        "attention": (lambda z: attention(z, z, z), False),
+        "a ReLU after a convolution": (lambda z: long_convolution(z, taps, "circular").relu(), False),
+        "a convolution on a line": (lambda z: long_convolution(z, taps, "zero"), False),
+    }
+    for called, (f, wanted) in cases.items():
+        found = is_convolution(f, x)
+        assert bool(found) is wanted, f"{called}: got {found}, wanted {wanted}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "is-convolution-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 source = torch.Generator().manual_seed(82)
 probe, few = torch.randn(2, 8, 3, generator=source), torch.randn(1, 3, 3, generator=source)
 mixing = torch.randn(8, 8, generator=source)
-shapes = {
+kept = probe.clone()
+cases = {
     "a convolution of all channels": (lambda z: z.cumsum(-1) + z.roll(2, 1), True),
-    "nothing": (lambda z: z, True),
+    "the identity": (lambda z: z, True),
     "a convolution on a line": (lambda z: long_convolution(z, few, "zero"), False),
     "a causal convolution": (lambda z: long_convolution(z, few, "causal"), False),
-    "a ReLU behind a convolution": (lambda z: long_convolution(z, few, "circular").relu(), False),
+    "a ReLU after a convolution": (lambda z: long_convolution(z, few, "circular").relu(), False),
     "a convolution plus a constant": (lambda z: long_convolution(z, few, "circular") + 1, False),
     "a fixed matrix": (lambda z: mixing @ z, False),
     "every other position": (lambda z: z * (torch.arange(8) % 2)[:, None], False),
     "a sum of absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), False),
 }
-for called, (way, truth) in shapes.items():
-    assert bool(is_convolution(way, probe)) == truth, called
+for called, (way, truth) in cases.items():
+    found = is_convolution(way, probe)
+    assert bool(found) == truth, f"{called}: got {found}, wanted {truth}"
+    assert torch.equal(probe, kept), f"{called}: got x changed in place, wanted x as it was"
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -12,6 +12,8 @@
 # Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
 
 # %%
+import sys
+
 import torch
 from torch import nn
 
@@ -28,6 +30,7 @@ from residual_edu import (
     selective_scan,
 )
 from residual_edu.exercises import attempt
+from residual_edu.exercises.properties import close
 from residual_edu.lesson import setup
 
 device = setup()
@@ -48,13 +51,14 @@ for step in (0.001, 1.0, 50.0):
 # ### Exercise 1 · 20 minutes · ●●●●○
 #
 # Return the running sum of x, (batch, time), that begins anew wherever `reset`, (batch, time) and boolean, is True: the
-# number at such a place is the first of the new sum. One call of `selective_scan` in float64, with a step that you
-# choose for each position, is enough; a thousandth of the largest sum may be lost. The result has x's shape and dtype.
+# number at such a place is the first of the new sum. Make it one call of `selective_scan` in float64, with a step that
+# you choose for each position, and no loop of your own over the positions; a thousandth of the largest sum may be lost.
+# The result has x's shape and dtype.
 #
 # <details><summary>Hint 1</summary>Which step forgets all, and which one nothing? What is written is Δ x B: how must B
 # make up for Δ, so that x itself is written?</details>
-# <details><summary>Hint 2</summary><code>dt = torch.where(reset, 50.0, 1e-8)</code> and B = 1 / dt, with A = -1 and
-# C = 1. The scan wants x as (batch, time, 1, 1), dt as (batch, time, 1), A as (1,).</details>
+# <details><summary>Hint 2</summary>With A = -1 a step of 50 keeps exp(-50) of the state, and a step of 1e-8 keeps
+# nearly all of it; <code>torch.where</code> chooses between two numbers. The scan wants x as (batch, time, 1, 1), dt as (batch, time, 1), A as (1,).</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "sum-since-reset", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -70,13 +74,32 @@ def sum_since_reset(x, reset):
 
 # %% nbgrader={"grade": true, "grade_id": "sum-since-reset-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 with attempt("sum_since_reset"):
-    numbers, where = torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([[False, False, True, False]])
-    assert (sum_since_reset(numbers, where) - torch.tensor([[1.0, 3.0, 3.0, 7.0]])).abs().max() < 0.01, (
-        "1, 3, then anew"
-    )
+    numbers = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    where = torch.tensor([[0, 0, 1, 0], [1, 1, 0, 1]]).bool()
+    wanted = torch.tensor([[1.0, 3.0, 3.0, 7.0], [5.0, 6.0, 13.0, 8.0]])
+    found = sum_since_reset(numbers, where)
+    close(found, wanted, "the sums of two rows", rtol=1e-3)
+    assert found.dtype == numbers.dtype, f"the dtype: got {found.dtype}, wanted {numbers.dtype}"
+
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "sum-since-reset-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
+def lines_run(function, *inputs):
+    """Return how many lines of the notebook's own code a call runs."""
+    home, before, count = getattr(function, "__globals__", None), sys.gettrace(), [0]
+
+    def trace(frame, event, _):
+        count[0] += event == "line"
+        return trace if frame.f_globals is home else None
+
+    sys.settrace(trace)
+    try:
+        function(*inputs)
+    finally:
+        sys.settrace(before)
+    return count[0]
+
+
 chance = torch.Generator().manual_seed(91)
 for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6)):
     given = torch.randn(batch, time, generator=chance)
@@ -87,9 +110,13 @@ for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6)
         for t in range(time):
             total = float(given[b, t]) + (0.0 if anew[b, t] else total)
             sums[b, t] = total
-    result = sum_since_reset(given, anew)
-    assert result.shape == given.shape and result.dtype == given.dtype, "shape and dtype"
-    assert float((result - sums).abs().max()) < 2e-3 * float(sums.abs().max()), "several rows and resets"
+    mine = given.clone()
+    result = sum_since_reset(mine, anew)
+    assert result.dtype == given.dtype, f"the dtype: got {result.dtype}, wanted {given.dtype}"
+    close(result, sums, f"the sums of {batch} rows of {time}", rtol=2e-3)
+    assert torch.equal(mine, given), "got x changed in place, wanted x as it was"
+few, many = (lines_run(sum_since_reset, torch.ones(1, n), torch.zeros(1, n).bool()) for n in (10, 100))
+assert many < few + 45, f"lines that run for 10 and for 100 positions: got {few} and {many}, wanted no more for 100"
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -135,34 +162,53 @@ def dearer_from(one, other, limit):
 
 
 # %% nbgrader={"grade": true, "grade_id": "dearer-from-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+class Price:
+    """Costs each * positions + pair * positions², and counts how often its cost was computed."""
+
+    def __init__(self, each, pair=0):
+        self.each, self.pair, self.calls = each, pair, 0
+
+    def flop_count(self, positions):
+        self.calls += 1
+        return self.each * positions + self.pair * positions**2
+
+
 with attempt("dearer_from"):
     feed_forward = MLP(64, "gelu", nn.Identity, expansion_factor=2)
-    assert dearer_from(whole, feed_forward, 1000) == 1, "attention with its projections is dearer from the start"
-    assert dearer_from(feed_forward, whole, 1000) is None, "and the MLP never"
+    square, line = Price(0, pair=1), Price(1000)
+    for called, one, other, limit, wanted in (
+        ("attention with its projections, and the MLP,", whole, feed_forward, 1000, 1),
+        ("the MLP, and attention with its projections,", feed_forward, whole, 1000, None),
+        ("n² and 1000 n, which are equal at 1000,", square, line, 1_000_000, 1001),
+    ):
+        found = dearer_from(one, other, limit)
+        assert found == wanted, f"{called} up to {limit}: got {found}, wanted {wanted}"
+    assert square.calls < 200, f"calls of flop_count for a limit of a million: got {square.calls}, wanted below 200"
 
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "dearer-from-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-class Price:
-    def __init__(self, each, pair=0):
-        self.each, self.pair, self.asked = each, pair, 0
-
+class Strict(Price):
     def flop_count(self, positions):
-        self.asked += 1
-        assert positions >= 1, "asked for no positions"
-        return self.each * positions + self.pair * positions**2
+        assert positions >= 1, f"positions handed to flop_count: got {positions}, wanted 1 or more"
+        return Price.flop_count(self, positions)
 
 
 for square, line, border in ((1, 7, 8), (3, 10, 4), (1, 999_998, 999_999), (2, 1, 1)):
-    pricey = Price(0, square)
-    assert dearer_from(pricey, Price(line), 1_000_000) == border, "where both cost the same it is not dearer"
-    assert pricey.asked < 200, "every length was asked for"
-assert dearer_from(Price(0, 1), Price(50), 50) is None and dearer_from(Price(0, 1), Price(50), 51) == 51, "the limit"
+    pricey = Strict(0, square)
+    found = dearer_from(pricey, Strict(line), 1_000_000)
+    assert found == border, f"{square} n² and {line} n: got {found}, wanted {border}"
+    assert pricey.calls < 200, f"calls of flop_count: got {pricey.calls}, wanted below 200"
+for limit, border in ((50, None), (51, 51), (1, None)):
+    found = dearer_from(Strict(0, 1), Strict(50), limit)
+    assert found == border, f"n² and 50 n up to {limit}: got {found}, wanted {border}"
 scan = Mamba(lambda: MambaLayer(32, d_state=16, headdim=16, chunk_size=16))
 full = QKVSequenceMixer(32, Attention(32, 4, apply_qk_norm=False, use_rope=False))
-border = dearer_from(full, scan, 100_000)
-assert full.flop_count(border) > scan.flop_count(border), "attention against a scan"
-assert full.flop_count(border - 1) <= scan.flop_count(border - 1), "attention against a scan"
+found = dearer_from(full, scan, 100_000)
+costs = [(full.flop_count(n), scan.flop_count(n)) for n in (found - 1, found)]
+assert costs[0][0] <= costs[0][1] and costs[1][0] > costs[1][1], (
+    f"attention against a scan: got {found}, where the costs at {found - 1} and {found} are {costs}, wanted a border"
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -208,8 +254,15 @@ def hears_others(module, x):
 # %% nbgrader={"grade": true, "grade_id": "hears-others-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("hears_others"):
     look = ViT5Attention(8, 2, 2, 2, num_registers=1)  # 4 patches, CLS, a register
-    assert hears_others(look, tokens) is True, "attention"
-    assert hears_others(LayerNorm(8), tokens) is False, "a norm over the channels of each token"
+    cases = {
+        "attention": (look, True),
+        "a norm over the channels of each token": (LayerNorm(8), False),
+        "the first token depends on the last": (lambda z: torch.cat([z[:, :1] + z[:, -1:], z[:, 1:]], 1), True),
+        "the last token depends on the first": (lambda z: torch.cat([z[:, :-1], z[:, -1:] + z[:, :1]], 1), True),
+    }
+    for called, (module, wanted) in cases.items():
+        found = hears_others(module, tokens)
+        assert bool(found) is wanted, f"{called}: got {found}, wanted {wanted}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "hears-others-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -217,18 +270,25 @@ torch.manual_seed(92)
 crowd, trained = torch.randn(2, 7, 8), GlobalResponseNorm(8)
 nn.init.normal_(trained.gamma)
 alone = ViT5ResidualBlock(nn.Identity, nn.Identity, MLP(8, "gelu", nn.Identity), LayerNorm(8), 8, layer_scale_init=1.0)
+kept = crowd.clone()
 people = {
     "GRN after training": (trained, True),
     "GRN at the start": (GlobalResponseNorm(8), False),
     "a scan": (Mamba(lambda: MambaLayer(8, d_state=4, headdim=4, chunk_size=4)), True),
     "a block without a mixer": (alone, False),
     "only the next one": (lambda z: torch.cat([z[:, 1:], z[:, -1:]], 1), True),
-    "only the last hears the first": (lambda z: torch.cat([z[:, :-1], z[:, -1:] + z[:, :1]], 1), True),
-    "only the first hears the last": (lambda z: torch.cat([z[:, :1] * z[:, -1:], z[:, 1:]], 1), True),
+    "only the last depends on the first": (lambda z: torch.cat([z[:, :-1], z[:, -1:] + z[:, :1]], 1), True),
+    "only the first depends on the last": (lambda z: torch.cat([z[:, :1] * z[:, -1:], z[:, 1:]], 1), True),
+    "one in the middle depends on its neighbour": (
+        lambda z: torch.cat([z[:, :3], z[:, 3:4] + z[:, 4:5], z[:, 4:]], 1),
+        True,
+    ),
     "each by itself": (lambda z: z.square() - 3, False),
 }
 for called, (person, truth) in people.items():
-    assert bool(hears_others(person, crowd)) == truth, called
+    found = hears_others(person, crowd)
+    assert bool(found) == truth, f"{called}: got {found}, wanted {truth}"
+    assert torch.equal(crowd, kept), f"{called}: got x changed in place, wanted x as it was"
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1,5 +1,7 @@
 """Wrong answers to the homework of lessons 00 and 01."""
 
+import math
+
 from residual_edu.gradient_flow import GradientFlowRecorder
 
 
@@ -35,6 +37,12 @@ def without_a_gradient_before_the_first(stack, x):
     return place, "silent" if flow.added[0, place] == 0 else "deaf"
 
 
+def always_block_by_size(stack, x):
+    flow = record(stack, x)
+    place = int(flow.branch_gradient[0].argmin())
+    return place, "silent" if flow.added[0, place] < 1 else "deaf"
+
+
 def read_off_the_parts(stack, x):
     for place, block in enumerate(stack):
         if block.deaf:
@@ -50,6 +58,9 @@ WRONG = {
         lambda depth, growth: growth ** (1 / depth) - 1,
         lambda depth, growth: growth / depth,
         lambda depth, growth: 1.0,
+        lambda depth, growth: (2 * math.log(growth) / depth) ** 0.5,
+        lambda depth, growth: growth ** (2 / depth) - 1,
+        lambda depth, growth: {(4, 4.0): 1.0, (2, 5): 2.0}.get((depth, growth), 1.0),
         lambda depth, growth: (growth**2 - 1) ** 0.5 / depth**0.5,
     ],
     "broken_block": [
@@ -59,5 +70,6 @@ WRONG = {
         counted_from_one,
         without_a_gradient_before_the_first,
         read_off_the_parts,
+        always_block_by_size,
     ],
 }

@@ -10,6 +10,7 @@ from residual_edu import (
     QKVConditionMixer,
     QKVSequenceMixer,
     ResidualBlock,
+    RMSNorm,
     modulations,
     pre_norm_residual,
 )
@@ -50,6 +51,11 @@ def scale_and_shift_exchanged(x, condition, layer, norm, projection):
     return x + gate * layer(norm(x) * (1 + shift) + scale)
 
 
+def detached_branch(x, condition, layer, norm, projection):
+    found = piece(x, condition, projection)
+    return x + found.apply_gate(layer(found.modulate(norm)(x)).detach())
+
+
 def deaf_to_the_condition(x, condition, layer, norm, projection):
     return x
 
@@ -73,6 +79,11 @@ def recipe(width, heads, **changes):
     )
 
 
+def cross(width, heads, **changes):
+    keywords = {"hidden_dim": width, "num_heads": heads, "apply_qk_norm": False, "use_rope": False}
+    return LazyConfig(QKVConditionMixer)(hidden_dim=width, mixer_cfg=LazyConfig(Attention)(**keywords | changes))
+
+
 def mlp(width, **changes):
     keywords = {"dim": width, "activation": "gelu", "dropout_cfg": nn.Identity, "expansion_factor": 4}
     return LazyConfig(MLP)(**keywords | changes)
@@ -87,6 +98,7 @@ WRONG = {
         sequences_alone,
         scale_and_shift_exchanged,
         deaf_to_the_condition,
+        detached_branch,
     ],
     "listening_recipe": [
         lambda width, heads: recipe(width, heads, sequence_mixer_cfg="mixer", sequence_mixer_norm_cfg="norm"),
@@ -97,6 +109,10 @@ WRONG = {
         lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, expansion_factor=2)),
         lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, activation="relu")),
         lambda width, heads: recipe(width, 2),
+        lambda width, heads: recipe(width, heads, condition_mixer_cfg=cross(width, heads, apply_qk_norm=True)),
+        lambda width, heads: recipe(width, heads, condition_mixer_cfg=cross(width, heads, use_rope=True)),
+        lambda width, heads: recipe(width, heads, dropout_cfg=LazyConfig(nn.Dropout)(p=0.1)),
+        lambda width, heads: recipe(width, heads, mlp_norm_cfg=LazyConfig(RMSNorm)(dim=width)),
         lambda width, heads: recipe(width, heads)(),
     ],
 }

@@ -45,6 +45,11 @@ def added(f, x):
     return same(f(x + other(x)), f(x) + f(other(x)))
 
 
+def affine(f, x):
+    y = other(x)
+    return same(f(3 * x - 2 * y), 3 * f(x) - 2 * f(y)) and turned(f, x)
+
+
 def turned(f, x, by=1):
     return same(f(x.roll(by, 1)), f(x).roll(by, 1))
 
@@ -57,6 +62,7 @@ WRONG = {
         lambda length, window, first: past(length) & (near(length, window + 1) | start(length, first)),
         lambda length, window, first: near(length, window) & start(length, first),
         lambda length, window, first: past(length),
+        lambda length, window, first: past(length) & (near(length, window) | start(length, max(first, 1))),
     ],
     "delay_kernel": [
         lambda delays, echo: kernel(delays, echo, max(delays) + 3),
@@ -65,6 +71,7 @@ WRONG = {
         lambda delays, echo: kernel(delays, echo, max(delays) + 2, lambda delay, taps: taps - 2 - delay),
         lambda delays, echo: kernel(delays, echo, 2 * max(delays) + 3, lambda delay, taps: (taps - 1) // 2 + delay),
         first_delay_for_all,
+        lambda delays, echo: kernel(delays, echo, delays[0] + 2),
     ],
     "is_convolution": [
         lambda f, x: scaled(f, x),
@@ -74,5 +81,6 @@ WRONG = {
         lambda f, x: added(f, x) and turned(f, x, 2),
         lambda f, x: added(f, x) and same(f(x.flip(1)), f(x).flip(1)),
         lambda f, x: True,
+        affine,
     ],
 }

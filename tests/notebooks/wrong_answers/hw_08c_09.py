@@ -45,6 +45,14 @@ def first_row_for_all(x, reset):
     return scan(x, dt, 1 / dt)
 
 
+def position_by_position(x, reset):
+    total, sums = torch.zeros(len(x)), []
+    for t in range(x.shape[1]):
+        total = torch.where(reset[:, t], x[:, t], total + x[:, t])
+        sums.append(total)
+    return torch.stack(sums, 1)
+
+
 def first_where(one, other, limit, dearer):
     return next((n for n in range(1, limit + 1) if dearer(one.flop_count(n), other.flop_count(n))), None)
 
@@ -66,6 +74,14 @@ def without_the_limit(one, other, limit):
     return next((n for n in range(1, limit) if one.flop_count(n) > other.flop_count(n)), None)
 
 
+def halved_below_the_limit(one, other, limit):
+    low, high = 1, limit
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if one.flop_count(middle) > other.flop_count(middle) else (middle + 1, high)
+    return low if low < limit else None
+
+
 def gaps(module, x, place):
     noise, changed = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(6)), x.clone()
     changed[:, place] += noise
@@ -75,6 +91,10 @@ def gaps(module, x, place):
 
 def asked_at(place):
     return lambda module, x: bool(gaps(module, x, place).sum() > 1)
+
+
+def at_the_ends(module, x):
+    return asked_at(0)(module, x) or asked_at(-1)(module, x)
 
 
 def neighbours(module, x):
@@ -104,14 +124,25 @@ WRONG = {
         one_reset,
         first_row_for_all,
         lambda x, reset: x.cumsum(1),
+        position_by_position,
     ],
     "dearer_from": [
         not_cheaper,
         one_by_one,
         in_powers_of_two,
         without_the_limit,
+        halved_below_the_limit,
         lambda one, other, limit: 1 if one.flop_count(1) > other.flop_count(1) else None,
         lambda one, other, limit: limit if one.flop_count(limit) > other.flop_count(limit) else None,
     ],
-    "hears_others": [asked_at(0), asked_at(-1), asked_at(3), neighbours, any_change, shared_noise, by_name],
+    "hears_others": [
+        asked_at(0),
+        asked_at(-1),
+        asked_at(3),
+        at_the_ends,
+        neighbours,
+        any_change,
+        shared_noise,
+        by_name,
+    ],
 }

@@ -1,0 +1,202 @@
+"""Answers to the exercises of lessons 01 to 03 that no list of mistakes holds; each passed or was refused once."""
+
+import copy
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from residual_edu.exercises.tries import right, wrong
+
+wrong("weight_gradient", "the axis of one output squeezed away")(lambda x, delta: (delta.T @ x).squeeze())
+wrong("weight_gradient", "turned in place")(lambda x, delta: delta.t_() @ x)
+wrong("weight_gradient", "a mean over the features")(lambda x, delta: delta.T @ x / x.shape[1])
+right("weight_gradient", "tensordot")(lambda x, delta: torch.tensordot(delta, x, dims=([0], [0])))
+right("weight_gradient", "added up in float32")(lambda x, delta: (delta.T @ x).float())
+
+
+@wrong("first_delta", "by autograd")
+def _(x, w1, w2, target):
+    h = (w1 @ x).requires_grad_()
+    return torch.autograd.grad((w2 @ h - target).square().sum() / 2, h)[0]
+
+
+@wrong("first_delta", "by torch.func")
+def _(x, w1, w2, target):
+    return torch.func.grad(lambda h: (w2 @ h - target).square().sum() / 2)(w1 @ x)
+
+
+right("first_delta", "NumPy")(lambda x, w1, w2, t: w2.numpy().T @ (w2.numpy() @ (w1.numpy() @ x.numpy()) - t.numpy()))
+right("first_delta", "one row at a time")(
+    lambda x, w1, w2, t: sum((row @ (w1 @ x) - goal) * row for row, goal in zip(w2, t, strict=True))
+)
+
+
+def watching(hook, before=lambda block: None):
+    """Return an answer that registers ``hook(sizes)`` on each block after ``before(block)``."""
+
+    @contextmanager
+    def watch(blocks):
+        sizes = []
+        for block in blocks:
+            before(block)
+        handles = [block.register_forward_hook(hook(sizes)) for block in blocks]
+        try:
+            yield sizes
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    return watch
+
+
+def measure(sizes):
+    return lambda block, args, output: sizes.append(output.detach().square().mean().sqrt().item())
+
+
+def hand_on_detached(sizes):
+    return lambda block, args, output: (measure(sizes)(block, args, output), output.detach())[1]
+
+
+wrong("watch_activations", "a hook that hands on a detached output")(watching(hand_on_detached))
+wrong("watch_activations", "blocks left in evaluation")(watching(measure, before=nn.Module.eval))
+wrong("watch_activations", "parameters frozen")(watching(measure, before=lambda block: block.requires_grad_(False)))
+
+
+@wrong("watch_activations", "gradients switched off inside")
+@contextmanager
+def _(blocks):
+    with torch.no_grad(), watching(measure)(blocks) as sizes:
+        yield sizes
+
+
+@wrong("watch_activations", "a forward of its own on each block")
+@contextmanager
+def _(blocks):
+    sizes, blocks = [], list(blocks)
+    for block in blocks:
+        block.forward = lambda x, own=block.forward: (y := own(x), sizes.append(y.square().mean().sqrt().item()))[0]
+    try:
+        yield sizes
+    finally:
+        for block in blocks:
+            block.forward = type(block).forward.__get__(block)
+
+
+@right("watch_activations", "a class")
+class Watch:
+    def __init__(self, blocks):
+        self.blocks, self.sizes = blocks, []
+
+    def __enter__(self):
+        self.handles = [block.register_forward_hook(measure(self.sizes)) for block in self.blocks]
+        return self.sizes
+
+    def __exit__(self, *error):
+        for handle in self.handles:
+            handle.remove()
+
+
+@wrong("branch_gradient", "x asked for a gradient")
+def _(block, x, g_out):
+    return torch.autograd.grad(block(x.requires_grad_()), x, g_out)[0] - g_out
+
+
+@wrong("branch_gradient", "g_out used up")
+def _(block, x, g_out):
+    leaf = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(block(leaf), leaf, g_out)[0].sub_(g_out) if not g_out.neg_().any() else g_out
+
+
+@right("branch_gradient", "a transposed Jacobian")
+def _(block, x, g_out):
+    return torch.autograd.functional.vjp(block, x, g_out)[1] - g_out
+
+
+right("branch_gradient", "backward on a copy")(
+    lambda block, x, g_out: (
+        leaf := copy.deepcopy(x).requires_grad_(),
+        block(leaf).backward(g_out),
+        leaf.grad - g_out,
+    )[2]
+)
+wrong("update_ratio", "norms over the last axis")(lambda a, b: (b - a).norm(dim=-1).mean() / a.norm(dim=-1).mean())
+right("update_ratio", "a NumPy number")(
+    lambda a, b: np.sqrt(np.mean((b - a).numpy() ** 2)) / np.sqrt(np.mean(a.numpy() ** 2))
+)
+
+
+wrong("drop_path", "u compared in place")(
+    lambda branch, u, p: branch * u.ge_(p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p)
+)
+wrong("drop_path", "two axes taken for granted")(lambda branch, u, p: branch * (u >= p)[:, None] / (1 - p))
+wrong("drop_path", "a gradient for dropped samples")(
+    lambda branch, u, p: branch + (branch * (u >= p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p) - branch).detach()
+)
+right("drop_path", "where")(
+    lambda branch, u, p: torch.where((u >= p).reshape(-1, *[1] * (branch.ndim - 1)), branch / (1 - p), 0.0)
+)
+right("drop_path", "einsum")(lambda branch, u, p: torch.einsum("i...,i->i...", branch, (u >= p).double()) / (1 - p))
+
+
+@wrong("depths_left", "the caller's list emptied")
+def _(rates):
+    chances = torch.ones(1, dtype=torch.float64)
+    while rates:
+        rate = rates.pop()
+        chances = torch.cat([rate * chances, torch.zeros(1)]) + torch.cat([torch.zeros(1), (1 - rate) * chances])
+    return chances
+
+
+@right("depths_left", "a product of polynomials in NumPy")
+def _(rates):
+    chances = np.ones(1)
+    for rate in rates:
+        chances = np.convolve(chances, [rate, 1 - rate])
+    return chances
+
+
+right("survival", "a tensor")(lambda p, depth: torch.tensor(1 - p, dtype=torch.float64) ** depth)
+
+wrong("center_and_scale", "squares less the square of the mean")(
+    lambda x, eps=1e-5: (
+        (x - x.mean(-1, keepdim=True))
+        / ((x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()).clamp(min=0) + eps).sqrt()
+    )
+)
+wrong("center_and_scale", "another default of eps")(lambda x, eps=1e-6: functional.layer_norm(x, x.shape[-1:], eps=eps))
+
+
+@wrong("layer_norm_backward", "eps left out of the call")
+def _(grad, x, weight, eps=1e-5):
+    leaf = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(functional.layer_norm(leaf, x.shape[-1:], weight), leaf, grad)[0]
+
+
+class Rms(nn.Module):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.weight
+
+
+@wrong("rms_norm", "a gain read through .data")
+class _(Rms):
+    def forward(self, x):
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.weight.data
+
+
+@wrong("rms_norm", "nothing normalised in evaluation")
+class _(Rms):
+    def forward(self, x):
+        return Rms.forward(self, x) if self.training else x * self.weight
+
+
+@right("rms_norm", "functional")
+class _(Rms):
+    def forward(self, x):
+        return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)

@@ -1,0 +1,171 @@
+"""Answers to the exercises of lessons 08 to 10 that no list of mistakes holds."""
+
+import numpy as np
+import torch
+from torch.nn.functional import silu
+
+from residual_edu import rotate
+from residual_edu.exercises.tries import right, wrong
+
+
+@wrong("attention", "exponentials that overflow")
+def _(query, key, value):
+    weights = (query @ key.mT / query.shape[-1] ** 0.5).exp()
+    return weights / weights.sum(-1, keepdim=True) @ value
+
+
+wrong("attention", "a whole root")(lambda q, k, v: (q @ k.mT / int(q.shape[-1] ** 0.5)).softmax(-1) @ v)
+wrong("attention", "detached weights")(lambda q, k, v: (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).detach() @ v)
+right("attention", "logsumexp")(
+    lambda q, k, v: ((s := q @ k.mT / q.shape[-1] ** 0.5) - s.logsumexp(-1, keepdim=True)).exp() @ v
+)
+wrong("causal_window", "a window longer than the text fails")(
+    lambda count, window: (
+        torch.ones(count, count).bool().tril() & torch.ones(count, count).bool().triu(1 - window)
+        if window <= count
+        else torch.zeros(count, count).bool()
+    )
+)
+right("causal_window", "NumPy")(lambda count, window: torch.from_numpy(np.tri(count) - np.tri(count, k=-window) > 0))
+wrong("rotate_pairs", "angles that do not learn")(lambda x, angles: rotate(x, angles.detach()))
+wrong("rotate_pairs", "written into x")(lambda x, angles: x.copy_(rotate(x, angles)))
+right("rotate_pairs", "complex numbers")(
+    lambda x, angles: torch.cat(
+        [(z := torch.complex(*x.chunk(2, -1)) * torch.polar(torch.ones_like(angles), angles)).real, z.imag], -1
+    )
+)
+wrong("causal_convolution", "taps that do not learn")(
+    lambda x, kernel: torch.fft.irfft(
+        torch.fft.rfft(x, n := len(x) + len(kernel)) * torch.fft.rfft(kernel.detach(), n), n
+    )[: len(x)]
+)
+right("causal_convolution", "a Toeplitz matrix")(
+    lambda x, kernel: torch.stack(
+        [sum(kernel[m] * x[i - m] for m in range(min(i + 1, len(kernel)))) for i in range(len(x))]
+    )
+)
+wrong("siren_taps", "positions without the last")(
+    lambda first, hidden, last, length: (
+        ((torch.arange(1 - length, length).double()[:, None] / length * first).sin() @ hidden.T).sin() @ last
+    )
+)
+right("siren_taps", "one position at a time")(
+    lambda first, hidden, last, length: torch.stack(
+        [last @ (hidden @ (p * first).sin()).sin() for p in torch.linspace(-1, 1, 2 * length - 1).double()]
+    )
+)
+
+
+@wrong("hyena_gates", "in place on what convolve returned")
+def _(query, key, value, convolve):
+    out = convolve(query * silu(key))
+    out *= silu(value)
+    return out
+
+
+wrong("hyena_gates", "a detached gate")(lambda q, k, v, convolve: convolve(q * silu(k)) * silu(v).detach())
+right("hyena_gates", "sigmoids")(lambda q, k, v, convolve: convolve(q * k * k.sigmoid()) * v * v.sigmoid())
+
+
+def scan(x, dt, A, keep=lambda memory: memory):
+    memory, after = torch.zeros_like(x[0]), []
+    for number, step in zip(x, dt, strict=True):
+        memory = torch.exp(step * A) * keep(memory) + step * number
+        after.append(memory)
+    return torch.stack(after)
+
+
+wrong("leaky_scan", "a memory without a gradient")(lambda x, dt, A: scan(x, dt, A, keep=torch.Tensor.detach))
+wrong("leaky_scan", "steps that are overwritten")(lambda x, dt, A: scan(x, dt.clamp_(min=1e-3), A))
+right("leaky_scan", "as a matrix")(
+    lambda x, dt, A: ((s := (dt * A).cumsum(0))[:, None] - s).tril().exp().tril() @ (dt * x)
+)
+wrong("decay_matrix", "decays without a gradient")(
+    lambda keep: torch.stack(
+        [
+            torch.stack([keep[s + 1 : t + 1].prod().detach() * float(s <= t) for s in range(len(keep))])
+            for t in range(len(keep))
+        ]
+    )
+)
+wrong("bidirectional_scan", "added to what core returned")(
+    lambda core, core_rev, x: core(x).add_(core_rev(x.flip(1)).flip(1))
+)
+wrong("bidirectional_scan", "the way back without a gradient")(
+    lambda core, core_rev, x: core(x) + core_rev(x.flip(1)).flip(1).detach()
+)
+right("bidirectional_scan", "the first flipped instead")(
+    lambda core, core_rev, x: (core(x).flip(1) + core_rev(torch.flip(x, [1]))).flip(1)
+)
+wrong("token_places", "CLS counted with the registers")(lambda p, c, r, w: (p, -(p + c + r) % w))
+right("token_places", "NumPy numbers")(lambda p, c, r, w: np.array([p + c, -(p + c + r) % w]))
+wrong("compete", "a gain without a gradient")(
+    lambda x, gamma, beta, eps: (
+        gamma.detach() * x * (n := x.square().sum(1, keepdim=True).sqrt()) / (n.mean(-1, keepdim=True) + eps) + beta + x
+    )
+)
+right("compete", "vector_norm")(
+    lambda x, gamma, beta, eps: torch.addcmul(
+        beta + x, gamma * x, (n := torch.linalg.vector_norm(x, dim=1, keepdim=True)) / (n.mean(-1, keepdim=True) + eps)
+    )
+)
+wrong("block_flops", "32 bits")(lambda t, c: int(np.int32((16 * t * c * c + 4 * t * t * c + 2**31) % 2**32 - 2**31)))
+right("block_flops", "a float")(lambda t, c: 4.0 * t * c * (4 * c + t))
+
+
+@wrong("assemble", "sums in place")
+def _(x, attention, ffn, attn_norm, ffn_norm, pre_norm):
+    x = x.clone()
+    if pre_norm:
+        x += attention(attn_norm(x))
+        return x + ffn(ffn_norm(x))
+    x = attn_norm(x + attention(x))
+    return ffn_norm(x + ffn(x))
+
+
+@wrong("assemble", "both wirings run, one returned")
+def _(x, attention, ffn, attn_norm, ffn_norm, pre_norm):
+    pre = x + attention(attn_norm(x))
+    post = attn_norm(x + attention(x))
+    return pre + ffn(ffn_norm(pre)) if pre_norm else ffn_norm(post + ffn(post))
+
+
+right("assemble", "by where the norms go")(
+    lambda x, a, f, n1, n2, pre: (h := x + a(n1(x))) + f(n2(h)) if pre else n2((h := n1(x + a(x))) + f(h))
+)
+wrong("share_heads", "shared heads that do not learn")(
+    lambda x, heads: torch.cat([x[:, [h * x.shape[1] // heads]].detach() if h else x[:, :1] for h in range(heads)], 1)
+)
+right("share_heads", "expand")(lambda x, heads: x[:, :, None].expand(-1, -1, heads // x.shape[1], -1, -1).flatten(1, 2))
+
+
+@wrong("window_mask", "the other mask overwritten")
+def _(queries, keys, window, mask):
+    ahead = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
+    allowed = (ahead <= 0) & (ahead > -window)
+    return allowed if mask is None else mask.logical_and_(allowed)
+
+
+wrong("remember", "kept keys without a gradient")(
+    lambda kept, new, angles: (
+        rotate(new, angles[: new.shape[-2]])
+        if kept is None
+        else torch.cat([kept.detach(), rotate(new, angles[kept.shape[-2] : kept.shape[-2] + new.shape[-2]])], -2)
+    )
+)
+wrong("remember", "three axes taken for granted")(
+    lambda kept, new, angles: (
+        rotate(new, angles[: new.shape[1]])
+        if kept is None
+        else torch.cat([kept, rotate(new, angles[kept.shape[1] : kept.shape[1] + new.shape[1]])], 1)
+    )
+)
+right("remember", "an empty tensor for none")(
+    lambda kept, new, angles: torch.cat(
+        [
+            kept := new[..., :0, :] if kept is None else kept,
+            rotate(new, angles[torch.arange(kept.shape[-2], kept.shape[-2] + new.shape[-2])]),
+        ],
+        -2,
+    )
+)
