@@ -45,9 +45,9 @@ def right(network: Network, x: Tensor, y: Tensor) -> Tensor:
 
 def trained(f: Answer, seed: int) -> Network:
     """Return what ``f`` returns for copies of the training pictures."""
-    given = {"x": pictures()[0].clone(), "y": pictures()[1].clone()}
-    with unchanged(**given):
-        return f(*given.values(), seed)
+    x, y = (part.clone() for part in pictures()[:2])
+    with unchanged(x=x, y=y):
+        return f(x, y, seed)
 
 
 def shares(f: Answer, seed: int) -> list[float]:
