@@ -834,8 +834,8 @@ guess.reveal("below 1e-7")
 # Write the ratio: the root mean square of the step, over the root mean square of the weight before it.
 #
 # <details><summary>Hint 1</summary>What is the step, in terms of before and after? Can its numbers cancel?</details>
-# <details><summary>Hint 2</summary><code>(after - before).square().mean().sqrt()</code> over the same of
-# <code>before</code>.</details>
+# <details><summary>Hint 2</summary>The step is a subtraction. Square it number by number before you average, and take the root
+# last.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "update-ratio", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -245,7 +245,7 @@ for seed in range(3):
 # `u >= p`. The branch may have any number of axes. Two lines are enough.
 #
 # <details><summary>Hint 1</summary>Compare u with p first: one yes or no for each sample. Which shape lets it meet a branch of three axes?</details>
-# <details><summary>Hint 2</summary><code>keep = (u >= p).view(-1, *[1] * (branch.ndim - 1))</code>, then multiply and divide.</details>
+# <details><summary>Hint 2</summary><code>u >= p</code> needs as many axes as the branch, each of length 1 but the first. By what is the rest divided?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "drop_path", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -614,8 +614,8 @@ check(which_placement, "which_placement")
 #
 # <details><summary>Hint 1</summary>Which of the two leaves every row with mean 0 and spread 1? And what does a norm
 # before f not hear?</details>
-# <details><summary>Hint 2</summary>post: <code>torch.allclose(y, layer_norm(y), atol=1e-4)</code>. pre: what is added
-# is the same for x and for 2x + 3, that is, block(2 * x + 3) - (2 * x + 3) is block(x) - x.</details>
+# <details><summary>Hint 2</summary>post: is <code>layer_norm(y)</code> still y? pre: is what the block adds, block(x) - x, the same for
+# x and for 2x + 3?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "placement-of", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -693,8 +693,8 @@ holds(min(reached) > 0.85, "24 pre-norm blocks without a final norm train at 0.0
 # ```
 #
 # <details><summary>Hint 1</summary>How many norms are in the list, and how many does the loop call?</details>
-# <details><summary>Hint 2</summary><code>zip</code> stops at the shorter list. After the loop: <code>return
-# head(norms[-1](x))</code>.</details>
+# <details><summary>Hint 2</summary><code>zip</code> stops at the shorter list. Which norm is left over, and where does a pre-norm
+# network apply it?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "final-norm", "locked": false, "schema_version": 3, "solution": true, "task": false}

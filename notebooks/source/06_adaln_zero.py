@@ -109,8 +109,8 @@ assert torch.allclose(rms_norm(100 * tokens) * gains + shifts, rms_norm(tokens) 
 #
 # <details><summary>Hint 1</summary>Which axis does (batch, channels) line up with, when x has three? Try a batch of 3
 # with 3 positions.</details>
-# <details><summary>Hint 2</summary><code>shape = (len(x), *[1] * (x.ndim - 2), -1)</code>, and
-# <code>scale.view(shape)</code>.</details>
+# <details><summary>Hint 2</summary>Shift and scale need as many axes as x: samples first, channels last, and an axis of 1 for each
+# other.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "modulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -444,8 +444,8 @@ guess.reveal("two sixths of the projection")
 #
 # <details><summary>Hint 1</summary>Which x does the MLP's norm see: the one that came in, or the one that the mixer has
 # added to?</details>
-# <details><summary>Hint 2</summary>Six pieces: <code>projection(condition)[:, None].chunk(6, dim=-1)</code>. Then twice
-# <code>x = x + gate * f(norm(x) * (1 + scale) + shift)</code>.</details>
+# <details><summary>Hint 2</summary><code>.chunk(6, dim=-1)</code> cuts the projection into six; they need an axis of 1 for the
+# positions. Both branches have one form: x plus the gate times the layer of the modulated norm.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "adaln-zero-forward", "locked": false, "schema_version": 3, "solution": true, "task": false}

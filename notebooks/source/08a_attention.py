@@ -409,8 +409,8 @@ assert (angles[6, 0] - 2 * torch.pi).abs() < 0.3 and angles[7, 3] < 0.23
 #
 # <details><summary>Hint 1</summary>Where does the point (a, b) go, turned by an angle? Try a quarter turn of
 # (1, 0).</details>
-# <details><summary>Hint 2</summary><code>a, b = x.chunk(2, dim=-1)</code>; then a · cos − b · sin, and a · sin + b ·
-# cos, joined by <code>torch.cat</code>.</details>
+# <details><summary>Hint 2</summary><code>x.chunk(2, dim=-1)</code> gives both coordinates of all pairs. Each new one is a sum of two
+# products of the old.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "rotate-pairs", "locked": false, "schema_version": 3, "solution": true, "task": false}

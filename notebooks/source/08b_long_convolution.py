@@ -503,8 +503,8 @@ assert max((taps + taps.flip(0)).abs().max() / taps.abs().max() for taps in kern
 #
 # <details><summary>Hint 1</summary>Begin with the positions: <code>torch.linspace</code>. Each one is a row, each
 # feature a column.</details>
-# <details><summary>Hint 2</summary>positions[:, None] * first has shape (positions, h); then a sine, then
-# <code>@ hidden.T</code>, a sine, <code>@ last</code>.</details>
+# <details><summary>Hint 2</summary>positions[:, None] * first has shape (positions, h). Which of the three maps are followed by a
+# sine?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "siren-taps", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -1006,8 +1006,8 @@ show(fig, alt="Causal mixing matrices for a 6 and a 5: the convolution's are the
 # gates.
 #
 # <details><summary>Hint 1</summary>Which two of the three meet before the convolution?</details>
-# <details><summary>Hint 2</summary><code>convolve(query * silu(key))</code>, and then the value. <code>silu</code> is
-# <code>torch.nn.functional.silu</code>.</details>
+# <details><summary>Hint 2</summary>Each gate is the SiLU of one signal, <code>torch.nn.functional.silu</code>. One gate multiplies
+# what is convolved, the other what comes out.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "hyena-gates", "locked": false, "schema_version": 3, "solution": true, "task": false}

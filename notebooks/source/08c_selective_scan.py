@@ -274,8 +274,8 @@ guess.reveal("attention without its softmax")
 #
 # <details><summary>Hint 1</summary>Write row t = 2 by hand: what is left there of what was written at 0, at 1, at
 # 2?</details>
-# <details><summary>Hint 2</summary>Entry (t, s) is <code>keep[s + 1 : t + 1].prod()</code> for s ≤ t, and 0 else; an
-# empty product is 1.</details>
+# <details><summary>Hint 2</summary>Entry (t, s) is a product of decays. Does it begin with that of s, or with the next one? An empty
+# product is 1.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "decay-matrix", "locked": false, "schema_version": 3, "solution": true, "task": false}

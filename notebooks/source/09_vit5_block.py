@@ -178,8 +178,8 @@ guess.reveal("the pagoda")
 #
 # <details><summary>Hint 1</summary>How many sizes does a sample have: as many as tokens, or as many as
 # channels?</details>
-# <details><summary>Hint 2</summary><code>size = x.square().sum(1, keepdim=True).sqrt()</code>, and the mean of it runs
-# over the last axis, which is kept as well.</details>
+# <details><summary>Hint 2</summary>Sum the squares over the tokens and keep that axis: (samples, 1, channels). Over which axis runs
+# the mean?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "compete", "locked": false, "schema_version": 3, "solution": true, "task": false}

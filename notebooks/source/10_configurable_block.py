@@ -778,8 +778,8 @@ guess.reveal("below 0.5")
 # of the keys' positions: with 4 cached positions and one new token, queries = 1 and keys = 5.
 #
 # <details><summary>Hint 1</summary>At which position does the first query stand, with 2 queries and 5 keys?</details>
-# <details><summary>Hint 2</summary><code>ahead = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]</code>;
-# then two comparisons, and the mask, joined by <code>&</code>.</details>
+# <details><summary>Hint 2</summary>The queries stand at keys − queries, ..., keys − 1. Key position minus query position is a table;
+# two comparisons of it, and the mask.</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "window-mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -815,8 +815,8 @@ check(window_mask, "window_mask")
 #
 # <details><summary>Hint 1</summary>At which position does the first new key stand, if three are kept? And if
 # <code>kept</code> is None?</details>
-# <details><summary>Hint 2</summary><code>angles[start : start + new.shape[-2]]</code>, then <code>torch.cat([kept,
-# turned], dim=-2)</code>.</details>
+# <details><summary>Hint 2</summary>The first new key stands right after the kept ones, and the table has a row for each position:
+# which rows?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "remember", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -79,6 +79,7 @@ MODULATE = Exercise(
         Property(
             "the gradient reaches x, shift, scale and the norm; what is handed over stays as it is",
             same_gradients(adaln, INPUTS, INPUTS | {"norm": as_it_is}),
+            hints=(),
         ),
     ),
     mistakes=(

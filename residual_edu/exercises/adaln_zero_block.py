@@ -135,10 +135,11 @@ ADALN_ZERO_FORWARD = Exercise(
         ),
         Property("pieces four to six are the MLP's", lambda f: agrees(f, "with these alone the output", only(3, 4, 5))),
         Property("both branches, one after the other", lambda f: agrees(f, "the output")),
-        Property("the gradients of x, the condition and all four parts", same_gradients(block, LEARNED)),
+        Property("the gradients of x, the condition and all four parts", same_gradients(block, LEARNED), hints=()),
         Property(
             "with a projection of zeros its gates have a gradient",
             same_gradients(block, LEARNED | {"projection": shut()}),
+            hints=(),
         ),
     ),
     mistakes=(

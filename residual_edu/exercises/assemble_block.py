@@ -128,8 +128,8 @@ ASSEMBLE = Exercise(
         Property("pre-norm: the stream itself is not touched by a norm", skip),
         Property("pre-norm: both branches", lambda f: close(pre(f, x := draw(2, 4, 6)), pre(REFERENCE, x))),
         Property("post-norm: both branches", lambda f: close(post(f, x := draw(2, 4, 6)), post(REFERENCE, x))),
-        Property("each part is called once, in either placement", once_each),
-        Property("the gradients of x and of all four parts", same_gradients(REFERENCE, *LEARNED)),
+        Property("each part is called once, in either placement", once_each, hints=()),
+        Property("the gradients of x and of all four parts", same_gradients(REFERENCE, *LEARNED), hints=()),
     ),
     mistakes=(
         Mistake(

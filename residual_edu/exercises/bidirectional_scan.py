@@ -99,6 +99,7 @@ BIDIRECTIONAL_SCAN = Exercise(
         Property(
             "gradients reach the signal and both cores; what is handed over stays as it is",
             same_gradients(bidirectional_scan, *LEARNED),
+            hints=(),
         ),
     ),
     mistakes=(

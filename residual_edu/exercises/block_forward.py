@@ -166,10 +166,13 @@ BLOCK_FORWARD = Exercise(
         ),
         Property("a condition mixer is not left out where the condition is missing", _needs_condition),
         Property("a branch without a norm is run all the same", _without_norm),
-        Property("it does the same in evaluation and without gradients, and leaves the mode as it is", _evaluates),
+        Property(
+            "it does the same in evaluation and without gradients, and leaves the mode as it is", _evaluates, hints=()
+        ),
         Property(
             "gradients reach x, the condition and every weight, along the skip and through the branches",
             same_gradients(RIGHT, CASE, CASE | {"block": block("sequence_mixer", "mlp")}),
+            hints=(),
         ),
     ),
     mistakes=(

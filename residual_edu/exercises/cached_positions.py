@@ -106,6 +106,7 @@ CACHED_POSITIONS = Exercise(
         Property(
             "any number of axes before the positions, and gradients of what is handed over",
             same_gradients(remember, *LEARNED),
+            hints=(),
         ),
     ),
     mistakes=(

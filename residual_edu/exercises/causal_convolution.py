@@ -70,7 +70,7 @@ CAUSAL_CONVOLUTION = Exercise(
         Property("a kernel as long as the signal", lambda f: _matches(f, (7, 7), (40, 40))),
         Property("one that is shorter, and one of a single tap", lambda f: _matches(f, (7, 3), (5, 1))),
         Property("one that is longer, and a signal of one number", lambda f: _matches(f, (4, 9), (1, 3), (1, 1))),
-        Property("gradients reach the signal and the kernel", same_gradients(by_lags, *LEARNED)),
+        Property("gradients reach the signal and the kernel", same_gradients(by_lags, *LEARNED), hints=()),
     ),
     mistakes=(
         Mistake(

@@ -85,7 +85,9 @@ COMPETE = Exercise(
         Property("a sample does not see the others", _samples),
         Property("any number of samples, tokens and channels will do", _any_shape),
         Property("a sample of zeros stays zero", _silence),
-        Property("gradients reach x, through the sizes too, gamma and beta", same_gradients(compete, LEARNED)),
+        Property(
+            "gradients reach x, through the sizes too, gamma and beta", same_gradients(compete, LEARNED), hints=()
+        ),
     ),
     mistakes=(
         Mistake(

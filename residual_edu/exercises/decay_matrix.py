@@ -81,6 +81,7 @@ DECAY_MATRIX = Exercise(
         Property(
             "gradients reach the decays",
             same_gradients(decay_matrix, {"keep": X}),
+            hints=(),
         ),
     ),
     mistakes=(

@@ -71,6 +71,7 @@ DROP_PATH = Exercise(
         Property(
             "a dropped sample sends no gradient back, a kept one 1/(1 - p) of it",
             same_gradients(per_sample, {"branch": draw(3, 4), "u": U, "p": 0.25}),
+            hints=(),
         ),
     ),
     mistakes=(

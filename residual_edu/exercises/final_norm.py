@@ -82,7 +82,9 @@ FINAL_NORM = Exercise(
         Property("one block", lambda f: _count(f, 1)),
         Property("three blocks, each with its own norm", lambda f: _count(f, 3)),
         Property(
-            "the gradients of x and of all parts; the lists stay as they are", same_gradients(final_norm, *LEARNED)
+            "the gradients of x and of all parts; the lists stay as they are",
+            same_gradients(final_norm, *LEARNED),
+            hints=(),
         ),
     ),
     mistakes=(

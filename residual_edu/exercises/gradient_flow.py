@@ -91,7 +91,7 @@ FIRST_DELTA = Exercise(
         Property("one number a layer", lambda f: is_the_delta(f, 1, 1, 1)),
         Property("square matrices", lambda f: is_the_delta(f, 3, 3, 3)),
         Property("layers of different widths", lambda f: is_the_delta(f, 4, 3, 2)),
-        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*SQUARES))),
+        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*SQUARES)), hints=()),
     ),
     mistakes=(
         Mistake(
@@ -182,7 +182,7 @@ BRANCH_GRADIENT = Exercise(
             "twice the delta after the block, twice the branch's part", lambda f: is_the_share(f, lambda x: 2 * x, 2)
         ),
         Property("a silent branch has a share of 0", lambda f: is_the_share(f, lambda x: 0 * x, 3)),
-        Property("x and g_out stay as they are, also where f does not depend on x", leaves_all),
+        Property("x and g_out stay as they are, also where f does not depend on x", leaves_all, hints=()),
     ),
     mistakes=(
         Mistake(split, "the delta before the whole block", "Subtract what came along the skip."),

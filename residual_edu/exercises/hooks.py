@@ -145,8 +145,10 @@ WATCH_ACTIVATIONS = Exercise(
     properties=(
         Property("one root mean square for each block, in their order", lambda f: measures(f, 1)),
         Property("three calls, nine numbers", lambda f: measures(f, 3)),
-        Property("the blocks return what they returned before, and gradients flow through them", changes_nothing),
-        Property("modes, methods and the gradient mode stay as they are", leaves_state),
+        Property(
+            "the blocks return what they returned before, and gradients flow through them", changes_nothing, hints=()
+        ),
+        Property("modes, methods and the gradient mode stay as they are", leaves_state, hints=()),
         Property("no hook is left at the end of the block", leaves_none),
         Property("no hook is left after an error", lambda f: leaves_none(f, ValueError)),
         Property("no hook is left after the stop button", lambda f: leaves_none(f, Leave)),

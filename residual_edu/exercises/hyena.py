@@ -75,6 +75,7 @@ HYENA_GATES = Exercise(
         Property(
             "gradients reach query, key, value and what convolves",
             same_gradients(gated, *(LEARNED | {"convolve": convolve} for convolve in CONVOLVES)),
+            hints=(),
         ),
     ),
     mistakes=(

@@ -44,7 +44,9 @@ KV_HEADS = Exercise(
         Property("of 2 heads for 6, the first three get the first", numbered),
         Property("any number of groups, one head for all and one for each too", every_size),
         Property(
-            "a shared head's gradient is the sum over all heads that share it", same_gradients(share_heads, *LEARNED)
+            "a shared head's gradient is the sum over all heads that share it",
+            same_gradients(share_heads, *LEARNED),
+            hints=(),
         ),
     ),
     mistakes=(

@@ -87,10 +87,12 @@ CENTER_AND_SCALE = Exercise(
         Property("[1, 0, 0, 0] comes out 1.732 and three times -0.577", _four_numbers),
         Property("each row is normalised by itself, whatever axes stand before", _any_shape),
         Property("eps stands inside the root, so small rows come out small", _small_rows),
-        Property("rows far from zero too", _far_from_zero),
-        Property("float32 stays float32", _float32),
+        Property("rows far from zero too", _far_from_zero, hints=()),
+        Property("float32 stays float32", _float32, hints=()),
         Property("eps is 1e-5 unless another is handed over, a whole number too", _eps_of_its_own),
-        Property("the gradient flows through the mean and the variance too", same_gradients(forward, *LEARNED)),
+        Property(
+            "the gradient flows through the mean and the variance too", same_gradients(forward, *LEARNED), hints=()
+        ),
     ),
     mistakes=(
         Mistake(

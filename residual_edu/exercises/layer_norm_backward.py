@@ -90,8 +90,8 @@ LAYER_NORM_BACKWARD = Exercise(
         Property("the weight multiplies the incoming gradient first", _gain),
         Property("each row is handled by itself, whatever axes stand before", _any_shape),
         Property("small rows agree too, where eps counts", _small_rows),
-        Property("the eps that is handed over counts", _other_eps),
-        Property("float32 stays float32", _float32),
+        Property("the eps that is handed over counts", _other_eps, hints=()),
+        Property("float32 stays float32", _float32, hints=()),
     ),
     mistakes=(
         Mistake(

@@ -123,10 +123,14 @@ LAYER_SCALE = Exercise(
         Property("it has one parameter, `gamma`, which starts at init_value, by default 1e-4", _starts),
         Property("each channel is multiplied by its own gamma", _scales),
         Property("any number of axes may stand before the channels", _any_shape),
-        Property("gradients reach the branch and gamma", same_gradients(LayerScale, {"x": draw(3, 4)}, call=_called)),
-        Property("an init_value of 0 or 1, a whole number, will do", _whole_start),
-        Property("evaluation changes nothing", _in_eval),
-        Property("float32 stays float32", _float32),
+        Property(
+            "gradients reach the branch and gamma",
+            same_gradients(LayerScale, {"x": draw(3, 4)}, call=_called),
+            hints=(),
+        ),
+        Property("an init_value of 0 or 1, a whole number, will do", _whole_start, hints=()),
+        Property("evaluation changes nothing", _in_eval, hints=()),
+        Property("float32 stays float32", _float32, hints=()),
     ),
     mistakes=(
         Mistake(

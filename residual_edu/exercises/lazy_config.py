@@ -199,9 +199,9 @@ LAZY_CONFIG = Exercise(
         Property("a keyword given by the call wins", _overrides),
         Property("but not beyond that call", _unchanged),
         Property("a typo raises an error where it is written, before anything is built", _typo),
-        Property("nothing is built before the call, not even on trial", _builds_nothing),
+        Property("nothing is built before the call, not even on trial", _builds_nothing, hints=()),
         Property("functions too, with **options or with arguments that cannot be named", _functions),
-        Property("an argument that is missing may come without its name", _by_place),
+        Property("an argument that is missing may come without its name", _by_place, hints=()),
     ),
     mistakes=(
         Mistake(

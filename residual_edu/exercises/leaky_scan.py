@@ -83,7 +83,7 @@ LEAKY_SCAN = Exercise(
         Property("any numbers and any steps", lambda f: follows(f, draw(9), draw(9, seed=1).abs(), -0.7)),
         Property("a single number", lambda f: follows(f, numbers(3), numbers(0.5), -0.7)),
         Property("a decay that is a whole number", lambda f: follows(f, draw(5), draw(5, seed=1).abs(), -1)),
-        Property("gradients reach the numbers and the steps", same_gradients(leaky_scan, LEARNED)),
+        Property("gradients reach the numbers and the steps", same_gradients(leaky_scan, LEARNED), hints=()),
     ),
     mistakes=(
         Mistake(

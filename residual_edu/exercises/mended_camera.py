@@ -45,7 +45,7 @@ def right(network: Network, x: Tensor, y: Tensor) -> Tensor:
 
 def trained(f: Answer, seed: int) -> Network:
     """Return what ``f`` returns for copies of the training pictures."""
-    x, y = (given.clone() for given in pictures()[:2])
+    x, y = (part.clone() for part in pictures()[:2])
     with unchanged(x=x, y=y):
         return f(x, y, seed)
 

@@ -112,7 +112,7 @@ TWO_BRANCHES = Exercise(
         Property("the second norm's input is the stream after the first sum", lambda f: _gets(f, "norm_2")),
         Property("the feed-forward layer gets the output of the second norm", lambda f: _gets(f, "feed_forward")),
         Property("the output is the second sum", lambda f: close(layer_with(f), two_branches(X, *PARTS.values()))),
-        Property("the gradients of x and of all four parts", same_gradients(two_branches, *LEARNED)),
+        Property("the gradients of x and of all four parts", same_gradients(two_branches, *LEARNED), hints=()),
     ),
     mistakes=(
         Mistake(

@@ -132,11 +132,12 @@ RMS_NORM = Exercise(
         Property("each row is normalised by itself, whatever axes stand before", _any_shape),
         Property("eps stands inside the root", _small_rows),
         Property("the gain multiplies the normalised row", _gain_multiplies),
-        Property("float32 stays float32", _float32),
-        Property("evaluation changes nothing", _evaluates),
+        Property("float32 stays float32", _float32, hints=()),
+        Property("evaluation changes nothing", _evaluates, hints=()),
         Property(
             "gradients reach x, through the root mean square too, and the gain",
             same_gradients(RMSNorm, {"x": draw(3, 5)}, call=_called),
+            hints=(),
         ),
     ),
     mistakes=(

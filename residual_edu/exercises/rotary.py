@@ -100,6 +100,7 @@ ROTATE_PAIRS = Exercise(
         Property(
             "gradients reach x and the angles",
             same_gradients(rotate, {"x": draw(2, 6, 8), "angles": draw(6, 4, seed=1)}),
+            hints=(),
         ),
     ),
     mistakes=(

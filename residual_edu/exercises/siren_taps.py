@@ -72,7 +72,7 @@ SIREN_TAPS = Exercise(
         Property("three weights of 1: the tap at p is sin(sin(p))", _one_sine),
         Property("a signal of 5 needs 9 taps, at -1 to 1", lambda f: _matches(f, 5)),
         Property("the same weights give a kernel of any length", lambda f: _matches(f, 2, 12)),
-        Property("gradients reach all weights", same_gradients(taps, LEARNED)),
+        Property("gradients reach all weights", same_gradients(taps, LEARNED), hints=()),
     ),
     mistakes=(
         Mistake(wrong(waves=(torch.cos, torch.cos, still)), "cosines", "Use `torch.sin`; at position 0 it is 0."),

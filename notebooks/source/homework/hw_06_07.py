@@ -56,9 +56,8 @@ print(tuple(pieces.shape), "all zero:", not pieces.any())
 #
 # <details><summary>Hint 1</summary><code>modulations</code> cuts what was projected, and wants to know how many axes x
 # has and how many branches there are. It returns a list.</details>
-# <details><summary>Hint 2</summary><code>(piece,) = modulations(projection(condition), x.ndim, branches=1)</code>, and then
-# <code>pre_norm_residual</code> with <code>piece.modulate(norm)</code> as the norm and <code>piece.apply_gate</code> among the
-# gates.</details>
+# <details><summary>Hint 2</summary>A piece has two methods: <code>modulate</code> makes a norm of a norm, and
+# <code>apply_gate</code> is a gate. <code>pre_norm_residual</code> takes both.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "modulated", "locked": false, "schema_version": 3, "solution": true, "task": false}
