@@ -96,7 +96,7 @@ def graded(course, handout, listener, residual_edu):
     (course / "submitted" / "a-link" / "hw_small").mkdir(parents=True)
     (course / "submitted" / "a-link" / "hw_small" / "hw_small.ipynb").symlink_to("/etc/passwd")
     (course / "students.csv").write_text("id,first_name\nright-plain,Ada\nabsent,Bob\n")
-    done = residual_edu("grade", course, "--seconds", 40, SECRET_TOKEN=SECRET)
+    done = residual_edu("grade", course, "--seconds", 80, SECRET_TOKEN=SECRET)
     with (course / "scores.csv").open(newline="", encoding="utf-8") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     return done, rows, before
