@@ -32,7 +32,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known wrong answer, what it looks like, and the next step for whoever made it."""
+    """A known wrong answer, what it looks like, and the next step, printed with the second failing answer."""
 
     wrong: Answer
     looks_like: str
@@ -46,12 +46,12 @@ class Exercise:
     Args:
         reference: a right answer.
         observe: runs an answer on fixed inputs and returns its outputs (tensors, numbers, text, or tuples, lists and
-            dicts of these). An answer with the outputs of a known mistake is taken for that mistake. An exception of
-            the answer passes through ``observe``, since it identifies a mistake too.
+            dicts of these). An answer with the outputs of a known mistake is taken for that mistake, so no two mistakes
+            have the same, and none those of the reference. An exception passes through ``observe``, as an output.
         properties: what must hold, in the order in which a learner should mend what does not.
         mistakes: at least six wrong answers.
-        hints: two. The first, a nudge, is shown for an untouched stub; the second, which nearly gives the answer
-            away, for an unknown mistake in an answer that ran to its end.
+        hints: two. The first, a nudge, is printed with the second failing answer, the second, a step and not the line
+            to type, with the third; only where they concern the property that failed.
         also_right: other right answers, such as torch's own class.
         effort: how many times the usual time limit its answers get; an answer that trains needs more than 1.
     """
