@@ -147,8 +147,8 @@ RESIDUAL_FORWARD = Exercise(
         ),
     ),
     hints=(
-        "Read the branch from the inside out: which part sees x first?",
-        "`branch = dropout(sublayer(norm(x)))`, and then one addition.",
+        "Read the formula from the inside out: which part receives x first?",
+        "Three calls, one inside the other, make the branch. Then one addition; x itself passes through none of them.",
     ),
 )
 
@@ -226,7 +226,7 @@ POST_NORM_FORWARD = Exercise(
     ),
     hints=(
         "The same three parts and one addition: which of them comes last now?",
-        "Add first, `x + dropout(sublayer(x))`, then give the sum to the norm.",
+        "Nothing stands before the sublayer. The sum is made first, and the norm takes the sum.",
     ),
 )
 

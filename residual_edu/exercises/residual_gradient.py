@@ -37,7 +37,11 @@ INPUT_GRADIENT_SUM = Exercise(
         Mistake(
             lambda: 0, "post-norm's answer", "In pre-norm nothing normalises the sum: a shift of x arrives in out."
         ),
-        Mistake(lambda: 4, "the demo's answer, for four features", "This token has 64, and the loss a factor."),
+        Mistake(
+            lambda: 4,
+            "the sum of the lesson's tokens, which have four features",
+            "This token has 64, and the loss a factor.",
+        ),
         Mistake(lambda: 12, "the sum for four features", "This token has 64."),
         Mistake(
             lambda: 3 * 64 * 2**10, "a sum that doubles with each connection", "The sum does not change with depth."
@@ -188,8 +192,8 @@ DEPTH_TO_FIND = Exercise(
         ),
     ),
     hints=(
-        "For one depth: a fresh copy of x, that many layers, `backward()` from the sum, the gradient's largest entry.",
-        "`for depth in range(1, len(layers) + 1)`, in it `leaf = x.clone().requires_grad_()`, then `layers[:depth]`.",
+        "For one depth: what must be made anew before each measurement?",
+        "For each depth from 1 on: a fresh copy of x that requires a gradient, that many layers, its largest size.",
     ),
 )
 

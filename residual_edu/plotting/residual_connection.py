@@ -1,6 +1,6 @@
 """One residual connection, number by number; its gradient; and stacks of many."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -124,15 +124,6 @@ def _inks(values: np.ndarray) -> list[str]:
     return [DROPPED if value == 0 else BRANCH for value in values]
 
 
-def plot_tokens(tokens: ArrayLike, ax: Axes) -> Axes:
-    """Draw each token, a row of ``(tokens, features)``, as a line over its features."""
-    rows = np.asarray(tokens, float)
-    features = np.arange(1, rows.shape[-1] + 1)
-    ax.plot(features, rows.T, color=STREAM, marker="o", ms=4)
-    ax.set(xticks=features, xlabel="feature", ylabel="value")
-    return ax
-
-
 def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLike, ax: Axes) -> Axes:
     """Draw each entry of the input's gradient over the gate: ``(gates, entries)``, with the skip and without it.
 
@@ -149,38 +140,6 @@ def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLi
             f" {words}: {meeting:g}", (0, meeting), (8, 11), color=color, weight="bold", textcoords="offset points"
         )
     ax.set(xlabel="g, the gate on the branch", ylabel="entries of the input's gradient", xlim=(0, gates.max()))
-    return ax
-
-
-def plot_depths(
-    depths: Sequence[int],
-    curves: Mapping[str, ArrayLike],
-    ax: Axes,
-    laws: Iterable[ArrayLike] = (),
-) -> Axes:
-    """Draw sizes over the depth of a stack, each curve ``(seeds, depths)``: its median, and the band of its seeds.
-
-    The curves come in the order no skip, skip, skip and norm, skip and gate, as many as there are. Laws are dotted.
-    """
-    looks = ((DROPPED, "--", "s"), (STREAM, "-", "o"), (REFERENCE, "-.", "^"), (GATE, "-", "D"))
-    for (name, sizes), (color, dash, mark) in zip(curves.items(), looks, strict=False):
-        values = np.asarray(sizes, float)
-        ax.fill_between(depths, values.min(0), values.max(0), color=color, alpha=0.25, lw=0)
-        ax.plot(depths, np.median(values, 0), color=color, ls=dash, marker=mark, ms=4, label=name)
-    for law in laws:
-        ax.plot(depths, law, color=REFERENCE, lw=1, ls=":", zorder=3)
-    ax.set(xscale="log", yscale="log", xlabel="connections in the stack")
-    ax.set_xticks(depths, [str(depth) for depth in depths])
-    ax.minorticks_off()
-    return ax
-
-
-def label_ends(ax: Axes) -> Axes:
-    """Write the name of each curve of ``plot_depths`` beside its right end, in its colour."""
-    for line in ax.get_lines():
-        if not (name := str(line.get_label())).startswith("_"):
-            end, color = np.asarray(line.get_xydata())[-1], line.get_color()
-            ax.annotate(name, end, (8, 0), color=color, weight="bold", textcoords="offset points", va="center")
     return ax
 
 

@@ -5,12 +5,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from residual_edu.plotting.residual_connection import (
-    label_ends,
     plot_connection,
-    plot_depths,
     plot_gate_gradients,
     plot_profile,
-    plot_tokens,
 )
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, STREAM
 
@@ -62,44 +59,12 @@ class TestConnection:
             assert ((np.asarray(line.get_xydata()) >= 0) & (np.asarray(line.get_xydata()) <= 100)).all()
 
 
-def test_tokens_are_one_line_each(ax):
-    tokens = np.arange(12).reshape(3, 4)
-    assert plot_tokens(tokens, ax) is ax
-    assert np.array_equal([line.get_ydata() for line in ax.lines], tokens)
-    assert np.array_equal(ax.lines[0].get_xdata(), [1, 2, 3, 4])
-
-
 def test_gate_gradients_name_where_they_meet(ax):
     gates, lost = np.array([0, 0.5, 1]), np.array([[0, 0], [0.5, -0.5], [1, -1]])
     assert plot_gate_gradients(gates, 1 + lost, lost, ax) is ax
     assert [text.strip() for text in texts(ax)] == ["with the skip: 1", "without it: 0"]
     entries = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 3]
     assert np.array_equal(entries, np.concatenate([1 + lost, lost], axis=1).T)
-
-
-class TestDepths:
-    SIZES = np.array([[1.0, 10], [2, 20], [4, 80]])
-
-    def test_draws_the_median_and_the_band(self, ax):
-        assert plot_depths([2, 4], {"f(x)": self.SIZES}, ax) is ax
-        assert np.array_equal(ax.lines[0].get_ydata(), [2, 20])
-        heights = ax.collections[0].get_paths()[0].vertices[:, 1]
-        assert heights.min() == 1 and heights.max() == 80
-
-    def test_laws_are_dotted(self, ax):
-        plot_depths([2, 4], {"f(x)": self.SIZES}, ax, [[3, 9]])
-        assert ax.lines[-1].get_linestyle() == ":" and np.array_equal(ax.lines[-1].get_ydata(), [3, 9])
-
-    def test_both_axes_are_logarithmic_and_the_depths_are_written_out(self, ax):
-        plot_depths([2, 64], {"f(x)": self.SIZES}, ax)
-        assert ax.get_xscale() == ax.get_yscale() == "log"
-        assert [label.get_text() for label in ax.get_xticklabels()] == ["2", "64"]
-
-    def test_ends_carry_the_names_of_the_curves_and_no_other(self, ax):
-        curves = {"f(x)": self.SIZES, "x + f(x)": 2 * self.SIZES}
-        assert label_ends(plot_depths([2, 4], curves, ax, [[3, 9]])) is ax
-        assert texts(ax) == list(curves)
-        assert [text.xy for text in ax.texts] == [(4, 20), (4, 40)]
 
 
 def test_profile_draws_signal_then_gradient(ax):
