@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, Unmet, close, draw, run, same_gradients
+from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Part, Property, close, draw, run, same_gradients
 from residual_edu.parts.residual import Map, post_norm_residual, pre_norm_residual
 
 Assembly = Callable[[Tensor, Map, Map, Map, Map, bool], Tensor]
@@ -104,7 +104,7 @@ def once_each(f: Assembly) -> None:
         f(draw(4, 6), first, second, norm_1, norm_2, flag)
         for name, part in zip(NAMES, parts, strict=True):
             if part.calls != 1:
-                raise Unmet(f"with pre_norm={flag} it called `{name}` {part.calls} times, where once was asked for")
+                raise Broken(f"with pre_norm={flag} it called `{name}` {part.calls} times, where once was asked for")
 
 
 def as_it_is(x: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from residual_edu.exercises.exercise import (
+    Broken,
     Exercise,
     Mistake,
     Part,
     Property,
-    Unmet,
     close,
     draw,
     gradients,
@@ -84,7 +84,7 @@ def _gets(f: Callable[..., Tensor], part: str) -> None:
 
     seen = overheard(f)
     if len(seen) != 1:
-        raise Unmet(f"it called `{part}` {len(seen)} times, where once was asked for")
+        raise Broken(f"it called `{part}` {len(seen)} times, where once was asked for")
     close(seen[0], overheard(two_branches)[0], f"what `{part}` is handed")
 
 
