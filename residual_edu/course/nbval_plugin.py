@@ -26,7 +26,7 @@ from residual_edu.course.answers import answers_of, join
 from residual_edu.course.comparison import TRAINED, Tolerant, Trained
 from residual_edu.course.exercise_cells import tags
 
-SECONDS, MEGABYTES = 60, 260  # processor time that a lesson may use, and memory that it may add to ``IMPORTS``
+SECONDS, MEGABYTES = 60, 320  # processor time that a lesson may use, and memory that it may add to ``IMPORTS``
 # torch loads its compiler with the first optimizer, 80 MB in one build and 160 MB in another.
 IMPORTS = "import torch, matplotlib.pyplot, ipywidgets; torch.optim.SGD(torch.nn.Linear(1, 1).parameters())"
 POLL = 1  # seconds between two looks at whether the kernel is alive

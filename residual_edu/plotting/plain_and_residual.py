@@ -78,5 +78,5 @@ def plot_parts(cut: Mapping[str, ArrayLike], without: Mapping[str, ArrayLike], f
             ax.plot(across, rows.T, mark, color=ink, markerfacecolor="none", markersize=3, linewidth=0)
         ax.set(xlabel=label, ylim=(-0.03, 1.03))
     left.set_ylabel("share right (line: mean)")
-    right.legend(loc="center", fontsize=10)
+    right.legend(loc="center", fontsize=11)
     return [left, right]

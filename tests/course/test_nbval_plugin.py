@@ -120,7 +120,7 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
     ("bound", "sentence", "workers"),
     [
         ("SECONDS", "s of processor time; a lesson may use 0 s", []),
-        ("MEGABYTES", "MB of 'import torch, matplotlib.pyplot, ipywidgets'; a lesson may add -999 MB", TWO_AT_A_TIME),
+        ("MEGABYTES", "parameters())'; it may add -999 MB", TWO_AT_A_TIME),
     ],
 )
 def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):

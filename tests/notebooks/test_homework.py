@@ -151,6 +151,7 @@ def test_nobody_can_read_solutions_or_hidden_tests_in_what_is_handed_out(name):
     texts = [HIDDEN.search(task.hidden)[0] for task in tasks(name)]
     texts += [match[2] for cell in read(name) for match in SOLUTION.finditer(cell.source)]
     secret = {line.strip() for text in texts for line in text.splitlines() if len(line.strip()) > 8}
+    secret -= {line.strip() for task in tasks(name) for line in task.visible.splitlines()}  # a loop that both have
     assert [line for line in secret if json.dumps(line)[1:-1] in built] == []
 
 
