@@ -1,0 +1,58 @@
+"""A known mistake of one exercise, handed to the check of another, is not given a name that it does not deserve."""
+
+from inspect import Parameter, signature
+
+import pytest
+
+from residual_edu.exercises.catalogue import catalogue
+from residual_edu.exercises.guard import Guard
+from residual_edu.exercises.observation import diagnosis, failures
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("as_installed")]
+
+NAMES = {  # (its exercise, the other one, the mistake): what it is there, by hand; a name may end with "?"
+    ("block_faults", "which_never_wakes", "the order of the alphabet"): "all four?",
+    ("which_never_wakes", "block_faults", "all four"): "the order of the alphabet?",
+    ("residual_forward", "post_norm_forward", "a branch without its norm"): "a connection without its norm",
+    ("post_norm_forward", "residual_forward", "a connection without its norm"): "a branch without its norm",
+    ("residual_forward", "post_norm_forward", "post-norm, the other order"): "right",
+    ("post_norm_forward", "residual_forward", "pre-norm, the order of the exercise before"): "right",
+    # 0 for each group is what a network without dead parts gives
+    ("input_gradient_sum", "wake_up_steps", "post-norm's answer"): (
+        "a network whose groups all have a gradient from the same step on?"
+    ),
+    ("rms_norm", "layer_scale", "a gain that begins at 0, which silences the layer"): (
+        "gates that start at 0, whatever was asked?"
+    ),
+}
+EACH = ("mended_camera", "the outputs in the place of the network?")  # true of every answer that returns a tensor
+
+
+def kind(answer):
+    """Return what decides whether an answer can be called by a check: a class, or the number of its inputs."""
+    if isinstance(answer, type):
+        return "class"
+    inputs = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.kind in inputs and one.default is one.empty for one in signature(answer).parameters.values())
+
+
+def named(exercise, answer):
+    """Return the name that a check gives to an answer, with a "?" if it is not sure; "right" if it passes."""
+    failed = failures(exercise, answer)
+    if not failed:
+        return "right"
+    found = diagnosis(exercise, Guard(answer, exercise.effort).call(exercise.observe), failed)
+    return found and found[0].looks_like + ("" if found[1] else "?")
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_no_mistake_of_another_exercise_of_the_same_kind_gets_a_wrong_name(name):
+    exercise = catalogue()[name]
+    found = {}
+    for other, there in catalogue().items():
+        if other != name and kind(there.reference) == kind(exercise.reference):
+            for mistake in there.mistakes:
+                given = named(exercise, mistake.wrong)
+                if given and (name, given) != EACH:
+                    found[other, name, mistake.looks_like] = given
+    assert found == {key: value for key, value in NAMES.items() if key[1] == name}
