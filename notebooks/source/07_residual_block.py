@@ -950,7 +950,7 @@ guess.reveal("the last")
 
 # %%
 fig = Figure(figsize=(6, 3.4))
-plot_stream(flows[0], fig.add_subplot(), norms="pre")
+plot_stream(flows[0], fig.add_subplot(), norms="pre", flood=40.0)
 fig.suptitle("Blocks 2, 5, 8 and 11 read the list", x=0.01, ha="left", weight="bold")
 show(fig, alt="Two rivers, there and back, of twelve tributaries; of the signal's, number 2 is the thinnest.")
 
@@ -1001,7 +1001,7 @@ def examine(fault, seed):
 fig = Figure(figsize=(6, 5.4))
 for letter, ax in zip("ABCD", fig.subplots(2, 2, sharex=True, sharey=True).flat, strict=True):
     plots.plot_patient(examine(letter, 0), examine("none", 0), ax).set_title(f"patient {letter}")
-fig.suptitle("Four copies of a block, each with one mistake", x=0.01, ha="left", weight="bold")
+fig.suptitle("Four copies, a mistake in each (dashed: healthy)", x=0.01, ha="left", weight="bold")
 fig.legend(
     ax.lines[3:], ["stream", "its gradient", "gradient of the MLPs' weights"], loc="outside lower center", ncols=3
 )

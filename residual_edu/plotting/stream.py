@@ -18,7 +18,7 @@ LONG = 100.0  # from the first place to the last
 FULL = 1.0  # the width of a full bed
 MIDDLE = 0.9  # from the line between the rivers to the middle of a bed
 SPRING = 0.7  # how far outside its bed a tributary springs
-FLOOD = 10.0  # a bed that swells more than this many times is cut off and hatched
+FLOOD = 10.0  # unless it is told otherwise, a bed that swells more than this many times is cut off and hatched
 TRICKLE = 0.005  # a tributary below this share of a full bed is not to be seen
 DRY = 0.01  # a bed below this share of a full one is drawn as a dry one
 
@@ -56,6 +56,7 @@ class River:
     added: np.ndarray
     side: int  # 1 above, flowing to the right; -1 below, flowing to the left
     color: str
+    flood: float = FLOOD  # a bed that swells more than this many times is cut off
 
     @property
     def blocks(self) -> int:
@@ -64,10 +65,10 @@ class River:
 
     @property
     def scale(self) -> float:
-        """Drawn units for one unit of size: the largest size fills the bed if it is 2 to 10 times the first."""
+        """Drawn units for one unit of size: the largest size fills the bed if it is 2 to ``flood`` times the first."""
         source = first_number(self.sizes)
         return FULL / float(
-            np.clip(np.max(self.sizes, where=~np.isnan(self.sizes), initial=0), 2 * source, FLOOD * source)
+            np.clip(np.max(self.sizes, where=~np.isnan(self.sizes), initial=0), 2 * source, self.flood * source)
         )
 
     def along(self, flowed: ArrayLike) -> np.ndarray:
@@ -87,17 +88,17 @@ class River:
         return np.minimum(self.swell(flowed), FULL)
 
 
-def plot_stream(flow: Flow, ax: Axes, step: int = 0, norms: str = "") -> Axes:
+def plot_stream(flow: Flow, ax: Axes, step: int = 0, norms: str = "", flood: float = FLOOD) -> Axes:
     """Draw one step of ``flow`` as two rivers; ``norms`` is the norms' placement, "pre", "post" or "".
 
     The signal flows from left to right, the gradient from right to left. Each bed has its own scale, given by the
-    numbers at its ends; one that swells more than ten times is cut off and hatched.
+    numbers at its ends; one that swells more than ``flood`` times is cut off and hatched.
     """
     signal, added, delta, share = (
         np.asarray(sizes, float)[step]
         for sizes in (flow.activation, flow.added, flow.stream_gradient, flow.branch_gradient)
     )
-    for river in (River(signal, added, 1, STREAM), River(delta[::-1], share[::-1], -1, GRADIENT)):
+    for river in (River(signal, added, 1, STREAM, flood), River(delta[::-1], share[::-1], -1, GRADIENT, flood)):
         draw_numbers(ax, river)
         if np.isfinite(river.sizes).any():
             draw_bed(ax, river)
@@ -121,10 +122,13 @@ def draw_bed(ax: Axes, river: River) -> None:
     hatch = ax.fill_between(along, middle - half, middle + half, where=flood, facecolor="none", lw=0, zorder=3)
     hatch.set(hatch="////", edgecolor="white", alpha=0.6)
     ax.plot(np.where(dry, along, np.nan), np.full_like(along, middle), color=river.color, lw=1.4, ls=":", zorder=2)
-    notes = ((flood, 0.25, "off the chart", "white", 0.0), (dry, 0.2, "dry", river.color, 0.17))
-    for where, room, word, color, height in notes:
+    off = "off the chart" if flood.mean() > 0.35 else "off the\nchart"  # two lines where one would not fit
+    notes = ((flood, 0.2, off, "white", river.color, 0.0), (dry, 0.2, "dry", river.color, "none", 0.17))
+    for where, room, word, color, back, height in notes:
         if where.mean() > room:
-            ax.text(along[where].mean(), middle + height, word, color=color, weight="bold", **CENTRED, zorder=5)
+            box = {"facecolor": back, "edgecolor": "none", "pad": 1.5}  # the hatch passes behind the words
+            style: dict[str, Any] = {"color": color, "weight": "bold", "bbox": box, **CENTRED, "zorder": 5}
+            ax.text(along[where].mean(), middle + height, word, **style)
     draw_chevrons(ax, river)
 
 

@@ -92,6 +92,15 @@ def test_a_flood_is_cut_off_hatched_and_named(ax):
     assert words(ax)["off the chart"][1] == MIDDLE and "dry" not in words(ax)
 
 
+def test_a_narrow_flood_is_named_in_two_lines_and_a_bed_may_be_allowed_to_swell_more(ax):
+    swollen = flow([1, 1, 1, 1, 1, 100], [0] * 5, delta=[30, 30, 1, 1, 1, 1])
+    plot_stream(swollen, ax)
+    assert words(ax)["off the\nchart"][1] == -MIDDLE
+    tall = plot_stream(swollen, Figure().add_subplot(), flood=100.0)
+    assert not any("off the" in word for word in words(tall))
+    assert height_at(filled(tall, STREAM)[0], 0) == pytest.approx(FULL / 100)
+
+
 def test_a_dry_bed_is_dotted_and_named(ax):
     plot_stream(flow([1, 1e-3, 1e-6], [1, 1e-3], delta=[1, 1, 1], share=[0, 0]), ax)
     dotted = [line for line in ax.lines if line.get_linestyle() == ":" and np.isfinite(line.get_xdata()).any()]
