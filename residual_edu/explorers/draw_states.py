@@ -17,6 +17,7 @@ from residual_edu.explorers.states import grid
 from residual_edu.plotting.picture import palette_png
 
 COLOURS = 64  # of a picture's palette
+KMEANS = 1  # keeps the ink of a short curve, which the median cut alone mixes with the greys
 
 
 def draw_state(explorer: Explorer, values: Mapping[str, Any]) -> tuple[bytes, str]:
@@ -24,7 +25,7 @@ def draw_state(explorer: Explorer, values: Mapping[str, Any]) -> tuple[bytes, st
     if explorer.tried:
         explorer.tried.clear()
     reading = explorer.draw_setting(explorer.start | dict(values))
-    return palette_png(explorer.pixels(), COLOURS), reading
+    return palette_png(explorer.pixels(), COLOURS, KMEANS), reading
 
 
 def draw_explorer(explorer: Explorer, folder: Path) -> None:

@@ -21,9 +21,13 @@ def figure_png(figure: Figure) -> bytes:
         return palette_png(image)
 
 
-def palette_png(image: Image.Image, colours: int = 256) -> bytes:
-    """Return ``image`` as an opaque PNG of at most ``colours`` colours, which names no version and no date."""
+def palette_png(image: Image.Image, colours: int = 256, kmeans: int = 0) -> bytes:
+    """Return ``image`` as an opaque PNG of at most ``colours`` colours, which names no version and no date.
+
+    ``kmeans`` moves the colours nearer to those of the image, with a threshold of so many pixels; 0 leaves them.
+    """
     buffer = io.BytesIO()
-    few = image.convert("RGB").quantize(colours, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    cut, plain = Image.Quantize.MEDIANCUT, Image.Dither.NONE
+    few = image.convert("RGB").quantize(colours, method=cut, kmeans=kmeans, dither=plain)
     few.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

@@ -12,6 +12,7 @@ from PIL import Image
 from residual_edu.errors import InvalidInput
 from residual_edu.explorers import Explorer
 from residual_edu.explorers.draw_states import draw_explorer, draw_shown, draw_state
+from residual_edu.explorers.dropout import explore_coins
 from residual_edu.explorers.states import grid
 
 T = np.linspace(0, 1, 50)
@@ -60,6 +61,16 @@ def test_states_name_controls_and_contain_the_start():
         wave({"sise": [1.0]})
     with pytest.raises(InvalidInput, match=r"^states\['speed'\] must contain 5, at which the control starts$"):
         wave({"speed": [1, 2]})
+
+
+def test_a_short_curve_keeps_its_ink_in_a_state():
+    explorer, ink = explore_coins(), np.array([0, 114, 178])
+    names = list(explorer.states)
+    setting = {name: explorer.states[name][0] for name in names} | {names[0]: explorer.states[names[0]][-1]}
+    kept = opened(draw_state(explorer, setting)[0]).convert("RGB")
+    inked = (np.asarray(explorer.pixels()) == ink).all(-1)
+    assert 10 < inked.sum() < 1000
+    assert np.abs(np.asarray(kept, int)[inked] - ink).max() < 25
 
 
 def test_a_state_is_what_the_controls_show():
