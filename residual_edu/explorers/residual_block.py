@@ -92,7 +92,7 @@ class BlocksPicture:
     def __init__(self, figure: Figure) -> None:
         one = np.ones(DEPTHS[-1] + 1)
         self.axes = plot_patient((one, one, one[1:]), (one, one, one[1:]), figure.add_subplot(), LOW)
-        self.axes.set(ylim=(0.7 * LOW, HIGH), xlim=(0, 1.25 * DEPTHS[-1]))
+        self.axes.set(ylim=(0.7 * LOW, HIGH), xlim=(0, 1.38 * DEPTHS[-1]))
         self.axes.set_xticks([0, *DEPTHS])
         self.axes.spines.bottom.set_bounds(0, DEPTHS[-1])
         self.lines = self.axes.lines
@@ -113,7 +113,7 @@ class BlocksPicture:
         for text, values, height in zip(self.names, found, apart(ends), strict=True):
             text.set_position((depth + 0.2, height))
             text.set_visible(len(values) > 0)
-        self.names[-1].set_text(" MLP's gradient" if found[-1].any() else " MLP's gradient: none")
+        self.names[-1].set_text(" MLP's gradient" if found[-1].any() else " MLP's: none")
         stream, delta, weight = found
         grows, returns = stream[-1] / stream[0], delta[0] / delta[-1]
         self.title.set_text(f"The stream ends {grows:.2g} times, the delta {returns:.2g} times as large")
