@@ -65,9 +65,8 @@ class AttentionPicture:
         self.line.set_data(range(POSITIONS), scores)
         self.neighbour.set_data([1, POSITIONS], [scores[1]] * 2)
         self.high.set_data([far], [scores[far]])
-        self.name.set(
-            position=(max(far, 4.5), max(scores[far], 0.95) + 0.1), text=f"{scores[far]:.2f} at distance {far}"
-        )
+        within = np.clip(far, 5.2, POSITIONS - 6)  # the words are ten positions wide
+        self.name.set(position=(within, max(scores[far], 0.95) + 0.1), text=f"{scores[far]:.2f} at distance {far}")
         self.name.set_visible(rotation)
         self.high.set_visible(rotation)
         kind = "rotated by position" if rotation else "not rotated"

@@ -21,7 +21,7 @@ def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
     ax.bar(right - weights, values, weights, align="edge", color=STREAM, edgecolor="white", lw=2)
     for place, (weight, value) in enumerate(zip(weights, values, strict=True), 1):
         middle = right[place - 1] - weight / 2
-        ax.text(middle, value + 0.12, f"value {value:g}", ha="center", va="bottom", color=STREAM, weight="bold")
+        ax.text(middle, value + 0.12, f"{value:g}", ha="center", va="bottom", color=STREAM, weight="bold")
     mean = float(weights @ values)
     ax.axhline(mean, color=BRANCH)
     ax.text(1.01, mean, f"mean: {mean:g}", color=BRANCH, weight="bold", va="center")
@@ -54,7 +54,7 @@ def plot_masks(masks: Mapping[str, ArrayLike], axes: Iterable[Axes]) -> list[Axe
             name, weight="normal", loc="center"
         )
         ax.set_xlabel("key")
-    panels[0].set_ylabel("query")
+    panels[0].set(xlabel="key (grey: no)", ylabel="query")
     return panels
 
 
