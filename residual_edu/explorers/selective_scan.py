@@ -43,8 +43,9 @@ class LatchPicture:
         places = np.arange(1, len(self.goal) + 1)
         axes.step(places, self.goal, where="mid", color=REFERENCE, ls=":", lw=1.5, zorder=0)
         axes.set_ylim(-2, 10)
+        over = axes.texts[:-1]  # the marked numbers, drawn after the curve
         self.title = axes.text(0, 1.04, "", transform=axes.transAxes, weight="bold")
-        self.moving: list[Artist] = [self.curve, self.name, self.title]
+        self.moving: list[Artist] = [self.curve, *over, self.name, self.title]
 
     def draw(self, decay: float, step_marked: float, step_noise: float) -> str:
         """Move the state's curve, and return its distance from the last marked number."""

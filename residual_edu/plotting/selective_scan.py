@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B
@@ -40,8 +41,10 @@ def plot_latch(numbers: ArrayLike, marked: ArrayLike, memories: Mapping[str, Arr
     places = np.arange(1, len(numbers) + 1)
     ax.plot(places[~marked], numbers[~marked], "o", color=DROPPED, mfc="white", ms=7)
     ax.plot(places[marked], numbers[marked], "o", color=REFERENCE, ms=10)
+    above: dict[str, Any] = {"xytext": (0, 8), "textcoords": "offset points", "ha": "center", "weight": "bold"}
+    halo = [withStroke(linewidth=4, foreground="white")]  # a curve passes behind a number
     for place, number in zip(places[marked], numbers[marked], strict=True):
-        ax.annotate(f"{number:g}", (place, number), (0, 8), textcoords="offset points", ha="center", weight="bold")
+        ax.annotate(f"{number:g}", (place, number), path_effects=halo, **above)
     for (name, memory), (color, dash, _) in zip(memories.items(), SERIES, strict=False):
         memory = np.asarray(memory, float)
         ax.step(places, memory, where="mid", color=color, ls=dash)

@@ -47,7 +47,7 @@ def test_what_is_wanted_is_the_last_marked_number():
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_picture_shows_it(explorer, setting):
     choose(explorer, **dict(zip(("decay", "step_marked", "step_noise"), setting, strict=True)))
-    curve, name, title = explorer.animated
+    curve, *_, name, title = explorer.animated
     memory = by_hand(*setting)
     off = max(abs(a - b) for a, b in zip(memory, wanted(NUMBERS, MARKED), strict=True))
     assert np.allclose(curve.get_ydata(), memory)
