@@ -153,11 +153,13 @@ def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, c
     """Draw the last gradients over the last norm's divisor: a dot a network, and ``constant`` / size dotted."""
     for name, (sizes, gradients) in found.items():
         color = look(name)["color"]
-        face, mark = color if name.endswith("-norm") else "white", "o" if name.startswith("post") else "s"
-        ax.plot(np.ravel(sizes), np.ravel(gradients), mark, ms=6, color=color, mfc=face, label=name)
+        mark = "o" if name.startswith("post") else "s"
+        full = {"ms": 4.5, "mfc": color, "zorder": 3}  # small and on top, where an open one stands at the same place
+        style = full if name.endswith("-norm") else {"ms": 7, "mfc": "white"}
+        ax.plot(np.ravel(sizes), np.ravel(gradients), mark, color=color, label=name, **style)
     ends = np.array([0.9, 1.1 * max(np.max(sizes) for sizes, _ in found.values())])
     ax.plot(ends, constant / ends, color=REFERENCE, lw=1.2, ls=":", zorder=0)
-    _note(ax, f"{constant:.1f} / size", (3, constant / 3), (4, 4), color=REFERENCE)
+    _note(ax, f"{constant:.1f} / size", (2.4, constant / 2.4), (6, 6), color=REFERENCE)
     ax.set(xscale="log", yscale="log", xlabel="what the last norm divides by")
     ax.set(ylabel="gradient of the last block's weights", xticks=range(1, 7), xticklabels=range(1, 7))
     ax.legend(loc="lower left")
