@@ -898,13 +898,13 @@ for (rate, decay), (ink, _, _) in zip(pairs, SERIES[:2], strict=True):
         smooth = one.unfold(0, 20, 1).square().mean(-1).sqrt()
         ax.plot(range(10, 291), smooth.rad2deg(), color=ink, lw=1)
     ax.axhline(math.degrees(paper), color="#222222", ls="--", lw=1)
-    ax.plot([], [], color=ink, label=f"rate {rate:g}, decay {decay:g}")
+    name, above = f"rate {rate:g}, decay {decay:g}", math.degrees(paper) + 2.6
+    ax.text(298, above, name, color=ink, weight="bold", ha="right")
     last = [rms(one[-100:]) for one in found]
     print(f"rate {rate:<3g} decay {decay:<4g} paper {math.degrees(paper):5.2f}", end="")
     print(", measured", *[f"{math.degrees(one):5.2f}" for one in last])
     holds(max(abs(one / paper - 1) for one in last) < 0.1, "Paper is right to 10 %.")
 ax.set(xlabel="step", ylabel="degrees, rms of 20 steps", xlim=(0, 300), ylim=(0, 35))
-ax.legend(loc="center right")
 ax.set_title("The angles settle where paper says (dashed)")
 alt = "Angle of each step for two pairs of rate and decay, three seeds. They settle "
 show(ax.figure, alt=alt + "around the dashed lines at 25.6 and 8.1 degrees.")
