@@ -7,6 +7,7 @@ import ipywidgets as widgets
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -80,7 +81,11 @@ def against_end(run: Run) -> np.ndarray:
 def draw_bars(ax: Axes) -> tuple[list[Any], list[Any]]:
     """Return two bars of length 0 for the parameters and two for the bytes, and their labels."""
     rows = [0, 1, 2.5, 3.5]
-    bars = ax.barh(rows, np.zeros(4), color=[*COLORS[:2], *COLORS[:2]], height=0.8, alpha=0.45)
+    inks = [*COLORS[:2], *COLORS[:2]]
+    fills = [to_rgba(ink, 0.45) for ink in inks]
+    bars = ax.barh(rows, np.zeros(4), color=fills, edgecolor=inks, height=0.8, lw=1.6, clip_on=False)
+    for bar, (_, dash, _) in zip(bars, [*SERIES[:2], *SERIES[:2]], strict=True):
+        bar.set_linestyle(dash)  # as the curves of the same config
     words = [ax.text(0.02, row, "", va="center") for row in rows]
     ax.set(ylim=(4.2, -0.7), xlim=(0, 1), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
