@@ -91,7 +91,8 @@ def plot_last_losses(ax: Axes, losses: Mapping[tuple[str, float], np.ndarray]) -
     (here,) = ax.plot([], [], "o", color=GATE, ms=11, fillstyle="none")
     starts = sorted({start for _, start in losses})
     ax.set(xscale="log", xlim=(starts[0] / 4, 4 * starts[-1]), xlabel="λ", ylabel="loss")
-    ax.set_ylim(0, 1.1 * max(run.max() for run in losses.values()))
+    top = 1.1 * max(run.max() for run in losses.values())
+    ax.set_ylim(-0.1 * top, top)  # a mark near 0 is not cut by the axis
     ax.set_title(", ".join(f"{dot} {name}" for dot, name in zip("●▲■", names, strict=False)), weight="normal")
     return dots, here
 

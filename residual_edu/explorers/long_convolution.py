@@ -91,7 +91,7 @@ def plot_map(ax: Axes) -> tuple[Line2D, Line2D, Line2D]:
     ax.set_xticks(ticks := [4, 8, 16, 32, 64, 128], [str(tick) for tick in ticks])
     ax.set_yticks(OMEGAS[::2], [f"{omega:g}" for omega in OMEGAS[::2]])
     ax.minorticks_off()
-    ax.set_title(f"● at least {100 * ENOUGH:.0f} %, × less", weight="normal")
+    ax.set_title(f"no mask: ● at least {100 * ENOUGH:.0f} %, × less", weight="normal")
     return enough, few, here
 
 

@@ -38,7 +38,7 @@ class RunsPicture:
         self.others = [left.plot([], [], color=DROPPED, lw=0.8)[0] for _ in range(siblings)]
         (self.chosen,) = left.plot([], [], color=GATE)
         self.lines = {start: right.plot(range(len(self.depths)), [0] * len(self.depths), ".-")[0] for start in starts}
-        self.names = {start: right.text(len(self.depths) - 0.85, 0, gate_name(start)) for start in starts}
+        self.names = {start: right.text(len(self.depths) - 0.8, 0, gate_name(start)) for start in starts}
         (self.here,) = right.plot([], [], "o", color=GATE, ms=11, mec="white")
         self.title = figure.suptitle(" ", x=0.01, ha="left", weight="bold")
         self.moving: list[Artist] = [*self.others, self.chosen, *self.lines.values(), *self.names.values(), self.here]

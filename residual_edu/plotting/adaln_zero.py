@@ -54,7 +54,7 @@ def _way(ax: Axes, start: np.ndarray, end: np.ndarray, alive: bool) -> None:
     look = {"color": GRADIENT, "lw": 2.5} if alive else {"color": DROPPED, "lw": 1.5, "ls": ":"}
     ax.annotate("", tuple(end), tuple(start), arrowprops={"arrowstyle": "-|>" if alive else "-", **look})
     if not alive:
-        ax.annotate("0", tuple((start + end) / 2), (3, 2), color=DROPPED, textcoords="offset points")
+        ax.annotate("0", tuple((start + end) / 2), (3, 4), color=DROPPED, textcoords="offset points")
 
 
 BOXES = {
