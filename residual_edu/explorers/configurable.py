@@ -7,7 +7,6 @@ import ipywidgets as widgets
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -15,6 +14,7 @@ from residual_edu.explorers.explorer import Explorer
 from residual_edu.plotting.configurable import COLORS, plot_learning
 from residual_edu.plotting.style import DROPPED, SERIES
 
+DASHES = "– –", "—"  # before the numbers of a run: its curves' dash
 SMOOTH = 15  # steps over which a loss is averaged
 
 
@@ -55,7 +55,7 @@ class RunsPicture:
             words = f"{run.parameters:,} parameters", f"{run.kept:,.0f} bytes a token"
             for j, amount in enumerate((run.parameters, run.kept)):
                 self.bars[2 * j + i].set_width(amount / largest[j])
-                self.words[2 * j + i].set_text(words[j])
+                self.words[2 * j + i].set_text(f"{DASHES[i]} {words[j]}")
         return " ".join(map(sentence, ("Dashed", "Solid"), (dashed, solid), pair))
 
 
@@ -81,11 +81,7 @@ def against_end(run: Run) -> np.ndarray:
 def draw_bars(ax: Axes) -> tuple[list[Any], list[Any]]:
     """Return two bars of length 0 for the parameters and two for the bytes, and their labels."""
     rows = [0, 1, 2.5, 3.5]
-    inks = [*COLORS[:2], *COLORS[:2]]
-    fills = [to_rgba(ink, 0.45) for ink in inks]
-    bars = ax.barh(rows, np.zeros(4), color=fills, edgecolor=inks, height=0.8, lw=1.6, clip_on=False)
-    for bar, (_, dash, _) in zip(bars, [*SERIES[:2], *SERIES[:2]], strict=True):
-        bar.set_linestyle(dash)  # as the curves of the same config
+    bars = ax.barh(rows, np.zeros(4), color=[*COLORS[:2], *COLORS[:2]], height=0.8, alpha=0.45)
     words = [ax.text(0.02, row, "", va="center") for row in rows]
     ax.set(ylim=(4.2, -0.7), xlim=(0, 1), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

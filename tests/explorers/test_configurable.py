@@ -31,10 +31,10 @@ def test_the_picture_shows_the_pair(picture):
         assert curve.get_ydata() == pytest.approx(np.array(RUNS[name].stream_gradient) / RUNS[name].stream_gradient[-1])
     assert [bar.get_width() for bar in picture.bars] == pytest.approx([1, 62560 / 72768, 1, 192 / 1024])
     assert [text.get_text() for text in picture.words] == [
-        "72,768 parameters",
-        "62,560 parameters",
-        "1,024 bytes a token",
-        "192 bytes a token",
+        "– – 72,768 parameters",
+        "— 62,560 parameters",
+        "– – 1,024 bytes a token",
+        "— 192 bytes a token",
     ]
 
 
