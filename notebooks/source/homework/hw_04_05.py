@@ -267,6 +267,8 @@ ward = branch(12)
 nn.init.zeros_(ward[2].gamma)
 ward[1].linear1.bias.data[::2] = -100
 expect(ward, y, [], "half of the hidden units always at zero")
+everything = sorted(name for name, _ in ward.named_parameters())
+expect(ward, torch.zeros(9, 12), everything, "x and the gate are zero, where the loss is smallest")
 fixed = nn.Sequential(LayerNorm(12, elementwise_affine=False), SimpleFeedForward(12, 6), LayerScale(12, 0.0))
 nn.init.zeros_(fixed[1].linear1.weight)
 nn.init.zeros_(fixed[1].linear2.bias)

@@ -189,6 +189,10 @@ with attempt("is_convolution"):
         "a sum over channels": (lambda z: z.roll(1, 1) + z.sum(-1, keepdim=True), True),
         "a shift, plus a constant": (lambda z: z.roll(2, 1) + 1, False),
         "a shift, with every third position doubled": (lambda z: z.roll(1, 1) * thirds, False),
+        "the median of three neighbours": (
+            lambda z: torch.stack([z.roll(-1, 1), z, z.roll(1, 1)]).median(0).values,
+            False,
+        ),
         "absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), False),
     }
     for called, (f, wanted) in cases.items():
@@ -213,6 +217,7 @@ cases = {
     "every third position": (lambda z: z * (torch.arange(12) % 3 == 1)[:, None], False),
     "a sum of absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), False),
     "a shift and a small square": (lambda z: z.roll(1, 1) + 7e-4 * z.square(), False),
+    "the median of three positions": (lambda z: torch.stack([z, z.roll(1, 1), z.roll(4, 1)]).median(0).values, False),
     "a cube": (lambda z: z.roll(1, 1).pow(3), False),
 }
 for called, (way, truth) in cases.items():

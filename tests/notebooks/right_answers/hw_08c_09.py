@@ -17,9 +17,9 @@ def steps(reset, large=50.0, small=1e-8):
 
 
 def read_with_the_factor(x, reset):
-    dt = steps(reset, large=0.1, small=1e-7)
+    dt = steps(reset, large=0.1, small=1e-10)
     y = selective_scan(
-        x.double()[..., None, None], dt, torch.full((1,), -1e3).double(), 1e-7 / dt, torch.full_like(dt, 1e7)
+        x.double()[..., None, None], dt, torch.full((1,), -1e3).double(), 1e-10 / dt, torch.full_like(dt, 1e10)
     )
     return y.reshape(x.shape).to(x.dtype)
 

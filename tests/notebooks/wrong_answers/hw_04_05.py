@@ -7,13 +7,17 @@ import torch
 from residual_edu import post_norm_residual, pre_norm_residual
 
 
-def asleep_after(steps, of=copy.deepcopy):
+def mean_square(x, branch):
+    return (x + branch(x)).square().mean()
+
+
+def asleep_after(steps, of=copy.deepcopy, loss=mean_square):
     def names(branch, x):
         mine, awake = of(branch), set()
         optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
         for _ in range(steps):
             optimizer.zero_grad()
-            (x + mine(x)).square().mean().backward()
+            loss(x, mine).backward()
             awake |= {name for name, p in mine.named_parameters() if p.grad.any()}
             optimizer.step()
         return sorted(set(dict(mine.named_parameters())) - awake)
@@ -120,6 +124,7 @@ WRONG = {
         leaves_gradients,
         in_the_order_of_the_parts,
         asleep_after(10),
+        asleep_after(3, loss=lambda x, branch: branch(x).sum()),
         asleep_by(lambda gradients: not gradients[-1].any()),
         asleep_by(lambda gradients: not any(g.all() for g in gradients)),
         asleep_by(lambda gradients: not any(g.sum() > 0 for g in gradients)),
