@@ -50,11 +50,20 @@ def defined(source):
 
 
 @cache
-def wrong_answers(name):
-    path = Path(__file__).parent / "wrong_answers" / f"{name}.py"
-    module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(f"wrong_{name}", path))
+def answers(kind, name):
+    path = Path(__file__).parent / f"{kind}_answers" / f"{name}.py"
+    module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(f"{kind}_{name}", path))
     spec.loader.exec_module(module)
-    return module.WRONG
+    return module
+
+
+def wrong_answers(name):
+    return answers("wrong", name).WRONG
+
+
+def right_answers(name):
+    is_there = (Path(__file__).parent / "right_answers" / f"{name}.py").exists()
+    return answers("right", name).RIGHT if is_there else {}
 
 
 @cache
@@ -72,6 +81,12 @@ WRONG = [
     for name in SOURCES
     for task in tasks(name)
     for number, wrong in enumerate(wrong_answers(name)[task.name])
+]
+RIGHT = [
+    pytest.param(name, task, right, id=f"{name}-{task.name}-{number}")
+    for name in SOURCES
+    for task in tasks(name)
+    for number, right in enumerate(right_answers(name).get(task.name, []))
 ]
 
 
@@ -98,6 +113,14 @@ def test_the_solutions_pass_every_test_and_say_so(name, capsys):
 @pytest.mark.parametrize("name, task, wrong", WRONG)
 def test_a_wrong_answer_fails_the_hidden_tests(name, task, wrong):
     assert not passes(task.hidden, name, task, wrong)
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("name, task, right", RIGHT)
+def test_an_unusual_right_answer_passes_all_tests(name, task, right):
+    names = solved_run(name) | {task.name: right}
+    exec(task.visible, names)
+    exec(task.hidden, names)
 
 
 @pytest.mark.usefixtures("as_installed")

@@ -5,11 +5,11 @@
 #
 # By the end you can
 #
-# - **wire** a third placement out of finished pieces, and not the one it is mistaken for;
-# - **tell** pre-norm from post-norm by the gradient in the last block alone;
-# - **find** the parameters of a branch that will never wake.
+# - **build** a third placement of the norm, and not the one it is mistaken for;
+# - **tell** pre-norm from post-norm by the gradient of the last block alone;
+# - **find** the parameters of a branch that receive no gradient.
 #
-# Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
+# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
 # %%
 import copy
@@ -20,6 +20,7 @@ from torch import nn
 from residual_edu import LayerNorm, LayerScale, SimpleFeedForward, post_norm_residual, pre_norm_residual
 from residual_edu.exercises import attempt
 from residual_edu.exercises.properties import close
+from residual_edu.exercises.unchanged import unchanged
 from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import setup
 
@@ -28,9 +29,9 @@ device = setup()
 # %% [markdown]
 # ## A norm on both sides
 #
-# Pre-norm lets every branch speak as loudly as it likes. Some later networks norm what a branch is asked **and** what it
-# answers, before that is added: x ← x + norm₂(f(norm₁(x))). It is called peri-norm. A much read page wrote
-# norm₂(x + f(norm₁(x))) instead, and there the stream itself is normed.
+# With pre-norm the output of a branch may be of any size. Some later networks normalise the input of a branch **and**
+# its output, before that is added: x ← x + norm₂(f(norm₁(x))). This is called peri-norm. A widely read page wrote
+# norm₂(x + f(norm₁(x))) instead, which normalises the residual stream itself.
 #
 # ### Exercise 1 · 6 minutes · ●●○○○
 #
@@ -38,8 +39,8 @@ device = setup()
 #
 # <details><summary>Hint 1</summary>What in <code>pre_norm_residual</code> comes after the layer, and before the
 # sum?</details>
-# <details><summary>Hint 2</summary>Its gates: a list of whatever the branch goes through. <code>norm_2</code> can be one
-# of them.</details>
+# <details><summary>Hint 2</summary>Its gates: a list of functions that are applied to the output of the branch. Any
+# function that keeps the shape can be one.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "peri-norm", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -55,8 +56,20 @@ with attempt("peri_norm"):
     stream = 5 * torch.randn(4, 8, generator=torch.Generator().manual_seed(2)) + 3
     silent = peri_norm(stream, lambda z: 0 * z, LayerNorm(8), LayerNorm(8))
     close(silent, stream, "with a branch of zeros, the output", rtol=0)
-    by_hand = peri_norm(torch.ones(1), lambda z: z + 1, lambda z: 2 * z, lambda z: 3 * z)  # 1 + 3 (2 * 1 + 1)
-    close(by_hand, torch.tensor([10.0]), "with norm_1 = 2 z, layer = z + 1, norm_2 = 3 z and x = 1, the output")
+    for number, wanted in ((1.0, 16.0), (2.0, 53.0)):
+        given = torch.tensor([number])
+        with unchanged(x=given):
+            by_hand = peri_norm(given, lambda z: z * z + 1, lambda z: 2 * z, lambda z: 3 * z)  # x + 3 ((2 x)² + 1)
+        close(
+            by_hand,
+            torch.tensor([wanted]),
+            f"norm_1 = 2 z, layer = z² + 1, norm_2 = 3 z and x = {number:g}: the output",
+        )
+    given = torch.ones(1, requires_grad=True)
+    by_hand = peri_norm(given, lambda z: z * z + 1, lambda z: 2 * z, lambda z: 3 * z)
+    assert by_hand.requires_grad, "got an output without a gradient, wanted one"
+    by_hand.sum().backward()
+    close(given.grad, torch.tensor([25.0]), "the same with x = 1: the gradient of x, 1 + 24 x,")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "peri-norm-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -65,7 +78,10 @@ rows, mlp, first, second = 4 * torch.randn(2, 3, 10) - 1, SimpleFeedForward(10, 
 for norm in (first, second):
     nn.init.normal_(norm.weight)
     nn.init.normal_(norm.bias)
-parts = [p for part in (mlp, first, second) for p in part.parameters()]
+parts, calls = [p for part in (mlp, first, second) for p in part.parameters()], []
+mlp.register_forward_hook(lambda *_: calls.append(1))
+peri_norm(rows.clone(), mlp, first, second)
+assert len(calls) == 1, f"calls of the layer: got {len(calls)}, wanted 1"
 for size in (1, 1000):
     given = (size * rows).requires_grad_()
     got, want = peri_norm(given, mlp, first, second), given + second(mlp(first(given)))
@@ -82,10 +98,10 @@ for size in (1, 1000):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## What the last block hears
+# ## The gradient in the last block
 #
-# Stacks of several depths, with each placement, the loss on the normed end. Here is the gradient in the weights of the
-# last block, as the recorder reads it:
+# Here are stacks of several depths, with each placement and a norm at the end. The recorder measures the gradient of
+# the last block's weights:
 
 
 # %%
@@ -117,13 +133,13 @@ for name, wiring in [("pre", pre_norm_residual), ("post", post_norm_residual)]:
 # %% [markdown]
 # ### Exercise 2 · 12 minutes · ●●●○○
 #
-# Somebody hands you the depths of some stacks, in any order, and these sizes, with a wobble of some per cent and in
-# units of their own. Return `"pre"` or `"post"`.
+# You are given the depths of some stacks, in any order, and the sizes of these gradients, in an unknown unit and with
+# an error of a few per cent. All stacks have the same placement. Return `"pre"` or `"post"`.
 #
-# <details><summary>Hint 1</summary>One falls as the root of the depth, the other does not fall. Between which two depths
-# does that show most, and in what order were they handed over?</details>
-# <details><summary>Hint 2</summary>Take the shallowest and the deepest. With pre-norm, size times √depth is the same for
-# both; with post-norm, size. Which is nearer, on a log scale?</details>
+# <details><summary>Hint 1</summary>With one placement the size is proportional to 1/√depth, with the other it does not
+# depend on the depth. Between which two depths does that show most, and in what order are they given?</details>
+# <details><summary>Hint 2</summary>Draw log size against log depth. Which slope does each placement predict, and which
+# slope is halfway between?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "wiring-of", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -140,8 +156,10 @@ def wiring_of(depths, sizes):
 with attempt("wiring_of"):
     cases = [([4, 16, 64], [0.8, 0.4, 0.2], "pre"), ([4, 16, 64], [0.8, 0.8, 0.8], "post")]
     cases += [([64, 4, 16], [32.0, 29.0, 30.0], "post"), ([50, 2], [10.0, 50.0], "pre")]
+    cases += [([48, 3], [0.93, 1.0], "post"), ([9, 12, 16], [0.040, 0.035, 0.030], "pre")]
     for depths, sizes, wanted in cases:
-        found = wiring_of(depths, sizes)
+        with unchanged(depths=depths, sizes=sizes):
+            found = wiring_of(depths, sizes)
         assert found == wanted, f"depths {depths}, sizes {sizes}: got {found!r}, wanted {wanted!r}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "wiring-of-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -153,15 +171,16 @@ for seed in (31, 32):
     for wiring, way in (("pre", pre_norm_residual), ("post", post_norm_residual)):
         cases.append(([32, 2, 8], [last_gradient(way, depth, seed) for depth in (32, 2, 8)], wiring))
 for depths, sizes, wanted in cases:
-    found = wiring_of(list(depths), list(sizes))
+    with unchanged(depths=depths, sizes=sizes):
+        found = wiring_of(depths, sizes)
     assert found == wanted, f"depths {depths}, sizes {sizes}: got {found!r}, wanted {wanted!r}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Who stays asleep?
+# ## Which parameters receive no gradient?
 #
-# A branch in three parts, its gate shut, and as lesson 05 has it: the gate alone hears something in the first step.
-# Shut a second door, and nobody does.
+# A branch of three parts whose gate is zero. As lesson 05 shows, the gate alone receives a gradient in the first step.
+# If a second factor is zero as well, no parameter may receive one.
 
 
 # %%
@@ -175,19 +194,19 @@ one = branch(8)
 optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
 (x + one(x)).square().mean().backward()
 optimizer.step()
-print("in the first step a gradient reaches:", [name for name, p in one.named_parameters() if p.grad.any()])
+print("these receive a gradient in the first step:", [name for name, p in one.named_parameters() if p.grad.any()])
 
 # %% [markdown]
 # ### Exercise 3 · 20 minutes · ●●●●○
 #
-# Return the names of the parameters of `branch` that hear nothing: in none of three steps of plain gradient descent
-# (rate 0.1) on the loss `(x + branch(x)).square().mean()` is their gradient other than zero. Give them as a sorted list,
-# and leave the branch that you are handed as it is.
+# Return the names of the parameters of `branch` that receive no gradient: in each of three steps of plain gradient
+# descent (rate 0.1) on the loss `(x + branch(x)).square().mean()` their gradient is zero. Every parameter is used in
+# `branch(x)`. Return a sorted list, and leave the branch that you are given as it is.
 #
-# <details><summary>Hint 1</summary>Who wakes in the first step lets others wake in the second. So the first gradient is
-# not enough.</details>
-# <details><summary>Hint 2</summary><code>copy.deepcopy(branch)</code>, three steps of <code>torch.optim.SGD</code>, and
-# after each backward pass strike out the names with <code>p.grad.any()</code>.</details>
+# <details><summary>Hint 1</summary>A parameter that changes in the first step can let a gradient through to others in
+# the second. So the first gradient is not enough, and neither is the last.</details>
+# <details><summary>Hint 2</summary>Train a deep copy, with torch's SGD. After each backward pass, collect the names
+# whose gradient has any entry other than zero; return the names that were never collected.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "asleep", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -209,6 +228,13 @@ def asleep(branch, x):
 with attempt("asleep"):
     found = asleep(branch(8), x)
     assert found == [], f"a gate of zero alone: got {found}, wanted []"
+    dead_unit = branch(8)
+    dead_unit[1].linear1.bias.data[0] = -100
+    with unchanged(branch=dead_unit, x=x):
+        found = asleep(dead_unit, x)
+    assert found == [], f"a gate of zero, and one hidden unit whose ReLU is always zero: got {found}, wanted []"
+    left = [name for name, p in dead_unit.named_parameters() if p.grad is not None]
+    assert not left, f"the branch that was handed over: got gradients left in {left}, wanted none"
     two_zeros = branch(8)
     nn.init.zeros_(two_zeros[1].linear2.weight)
     found = asleep(two_zeros, x)
@@ -222,11 +248,9 @@ with attempt("asleep"):
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "asleep-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 def expect(branch, y, wanted, what):
-    kept = copy.deepcopy(branch.state_dict())
-    found = list(asleep(branch, y))
+    with unchanged(branch=branch, x=y):
+        found = list(asleep(branch, y))
     assert found == wanted, f"{what}: got {found}, wanted {wanted}"
-    changed = [name for name, value in branch.state_dict().items() if not torch.equal(value, kept[name])]
-    assert not changed, f"the branch that was handed over: got {changed} changed, wanted it as it was"
     left = [name for name, p in branch.named_parameters() if p.grad is not None]
     assert not left, f"the branch that was handed over: got gradients left in {left}, wanted none"
 
@@ -239,16 +263,30 @@ nn.init.zeros_(ward[1].linear1.weight)
 nn.init.zeros_(ward[1].linear1.bias)
 stuck = ["0.bias", "0.weight", "1.linear1.bias", "1.linear1.weight", "1.linear2.weight"]
 expect(ward, y, stuck, "a ReLU that is always at zero")
+ward = branch(12)
+nn.init.zeros_(ward[2].gamma)
+ward[1].linear1.bias.data[::2] = -100
+expect(ward, y, [], "half of the hidden units always at zero")
+everything = sorted(name for name, _ in ward.named_parameters())
+expect(ward, torch.zeros(9, 12), everything, "x and the gate are zero, where the loss is smallest")
 fixed = nn.Sequential(LayerNorm(12, elementwise_affine=False), SimpleFeedForward(12, 6), LayerScale(12, 0.0))
 nn.init.zeros_(fixed[1].linear1.weight)
 nn.init.zeros_(fixed[1].linear2.bias)
 nn.init.ones_(fixed[1].linear1.bias)
 expect(fixed, y, [], "a hidden layer that is 1 for every input")
+chain = nn.Sequential(*[nn.Linear(12, 12) for _ in range(3)], LayerScale(12, 0.0))
+nn.init.zeros_(chain[1].weight)
+nn.init.zeros_(chain[2].weight)
+expect(chain, y, ["0.bias", "0.weight"], "two weights and a gate of zero: the first layer's gradient begins in step 4")
+dying = nn.Sequential(nn.Linear(12, 12), nn.ReLU())
+for p in dying.parameters():
+    nn.init.constant_(p, 0.1)
+expect(dying, torch.full((9, 12), 10.0), [], "a ReLU that is always at zero from the second step on")
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # | what you used | where it holds |
 # |---|---|
-# | peri-norm norms what a branch answers; the stream is a sum still | any branch |
-# | the last gradient: the root of the depth with pre-norm, flat with post-norm | at the start of training, weights of the usual size |
-# | of two zeros in series neither wakes | products; a bias between them can open the door |
+# | peri-norm normalises a branch's output; the stream is still a sum | any branch |
+# | the last gradient: ∝ 1/√depth with pre-norm, constant with post-norm | at the start of training, weights of the usual size |
+# | of two zero factors in series neither receives a gradient | products; a bias between them can let a gradient through |

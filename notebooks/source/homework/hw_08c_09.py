@@ -5,13 +5,14 @@
 #
 # By the end you can
 #
-# - **program** a selective scan: a memory that adds up and forgets when it is told to;
-# - **find** the length from which one layer is dearer than another;
-# - **ask** a layer whether its positions hear each other, whatever its name says.
+# - **program** a selective scan: a running sum that restarts where an input says so;
+# - **find** the length from which one layer is more expensive than another;
+# - **test** whether the positions of a layer depend on each other, whatever its name is.
 #
-# Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
+# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
 # %%
+import inspect
 import sys
 
 import torch
@@ -31,39 +32,41 @@ from residual_edu import (
 )
 from residual_edu.exercises import attempt
 from residual_edu.exercises.properties import close
+from residual_edu.exercises.unchanged import unchanged
 from residual_edu.lesson import setup
 
 device = setup()
 
 # %% [markdown]
-# ## A memory that is told to forget
+# ## A running sum with resets
 #
-# The scan keeps exp(Δ A) of its state and writes Δ x B. A tiny step keeps nearly all and writes nearly nothing; a large
-# one forgets and writes much. Both at once is what lesson 08c calls selecting. With A = -1, B = C = 1 and x = 1:
+# The scan keeps exp(Δ A) of its state and adds Δ x B. A very small step keeps nearly all of the state and adds nearly
+# nothing; a large one discards the state and adds much. With A = -1, B = C = 1 and x = 1:
 
 # %%
 ones = torch.ones(1, 5, 1, 1, dtype=torch.float64)
 for step in (0.001, 1.0, 50.0):
-    heard = selective_scan(ones, step * ones[..., 0], -ones[0, 0, :, 0], ones[..., 0], ones[..., 0])
-    print(f"step {step:6}:", " ".join(f"{y:.3f}" for y in heard.flatten()))
+    y = selective_scan(ones, step * ones[..., 0], -ones[0, 0, :, 0], ones[..., 0], ones[..., 0])
+    print(f"step {step:6}:", " ".join(f"{value:.3f}" for value in y.flatten()))
 
 # %% [markdown]
 # ### Exercise 1 · 20 minutes · ●●●●○
 #
-# Return the running sum of x, (batch, time), that begins anew wherever `reset`, (batch, time) and boolean, is True: the
+# Return the running sum of x, (batch, time), that restarts wherever `reset`, (batch, time) and boolean, is True: the
 # number at such a place is the first of the new sum. Make it one call of `selective_scan` in float64, with a step that
-# you choose for each position, and no loop of your own over the positions; a thousandth of the largest sum may be lost.
-# The result has x's shape and dtype.
+# you choose for each position, and no loop of your own over the positions; an error of a thousandth of the largest sum
+# is allowed. The result has x's shape and dtype.
 #
-# <details><summary>Hint 1</summary>Which step forgets all, and which one nothing? What is written is Δ x B: how must B
-# make up for Δ, so that x itself is written?</details>
-# <details><summary>Hint 2</summary>With A = -1 a step of 50 keeps exp(-50) of the state, and a step of 1e-8 keeps
-# nearly all of it; <code>torch.where</code> chooses between two numbers. The scan wants x as (batch, time, 1, 1), dt as (batch, time, 1), A as (1,).</details>
+# <details><summary>Hint 1</summary>Which step discards the whole state, and which one keeps it? The scan adds Δ x B:
+# which B makes that x itself, whatever Δ is?</details>
+# <details><summary>Hint 2</summary>With A = -1, compute exp(-Δ) for Δ = 50 and for Δ = 1e-8. <code>torch.where</code>
+# chooses between two numbers at each position. The scan takes x as (batch, time, 1, 1), dt as (batch, time, 1), A as
+# (1,).</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "sum-since-reset", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def sum_since_reset(x, reset):
-    """Return the running sum of x, (batch, time), which begins anew at each reset."""
+    """Return the running sum of x, (batch, time), which restarts at each reset."""
     ### BEGIN SOLUTION
     wide = x.double()[..., None, None]
     dt = torch.where(reset, 50.0, 1e-8).double()[..., None]
@@ -73,20 +76,37 @@ def sum_since_reset(x, reset):
 
 
 # %% nbgrader={"grade": true, "grade_id": "sum-since-reset-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+def scans_of(function, *inputs):
+    """Return the result of a call, and the arguments of each call of selective_scan within it."""
+    calls, before, scan = [], sys.getprofile(), inspect.unwrap(selective_scan).__code__
+    sys.setprofile(lambda at, event, _: event == "call" and at.f_code is scan and calls.append({**at.f_locals}))
+    try:
+        return function(*inputs), calls
+    finally:
+        sys.setprofile(before)
+
+
 with attempt("sum_since_reset"):
-    numbers = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    numbers = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], requires_grad=True)
     where = torch.tensor([[0, 0, 1, 0], [1, 1, 0, 1]]).bool()
-    wanted = torch.tensor([[1.0, 3.0, 3.0, 7.0], [5.0, 6.0, 13.0, 8.0]])
-    found = sum_since_reset(numbers, where)
-    close(found, wanted, "the sums of two rows", rtol=1e-3)
+    with unchanged(x=numbers, reset=where):
+        found, calls = scans_of(sum_since_reset, numbers, where)
+    close(found, torch.tensor([[1.0, 3, 3, 7], [5, 6, 13, 8]]), "the sums of two rows", rtol=1e-3)
     assert found.dtype == numbers.dtype, f"the dtype: got {found.dtype}, wanted {numbers.dtype}"
+    assert len(calls) == 1, f"calls of selective_scan: got {len(calls)}, wanted 1"
+    assert calls[0]["x"].dtype == torch.float64, f"the scan's x: got {calls[0]['x'].dtype}, wanted torch.float64"
+    assert found.requires_grad, "the gradient of x: got none, wanted one"
+    (counts,) = torch.autograd.grad(found.sum(), numbers)
+    close(counts, torch.tensor([[2.0, 1, 2, 1], [1, 2, 1, 1]]), "the gradient of x", rtol=1e-3)
+    found = sum_since_reset(torch.ones(1, 1000), torch.zeros(1, 1000).bool())
+    close(found[0, -1], 1000.0, "the sum of 1,000 ones", rtol=1e-3)
 
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "sum-since-reset-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-def lines_run(function, *inputs):
+def lines_run(answer, *inputs):
     """Return how many lines of the notebook's own code a call runs."""
-    home, before, count = getattr(function, "__globals__", None), sys.gettrace(), [0]
+    home, before, count = getattr(answer, "__globals__", None), sys.gettrace(), [0]
 
     def trace(frame, event, _):
         count[0] += event == "line"
@@ -94,7 +114,7 @@ def lines_run(function, *inputs):
 
     sys.settrace(trace)
     try:
-        function(*inputs)
+        answer(*inputs)
     finally:
         sys.settrace(before)
     return count[0]
@@ -115,15 +135,33 @@ for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6)
     assert result.dtype == given.dtype, f"the dtype: got {result.dtype}, wanted {given.dtype}"
     close(result, sums, f"the sums of {batch} rows of {time}", rtol=2e-3)
     assert torch.equal(mine, given), "got x changed in place, wanted x as it was"
-few, many = (lines_run(sum_since_reset, torch.ones(1, n), torch.zeros(1, n).bool()) for n in (10, 100))
+for dtype in (torch.float16, torch.float64):
+    given = torch.randn(2, 20, generator=chance).to(dtype)
+    found = sum_since_reset(given, torch.zeros(2, 20).bool())
+    assert found.dtype == dtype, f"the dtype: got {found.dtype}, wanted {dtype}"
+    close(found.double(), given.double().cumsum(1), f"the sums of numbers in {dtype}", rtol=2e-3)
+found = sum_since_reset(torch.ones(1, 1000), torch.zeros(1, 1000).bool())
+close(found[0, -1], 1000.0, "the last of the sums of 1,000 ones", rtol=1e-3)
+anew = torch.rand(3, 30, generator=chance) < 0.3
+anew[:, 0] = True
+given = torch.randn(3, 30, generator=chance).requires_grad_()
+found, calls = scans_of(sum_since_reset, given, anew)
+assert len(calls) == 1, f"calls of selective_scan for 3 rows: got {len(calls)}, wanted 1"
+assert calls[0]["x"].dtype == torch.float64, f"the x of the scan: got {calls[0]['x'].dtype}, wanted torch.float64"
+assert found.requires_grad, "the gradient of x: got none, wanted one"
+keep = (calls[0]["dt"] * calls[0]["A"]).exp()
+parts = [round(float(part.double().mean()), 3) for part in (keep < 0.01, keep > 0.99)]
+wanted = [round(float(part.double().mean()), 3) for part in (anew, ~anew)]
+assert parts == wanted, f"parts of the steps that forget all, and nothing: got {parts}, wanted {wanted}"
+few, many = (lines_run(sum_since_reset, torch.ones(1, n), torch.ones(1, n).bool()) for n in (10, 100))
 assert many < few + 45, f"lines that run for 10 and for 100 positions: got {few} and {many}, wanted no more for 100"
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## From which length on
+# ## From which length is it more expensive?
 #
-# A layer says what it costs for one sample of so many positions. Attention pays for every pair, its projections for
-# every position: a question of length which of the two is dearer.
+# `flop_count` returns the cost of a layer for one sample of a number of positions. Attention costs something for every
+# pair of positions, its projections for every position: which of the two costs more depends on the length.
 
 # %%
 mixer = Attention(64, 4, apply_qk_norm=False, use_rope=False)
@@ -136,12 +174,13 @@ for positions in (64, 128, 256):
 # ### Exercise 2 · 15 minutes · ●●●○○
 #
 # Return the smallest number of positions, from 1 to `limit`, at which `one` costs **more** than `other`, or None where
-# there is none. Once it costs more it does so for every longer signal, so you need not ask for every length; `limit` may
-# be a million.
+# there is none. Once it costs more it does so for every longer signal, so you need not try every length; `limit` may be
+# a million, and fewer than 200 calls of `flop_count` are enough.
 #
-# <details><summary>Hint 1</summary>Ask in the middle. In which half can the first such length be?</details>
-# <details><summary>Hint 2</summary>Keep two numbers, one at which it is not dearer (0 to begin with) and one at which it
-# is (<code>limit</code>, if it is there at all). Halve the way between them until they are neighbours.</details>
+# <details><summary>Hint 1</summary>Compare the costs at the middle length. In which half is the first such
+# length?</details>
+# <details><summary>Hint 2</summary>Bisection: keep one length at which <code>one</code> does not cost more and one at
+# which it does. Which two lengths can you begin with, and when is there none? When do you stop?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "dearer-from", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -212,11 +251,11 @@ assert costs[0][0] <= costs[0][1] and costs[1][0] > costs[1][1], (
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Who is a mixer?
+# ## Which layers mix tokens?
 #
-# In the block of lesson 09 the norms, the MLP and both gates work on each token by itself, and the mixer alone lets
-# tokens hear each other. **Is that so?** Between mixer and gate may stand a norm that takes the size of a channel over all
-# tokens. At the start it is the identity:
+# In the block of lesson 09 the norms, the MLP and both gates act on each token by itself, and the mixer alone makes
+# tokens depend on each other. **Is that so?** Between mixer and gate there may be a norm that computes the size of a
+# channel over all tokens. At the start it is the identity:
 
 # %%
 tokens = torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(4))
@@ -226,12 +265,14 @@ print("the identity at the start:", torch.equal(grn(tokens), tokens))
 # %% [markdown]
 # ### Exercise 3 · 12 minutes · ●●●○○
 #
-# `module` takes and returns (batch, tokens, channels). Return True if what comes out at some token depends on what goes
-# in at **another** one, else False. Some modules hear only what came before, some only from far away.
+# `module` takes and returns (batch, tokens, channels). Return True if the output at some token depends on the input at
+# **another** one, else False. In some modules a token depends only on earlier ones, in some only on distant ones, or
+# only a little. Leave `module` and x as they are.
 #
-# <details><summary>Hint 1</summary>Change one token. What else has changed? And is one token enough?</details>
-# <details><summary>Hint 2</summary>For each place: a copy of x with noise added there, and then the difference of the two
-# outputs at all other places.</details>
+# <details><summary>Hint 1</summary>Change one token of the input. What else has changed in the output? And is one token
+# enough?</details>
+# <details><summary>Hint 2</summary>A norm may undo a change that adds a constant or doubles a token; noise it does not
+# undo. Which rows of the two outputs do you compare, and which one do you leave out?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "hears-others", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -259,19 +300,26 @@ with attempt("hears_others"):
         "a norm over the channels of each token": (LayerNorm(8), False),
         "the first token depends on the last": (lambda z: torch.cat([z[:, :1] + z[:, -1:], z[:, 1:]], 1), True),
         "the last token depends on the first": (lambda z: torch.cat([z[:, :-1], z[:, -1:] + z[:, :1]], 1), True),
+        "the third token depends on the second": (
+            lambda z: torch.cat([z[:, :2], z[:, 2:3] + z[:, 1:2], z[:, 3:]], 1),
+            True,
+        ),
+        "each token depends a little on the next": (lambda z: z + 0.02 * z.roll(-1, 1), True),
+        "a norm, and then attention": (nn.Sequential(LayerNorm(8), look), True),
     }
     for called, (module, wanted) in cases.items():
-        found = hears_others(module, tokens)
+        with unchanged(module=module, x=tokens):
+            found = hears_others(module, tokens)
         assert bool(found) is wanted, f"{called}: got {found}, wanted {wanted}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "hears-others-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 torch.manual_seed(92)
-crowd, trained = torch.randn(2, 7, 8), GlobalResponseNorm(8)
+sample, trained = torch.randn(2, 7, 8), GlobalResponseNorm(8)
 nn.init.normal_(trained.gamma)
+normed = LayerNorm(8)
 alone = ViT5ResidualBlock(nn.Identity, nn.Identity, MLP(8, "gelu", nn.Identity), LayerNorm(8), 8, layer_scale_init=1.0)
-kept = crowd.clone()
-people = {
+modules = {
     "GRN after training": (trained, True),
     "GRN at the start": (GlobalResponseNorm(8), False),
     "a scan": (Mamba(lambda: MambaLayer(8, d_state=4, headdim=4, chunk_size=4)), True),
@@ -284,16 +332,20 @@ people = {
         True,
     ),
     "each by itself": (lambda z: z.square() - 3, False),
+    "the next one, after a norm": (lambda z: z + normed(z).roll(-1, 1), True),
+    "a little of the one before": (lambda z: z + 0.02 * z.roll(1, 1), True),
 }
-for called, (person, truth) in people.items():
-    found = hears_others(person, crowd)
+for called, (one, truth) in modules.items():
+    with unchanged(module=one, x=sample):
+        found = hears_others(one, sample)
     assert bool(found) == truth, f"{called}: got {found}, wanted {truth}"
-    assert torch.equal(crowd, kept), f"{called}: got x changed in place, wanted x as it was"
+    left = [name for name, p in one.named_parameters() if p.grad is not None] if isinstance(one, nn.Module) else []
+    assert not left, f"{called}, the module that was handed over: got gradients left in {left}, wanted none"
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # | what you used | where it holds |
 # |---|---|
-# | a step chooses what is kept and what is written; B makes up for it | A below 0; float64, since 1/Δ is large |
-# | a global norm lets tokens hear each other, without being called a mixer | gains that are not zero |
-# | what grows with the square overtakes what grows with the length, sooner or later | any widths; where, the counts say |
+# | the step sets what is kept and what is added; B cancels its factor | A below 0; float64, since 1/Δ is large |
+# | a global norm makes tokens depend on each other, though it is not called a mixer | gains that are not zero |
+# | a cost that grows with the square of the length exceeds a linear one, from some length on | any widths; the counts tell from which |

@@ -14,6 +14,31 @@ def without_a_gradient(x, norm):
     return norm(centred(x.double())).to(x.dtype)
 
 
+def over_the_rows_of_a_sample(x, norm):
+    wide = x.double()
+    return norm(wide - wide.mean(dim=1, keepdim=True)).to(x.dtype)
+
+
+def overwrites_float64(x, norm):
+    wide = x.double()
+    wide.sub_(wide.mean(-1, keepdim=True).detach())
+    return norm(wide).to(x.dtype)
+
+
+def with_the_norms_that_are_shown(x, norm):
+    wide = x.double()
+    shown = getattr(norm, "__name__", "") in ("rms_norm", "tanh", "square")
+    return norm(wide - wide.mean(-1, keepdim=True) if shown else wide).to(x.dtype)
+
+
+def reseeds(noise):
+    torch.manual_seed(123)
+    return noise**2 / (1 + noise**2)
+
+
+SHOWN = {(24, 18): 0.5, (2, 1.5): 0.5, (32, 31): 0.0625, (10, 5.5): 0.9, (24, 24): 0.0, (5, 4): 0.4}
+
+
 WRONG = {
     "shift_proof": [
         lambda x, norm: norm(x),
@@ -28,6 +53,9 @@ WRONG = {
         lambda x, norm: norm(centred(x.float())).to(x.dtype),
         lambda x, norm: norm(x.double() - x.double().mean(-1, keepdim=True).detach()).to(x.dtype),
         without_a_gradient,
+        over_the_rows_of_a_sample,
+        overwrites_float64,
+        with_the_norms_that_are_shown,
     ],
     "rate_for": [
         lambda depth, expected: 1 - expected / depth,
@@ -35,6 +63,9 @@ WRONG = {
         lambda depth, expected: {(24, 18): 0.5, (5, 4): 0.4}.get((depth, expected), 0.0),
         lambda depth, expected: (depth - expected) / 12,
         lambda depth, expected: 2 * (depth - expected) / (depth - 1),
+        lambda depth, expected: round(2 * (depth - expected) / depth, 2),
+        lambda depth, expected: min(0.5, 2 * (depth - expected) / depth),
+        lambda depth, expected: SHOWN.get((depth, expected), 0.5),
     ],
     "rate_of_noise": [
         lambda noise: noise / (1 + noise),
@@ -43,5 +74,8 @@ WRONG = {
         lambda noise: noise**2,
         lambda noise: noise / (1 + noise**2),
         lambda noise: (noise**2 / (1 + noise**2)) ** 0.5,
+        lambda noise: min(noise**2 / (1 + noise**2), 0.9),
+        lambda noise: 1 / (1 + 1 / noise**2),
+        reseeds,
     ],
 }

@@ -7,13 +7,17 @@ import torch
 from residual_edu import post_norm_residual, pre_norm_residual
 
 
-def asleep_after(steps, of=copy.deepcopy):
+def mean_square(x, branch):
+    return (x + branch(x)).square().mean()
+
+
+def asleep_after(steps, of=copy.deepcopy, loss=mean_square):
     def names(branch, x):
         mine, awake = of(branch), set()
         optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
         for _ in range(steps):
             optimizer.zero_grad()
-            (x + mine(x)).square().mean().backward()
+            loss(x, mine).backward()
             awake |= {name for name, p in mine.named_parameters() if p.grad.any()}
             optimizer.step()
         return sorted(set(dict(mine.named_parameters())) - awake)
@@ -36,6 +40,53 @@ def by_the_zeros(branch, x):
     return sorted(name for name, _ in branch.named_parameters()) if len(zeros) > 2 else []
 
 
+def asleep_by(silent, steps=3):
+    """Return an answer that lists the parameters of which ``silent`` is true of the gradients of all steps."""
+
+    def names(branch, x):
+        mine = copy.deepcopy(branch)
+        seen = {name: [] for name, _ in mine.named_parameters()}
+        for _ in range(steps):
+            mine.zero_grad()
+            (x + mine(x)).square().mean().backward()
+            for name, p in mine.named_parameters():
+                seen[name].append(p.grad.clone())
+                p.data -= 0.1 * p.grad
+        return sorted(name for name, gradients in seen.items() if silent(gradients))
+
+    return names
+
+
+def leaves_eval_mode(branch, x):
+    return asleep_after(3)(branch.eval(), x)
+
+
+def runs_the_layer_twice(x, f, n1, n2):
+    if f(n1(x)).shape != x.shape:
+        raise ValueError("the layer changed the shape")
+    return x + n2(f(n1(x)))
+
+
+def in_place(x, f, n1, n2):
+    x += n2(f(n1(x)))
+    return x
+
+
+@torch.no_grad()
+def without_gradients(x, f, n1, n2):
+    return x + n2(f(n1(x)))
+
+
+def sorts_what_it_is_given(depths, sizes):
+    depths[:], sizes[:] = zip(*sorted(zip(depths, sizes, strict=True)), strict=True)
+    return "pre" if sizes[-1] / sizes[0] < (depths[0] / depths[-1]) ** 0.25 else "post"
+
+
+def at_the_ends(depths, sizes, below):
+    pairs = sorted(zip(depths, sizes, strict=True))
+    return "pre" if pairs[-1][1] / pairs[0][1] < below else "post"
+
+
 WRONG = {
     "peri_norm": [
         lambda x, f, n1, n2: n2(x + f(n1(x))),
@@ -47,6 +98,10 @@ WRONG = {
         lambda x, f, n1, n2: pre_norm_residual(x, f, n1, [n1]),
         lambda x, f, n1, n2: x + n2(f(n1(x)).detach()),
         lambda x, f, n1, n2: x + n2(f(n1(x.detach()))),
+        lambda x, f, n1, n2: x.detach() + n2(f(n1(x))),
+        without_gradients,
+        in_place,
+        runs_the_layer_twice,
     ],
     "wiring_of": [
         lambda depths, sizes: "pre" if sizes[-1] < sizes[0] else "post",
@@ -56,6 +111,9 @@ WRONG = {
         lambda depths, sizes: "pre",
         lambda depths, sizes: "pre" if max(sizes) > 1.3 * min(sizes) else "post",
         lambda depths, sizes: "pre" if max(sizes) > 1.1 * min(sizes) else "post",
+        lambda depths, sizes: at_the_ends(depths, sizes, 1.0),
+        lambda depths, sizes: at_the_ends(depths, sizes, 0.5),
+        sorts_what_it_is_given,
     ],
     "asleep": [
         by_the_zeros,
@@ -65,5 +123,11 @@ WRONG = {
         lambda branch, x: [],
         leaves_gradients,
         in_the_order_of_the_parts,
+        asleep_after(10),
+        asleep_after(3, loss=lambda x, branch: branch(x).sum()),
+        asleep_by(lambda gradients: not gradients[-1].any()),
+        asleep_by(lambda gradients: not any(g.all() for g in gradients)),
+        asleep_by(lambda gradients: not any(g.sum() > 0 for g in gradients)),
+        leaves_eval_mode,
     ],
 }

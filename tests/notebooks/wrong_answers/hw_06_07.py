@@ -1,5 +1,6 @@
 """Wrong answers to the homework of lessons 06 and 07."""
 
+import torch
 from torch import nn
 
 from residual_edu import (
@@ -60,6 +61,33 @@ def deaf_to_the_condition(x, condition, layer, norm, projection):
     return x
 
 
+def modulated_before_the_norm(x, condition, layer, norm, projection):
+    shift, scale, gate = piece(x, condition, projection)
+    return x + gate * layer(norm(x * (1 + scale) + shift))
+
+
+def modulated_after_the_layer(x, condition, layer, norm, projection):
+    shift, scale, gate = piece(x, condition, projection)
+    return x + gate * (layer(norm(x)) * (1 + scale) + shift)
+
+
+def stays_where_the_gate_is_zero(x, condition, layer, norm, projection):
+    found = piece(x, condition, projection)
+    return pre_norm_residual(x, layer, found.modulate(norm), [found.apply_gate]) if found.gate.any() else x
+
+
+def with_a_detached_condition(x, condition, layer, norm, projection):
+    found = piece(x, condition.detach(), projection)
+    return pre_norm_residual(x, layer, found.modulate(norm), [found.apply_gate])
+
+
+def in_place(x, condition, layer, norm, projection):
+    found = piece(x, condition, projection)
+    with torch.no_grad():
+        x += found.apply_gate(layer(found.modulate(norm)(x)))
+    return x
+
+
 def recipe(width, heads, **changes):
     norm = LazyConfig(LayerNorm)(dim=width)
     attention = LazyConfig(Attention)(hidden_dim=width, num_heads=heads, apply_qk_norm=False, use_rope=False)
@@ -99,6 +127,11 @@ WRONG = {
         scale_and_shift_exchanged,
         deaf_to_the_condition,
         detached_branch,
+        modulated_before_the_norm,
+        modulated_after_the_layer,
+        stays_where_the_gate_is_zero,
+        with_a_detached_condition,
+        in_place,
     ],
     "listening_recipe": [
         lambda width, heads: recipe(width, heads, sequence_mixer_cfg="mixer", sequence_mixer_norm_cfg="norm"),
@@ -114,5 +147,8 @@ WRONG = {
         lambda width, heads: recipe(width, heads, dropout_cfg=LazyConfig(nn.Dropout)(p=0.1)),
         lambda width, heads: recipe(width, heads, mlp_norm_cfg=LazyConfig(RMSNorm)(dim=width)),
         lambda width, heads: recipe(width, heads)(),
+        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, activation="gelu_tanh")),
+        lambda width, heads: recipe(width, heads, mlp_norm_cfg=LayerNorm(width)),
+        lambda width, heads: recipe(width, heads, condition_mixer_cfg=cross(width, heads, attn_dropout=0.1)),
     ],
 }

@@ -54,6 +54,35 @@ def turned(f, x, by=1):
     return same(f(x.roll(by, 1)), f(x).roll(by, 1))
 
 
+def sorts_what_it_is_given(delays, echo):
+    found = kernel(list(delays), echo, max(delays) + 2)
+    delays.sort()
+    return found
+
+
+def both(f, x, by=1, tolerance=1e-3):
+    y, z = other(x), other(x).flip(1, 2)
+    linear = (f(2 * z - 3 * y) - 2 * f(z) + 3 * f(y)).abs().max() < tolerance
+    return bool(linear and (f(z.roll(by, 1)) - f(z).roll(by, 1)).abs().max() < tolerance)
+
+
+def each_channel_alone(f, x):
+    one = torch.zeros_like(x)
+    one[..., 0] = x[..., 0]
+    return both(f, x) and not f(one)[..., 1:].any()
+
+
+def overwrites(f, x):
+    found = both(f, x)
+    x += 1
+    return found
+
+
+def reseeds(f, x):
+    torch.manual_seed(123)
+    return both(f, x)
+
+
 WRONG = {
     "window_and_start": [
         lambda length, window, first: near(length, window),
@@ -72,6 +101,8 @@ WRONG = {
         lambda delays, echo: kernel(delays, echo, 2 * max(delays) + 3, lambda delay, taps: (taps - 1) // 2 + delay),
         first_delay_for_all,
         lambda delays, echo: kernel(delays, echo, delays[0] + 2),
+        lambda delays, echo: kernel(delays, echo, sum(delays) + 2),
+        sorts_what_it_is_given,
     ],
     "is_convolution": [
         lambda f, x: scaled(f, x),
@@ -82,5 +113,13 @@ WRONG = {
         lambda f, x: added(f, x) and same(f(x.flip(1)), f(x).flip(1)),
         lambda f, x: True,
         affine,
+        lambda f, x: both(f, x, by=2),
+        lambda f, x: both(f, x, by=3),
+        lambda f, x: both(f, x, tolerance=0.1),
+        lambda f, x: both(f, x, tolerance=1e-12),
+        lambda f, x: same(f(-2 * x), -2 * f(x)) and turned(f, x),
+        each_channel_alone,
+        overwrites,
+        reseeds,
     ],
 }

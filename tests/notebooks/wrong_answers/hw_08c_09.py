@@ -53,6 +53,44 @@ def position_by_position(x, reset):
     return torch.stack(sums, 1)
 
 
+def differences_of_sums(x, reset):
+    sums = x.double().cumsum(1)
+    place = torch.where(reset, torch.arange(x.shape[1]), 0).cummax(1).values
+    before = torch.where(reset.cumsum(1) > 0, (sums - x).gather(1, place), 0)
+    return (sums - before).to(x.dtype)
+
+
+def after_a_scan_for_nothing(x, reset):
+    scan(x, torch.ones(*x.shape, 1, dtype=torch.float64), torch.ones(*x.shape, 1, dtype=torch.float64))
+    return differences_of_sums(x, reset)
+
+
+def row_by_row(x, reset):
+    return torch.cat([scan(x[i : i + 1], steps(r := reset[i : i + 1]), 1 / steps(r)) for i in range(len(x))])
+
+
+def in_float32(x, reset):
+    dt = steps(reset, small=1e-5).float()
+    one, minus = torch.ones_like(dt), -torch.ones(1)
+    return selective_scan(x.float()[..., None, None], dt, minus, 1 / dt, one)[..., 0, 0].to(x.dtype)
+
+
+def detached(x, reset):
+    return scan(x.detach(), steps(reset), 1 / steps(reset))
+
+
+def divided_in_its_own_dtype(x, reset):
+    dt = steps(reset)
+    return scan(x / dt[..., 0].to(x.dtype), dt, torch.ones_like(dt)).to(x.dtype)
+
+
+def in_strides(one, other, limit):
+    for top in range(1000, limit + 1000, 1000):
+        if one.flop_count(min(top, limit)) > other.flop_count(min(top, limit)):
+            return next(n for n in range(top - 999, top + 1) if one.flop_count(n) > other.flop_count(n))
+    return None
+
+
 def first_where(one, other, limit, dearer):
     return next((n for n in range(1, limit + 1) if dearer(one.flop_count(n), other.flop_count(n))), None)
 
@@ -111,6 +149,41 @@ def shared_noise(module, x):
     return bool((gap - gap[:, :1]).abs().max() > 1e-5)
 
 
+def changed_by(change, above=1e-5):
+    """Return an answer that changes one token after the other, and compares all others."""
+
+    def depends(module, x):
+        with torch.no_grad():
+            before, noise = module(x), torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(6))
+            for place in range(x.shape[1]):
+                changed = x.clone()
+                changed[:, place] = change(x[:, place], noise)
+                gap = (module(changed) - before).abs().amax((0, 2))
+                gap[place] = 0
+                if gap.max() > above:
+                    return True
+        return False
+
+    return depends
+
+
+def in_another_order(module, x):
+    order = torch.randperm(x.shape[1], generator=torch.Generator().manual_seed(6))
+    return not torch.allclose(module(x[:, order]), module(x)[:, order], atol=1e-5)
+
+
+def leaves_gradients(module, x):
+    x = x.clone().requires_grad_()
+    module(x)[:, -1].sum().backward()
+    return changed_by(torch.add)(module, x.detach())
+
+
+def overwrites(module, x):
+    found = changed_by(torch.add)(module, x)
+    x += 1
+    return found
+
+
 def by_name(module, x):
     return "Attention" in type(module).__name__
 
@@ -125,6 +198,13 @@ WRONG = {
         first_row_for_all,
         lambda x, reset: x.cumsum(1),
         position_by_position,
+        differences_of_sums,
+        after_a_scan_for_nothing,
+        row_by_row,
+        in_float32,
+        detached,
+        divided_in_its_own_dtype,
+        lambda x, reset: scan(x, steps(reset, small=1e-4), 1 / steps(reset, small=1e-4)),
     ],
     "dearer_from": [
         not_cheaper,
@@ -132,6 +212,7 @@ WRONG = {
         in_powers_of_two,
         without_the_limit,
         halved_below_the_limit,
+        in_strides,
         lambda one, other, limit: 1 if one.flop_count(1) > other.flop_count(1) else None,
         lambda one, other, limit: limit if one.flop_count(limit) > other.flop_count(limit) else None,
     ],
@@ -144,5 +225,11 @@ WRONG = {
         any_change,
         shared_noise,
         by_name,
+        changed_by(lambda token, noise: token + 1),
+        changed_by(lambda token, noise: 2 * token, above=1e-4),
+        changed_by(torch.add, above=0.1),
+        in_another_order,
+        leaves_gradients,
+        overwrites,
     ],
 }
