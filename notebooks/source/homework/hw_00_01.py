@@ -134,8 +134,8 @@ for fault in ("none", "detached"):
 # `(3, "zero")`. Every block returns its input plus its branch. Do not look at weights or attributes, since the stacks
 # that grade you have other blocks.
 #
-# `with GradientFlowRecorder(stack, stack) as flow:` around one forward and one backward pass measures, among others,
-# `flow.added[0]`, what each block adds, and `flow.branch_gradient[0]`, what came back through each branch.
+# A `GradientFlowRecorder`, used as in lesson 01 around one forward and one backward pass, holds among others `added[0]`,
+# the size of what each block adds, and `branch_gradient[0]`, the size of what came back through each branch.
 #
 # <details><summary>Hint 1</summary>Print both curves for a healthy stack, for one with a "zero" block and for one with a
 # "detached" block. What does each fault do to each curve?</details>
