@@ -6,14 +6,12 @@ import torch
 from torch import Tensor
 
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, close, draw, gradients, run, unchanged
-from residual_edu.exercises.forbidden import without_autograd
 from residual_edu.exercises.seen import seen
 
 Pair = Callable[[Tensor, Tensor], Tensor]
 Share = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor]
-Delta = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
-# Weight gradient = delta times activation, summed over the batch
+# Weight gradient = gradient at the output times input, summed over the batch
 
 
 def is_the_gradient(f: Pair, batch: int, inputs: int, outputs: int) -> None:
@@ -40,17 +38,15 @@ WEIGHT_GRADIENT = Exercise(
     ),
     observe=lambda f: seen(lambda: run(f, *SQUARE), lambda: run(f, *OBLONG)),
     properties=(
-        Property("one sample: the outer product of delta and activation", lambda f: is_the_gradient(f, 1, 3, 2)),
+        Property("one sample: the outer product of g and x", lambda f: is_the_gradient(f, 1, 3, 2)),
         Property("a batch: summed over its samples", lambda f: is_the_gradient(f, 5, 3, 2)),
         Property("as many samples as features will do", lambda f: is_the_gradient(f, 3, 3, 3)),
         Property("one output, and one input: the axis of length 1 stays", one_feature),
     ),
     mistakes=(
-        Mistake(lambda x, d: x.T @ d, "the transpose", "Rows belong to outputs: delta comes first."),
-        Mistake(lambda x, d: d @ x, "a product without a transpose", "Sum over samples, not features: turn delta."),
-        Mistake(
-            lambda x, d: d.T @ x / len(x), "a mean over the batch", "Sum: the delta knows of any mean in the loss."
-        ),
+        Mistake(lambda x, d: x.T @ d, "the transpose", "Rows belong to outputs: g comes first."),
+        Mistake(lambda x, d: d @ x, "a product without a transpose", "Sum over samples, not features: turn g."),
+        Mistake(lambda x, d: d.T @ x / len(x), "a mean over the batch", "Sum: a mean in the loss is in g already."),
         Mistake(
             lambda x, d: d[:, :, None] * x[:, None, :], "one gradient a sample", "Add them up over the first axis."
         ),
@@ -66,60 +62,6 @@ WEIGHT_GRADIENT = Exercise(
     hints=(
         "Which axis is summed over? A matrix product sums over the axis that its two factors share.",
         "(outputs, batch) times (batch, inputs): which of the two has to be turned for that?",
-    ),
-)
-
-# The delta at h = W1 x of the loss 1/2 sum (W2 h - target)^2
-
-
-def is_the_delta(f: Delta, inputs: int, hidden: int, outputs: int) -> None:
-    """Test one shape against autograd."""
-    x, w1, w2 = draw(inputs), draw(hidden, inputs, seed=1), draw(outputs, hidden, seed=2)
-    h, target = (w1 @ x).requires_grad_(), draw(outputs, seed=3)
-    (want,) = torch.autograd.grad((w2 @ h - target).square().sum() / 2, h)
-    close(run(f, x, w1, w2, target, like=want), want, "the delta")
-
-
-SQUARES = draw(3), draw(3, 3, seed=1), draw(3, 3, seed=2), draw(3, seed=3)
-OBLONGS = draw(6), draw(4, 6, seed=1), draw(2, 4, seed=2), draw(2, seed=3)
-
-FIRST_DELTA = Exercise(
-    reference=lambda x, w1, w2, target: w2.T @ (w2 @ (w1 @ x) - target),
-    also_right=(lambda x, w1, w2, target: (w2 @ w1 @ x - target) @ w2,),
-    observe=lambda f: seen(lambda: run(f, *SQUARES), lambda: run(f, *OBLONGS)),
-    properties=(
-        Property("one number a layer", lambda f: is_the_delta(f, 1, 1, 1)),
-        Property("square matrices", lambda f: is_the_delta(f, 3, 3, 3)),
-        Property("layers of different widths", lambda f: is_the_delta(f, 4, 3, 2)),
-        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*SQUARES)), hints=()),
-    ),
-    mistakes=(
-        Mistake(
-            lambda x, w1, w2, t: w2 @ (w2 @ w1 @ x - t), "W2 instead of its transpose", "Backwards means transposed."
-        ),
-        Mistake(
-            lambda x, w1, w2, t: w1.T @ w2.T @ (w2 @ w1 @ x - t),
-            "the delta at x",
-            "Stop one layer earlier: W1 lies before h.",
-        ),
-        Mistake(lambda x, w1, w2, t: w2 @ w1 @ x - t, "the delta at y", "Send it back through W2 once more."),
-        Mistake(lambda x, w1, w2, t: w2.T @ (w2 @ w1 @ x), "a loss without its target", "Subtract the target first."),
-        Mistake(
-            lambda x, w1, w2, t: 2 * w2.T @ (w2 @ w1 @ x - t),
-            "a square without its half",
-            "The 1/2 in the loss cancels the 2.",
-        ),
-        Mistake(lambda x, w1, w2, t: w2.T @ (t - w2 @ w1 @ x), "a turned sign", "The delta at y is y - target."),
-        Mistake(
-            lambda x, w1, w2, t: w2.T @ (w2 @ w1 @ x - t) / len(t),
-            "a mean instead of a sum",
-            "This loss adds the squares up and divides by 2 alone.",
-        ),
-        Mistake(lambda x, w1, w2, t: w1.T @ (w2 @ w1 @ x - t), "the wrong layer's weights", "Between h and y is W2."),
-    ),
-    hints=(
-        "What is the delta at y? It has no matrix in it.",
-        "y_i holds W2[i, j] h_j. So which numbers of the delta at y reach h_j, and times what?",
     ),
 )
 
@@ -179,23 +121,23 @@ BRANCH_GRADIENT = Exercise(
     properties=(
         Property("it is what autograd finds through the branch alone", lambda f: is_the_share(f, branch, 1)),
         Property(
-            "twice the delta after the block, twice the branch's part", lambda f: is_the_share(f, lambda x: 2 * x, 2)
+            "twice the gradient after the block, twice the branch's part", lambda f: is_the_share(f, lambda x: 2 * x, 2)
         ),
-        Property("a silent branch has a share of 0", lambda f: is_the_share(f, lambda x: 0 * x, 3)),
+        Property("a branch that is 0 has a share of 0", lambda f: is_the_share(f, lambda x: 0 * x, 3)),
         Property("x and g_out stay as they are, also where f does not depend on x", leaves_all, hints=()),
     ),
     mistakes=(
-        Mistake(split, "the delta before the whole block", "Subtract what came along the skip."),
+        Mistake(split, "the gradient before the whole block", "Subtract what came along the skip."),
         Mistake(lambda b, x, d: d - split(b, x, d), "a wrong sign", "Before minus after."),
         Mistake(lambda b, x, d: d.clone(), "the skip's share", "That is what has to be taken away."),
         Mistake(
             lambda b, x, d: (b(x) - x).detach(),
             "what the branch adds to the signal",
-            "Subtract on the way back, deltas from each other.",
+            "Subtract on the way back, gradients from each other.",
         ),
         Mistake(
             lambda b, x, d: split(b, x, torch.ones_like(d)) - 1,
-            "a delta of ones after the block",
+            "a gradient of ones after the block",
             "Hand `g_out` to `torch.autograd.grad` as its third argument.",
         ),
         Mistake(
@@ -208,9 +150,9 @@ BRANCH_GRADIENT = Exercise(
         Mistake(lambda b, x, d: split(b, x, d) / d, "a ratio", "The two ways add up, so subtract."),
     ),
     hints=(
-        "Autograd gives you the delta before the whole block. Which part of it is not the branch's?",
-        "`torch.autograd.grad` takes the delta as its third argument. What of its result came along the skip?",
+        "Autograd gives you the gradient before the whole block. Which part of it is not the branch's?",
+        "`torch.autograd.grad` takes the gradient after the block third. What of its result came along the skip?",
     ),
 )
 
-EXERCISES = {"weight_gradient": WEIGHT_GRADIENT, "first_delta": FIRST_DELTA, "branch_gradient": BRANCH_GRADIENT}
+EXERCISES = {"weight_gradient": WEIGHT_GRADIENT, "branch_gradient": BRANCH_GRADIENT}

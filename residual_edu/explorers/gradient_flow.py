@@ -1,4 +1,4 @@
-"""Change depth, bias, activation and skip, and see activation, delta and weight gradient along the stack."""
+"""Change depth, bias, activation and skip, and see signal, stream gradient and weight gradient along the stack."""
 
 from functools import cache
 
@@ -21,10 +21,10 @@ Curves = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def curves(depth: int, bias: bool, activation: str, skip: bool) -> Curves:
-    """Return the root mean squares of activation and delta, (depth + 1,), and of the weight gradients, (depth,).
+    """Return the root mean squares of signal and stream gradient, (depth + 1,), and of the weight gradients, (depth,).
 
     A layer is activation(W x + b), its weights and biases drawn as PyTorch draws them. ``bias`` switches b on and
-    ``skip`` adds x to the layer's output. The delta, the gradient with respect to the stream, is 1 at the end.
+    ``skip`` adds x to the layer's output. The gradient with respect to the stream is 1 at the end.
     """
     x, weights, biases, probe = ingredients()
     leaves = [weight.detach().requires_grad_() for weight in weights[:depth]]
@@ -43,7 +43,7 @@ def sizes(tensors: list[Tensor] | tuple[Tensor, ...]) -> np.ndarray:
 
 @cache
 def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return normalised digits, weights and biases by PyTorch's rule, and the delta at the end.
+    """Return normalised digits, weights and biases by PyTorch's rule, and the stream gradient at the end.
 
     Shapes ``(TOKENS, WIDTH)``, ``(DEEPEST, WIDTH, WIDTH)``, ``(DEEPEST, WIDTH)``, ``(TOKENS, WIDTH)``; float64, the
     same each time.
@@ -59,14 +59,14 @@ def ingredients() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def verdict(found: Curves) -> str:
-    """Return a sentence on delta and weight gradient along the stack."""
+    """Return a sentence on stream gradient and weight gradient along the stack."""
     _, delta, weight = found
     flat = weight.max() / weight.min() < 10
-    return f"the delta {fate(delta[0] / delta[-1])}, the weight gradient {'is' if flat else 'is not'} flat"
+    return f"the stream gradient {fate(delta[0] / delta[-1])}, the weights' {'is' if flat else 'is not'} flat"
 
 
 def fate(ratio: float) -> str:
-    """Return the verb for a delta at the input that is ``ratio`` times the one at the end."""
+    """Return the verb for a stream gradient at the input that is ``ratio`` times the one at the end."""
     if ratio < 0.1:
         return "vanishes" if ratio < 1e-3 else "shrinks"
     if ratio > 10:
@@ -80,14 +80,14 @@ class CurvesPicture:
     def __init__(self, figure: Figure) -> None:
         one = np.ones((1, DEEPEST))
         self.axes = plot_three_curves(
-            {"activation": one, "stream gradient": one, "weight gradient": one[:, :-1]}, figure.add_subplot()
+            {"signal": one, "stream gradient": one, "weight gradient": one[:, :-1]}, figure.add_subplot()
         )
         self.axes.set(ylim=(LOW, HIGH), xlim=(0, 1.32 * DEEPEST))
         self.axes.set_xticks(range(0, DEEPEST + 1, 8))
         self.axes.spines.bottom.set_bounds(0, DEEPEST)
         self.lines = self.axes.lines
         self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, weight="bold")
-        names = zip(["activation", "stream gradient", "weight gradient"], self.lines, strict=True)
+        names = zip(["signal", "stream gradient", "weight gradient"], self.lines, strict=True)
         self.names = [self.axes.text(0, 1, f" {name}", color=line.get_color(), va="center") for name, line in names]
         self.moving = [*self.lines, *self.names, self.title]
 
@@ -103,7 +103,7 @@ class CurvesPicture:
         self.title.set_text(held[0].upper() + held[1:])
         forward, delta, weight = found
         return (
-            f"Over {depth} layers the activation becomes {forward[-1] / forward[0]:.2g} times what it was, and a delta "
+            f"Over {depth} layers the signal becomes {forward[-1] / forward[0]:.2g} times what it was, and a gradient "
             f"of 1 put in at the end arrives as {delta[0] / delta[-1]:.2g}; the largest weight gradient is "
             f"{weight.max() / weight.min():.2g} times the smallest: {held}."
         )
@@ -129,8 +129,8 @@ def explore_gradient_flow() -> Explorer:
         "skip": widgets.Checkbox(True),
     }
     alt = (
-        "Activation, delta and weight gradient along 16 layers with bias, ReLU and skip, on a log scale: the "
-        "activation grows from left to right, the delta from right to left."
+        "Signal, stream gradient and weight gradient along 16 layers with bias, ReLU and skip, on a log scale: the "
+        "signal grows from left to right, the stream gradient from right to left."
     )
     states: States = {
         "depth": [4, 16, DEEPEST],

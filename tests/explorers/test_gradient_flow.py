@@ -71,7 +71,7 @@ def test_ingredients_are_normalised_digits_pytorchs_weights_and_a_delta_of_size_
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_the_answer_flat_while_the_delta_vanishes(activation):
-    assert verdict(curves(DEEPEST, False, activation, False)) == "the delta vanishes, the weight gradient is flat"
+    assert verdict(curves(DEEPEST, False, activation, False)) == "the stream gradient vanishes, the weights' is flat"
 
 
 @pytest.mark.parametrize(("activation", "orders"), [("ReLU", 10), ("GELU", 15), ("tanh", 6)])
@@ -84,14 +84,14 @@ def test_the_answer_a_bias_tips_the_flat_line(activation, orders):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ["ReLU", "GELU"])
 def test_the_answer_flat_while_the_delta_explodes(activation, bias):
-    assert verdict(curves(DEEPEST, bias, activation, True)) == "the delta explodes, the weight gradient is flat"
+    assert verdict(curves(DEEPEST, bias, activation, True)) == "the stream gradient explodes, the weights' is flat"
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_answer_tanh_holds(bias):
     forward, delta, weight = curves(DEEPEST, bias, "tanh", True)
     assert forward[-1] == pytest.approx(4, abs=0.5) and delta[0] == pytest.approx(6, abs=0.5)
-    assert verdict((forward, delta, weight)) == "the delta holds, the weight gradient is flat"
+    assert verdict((forward, delta, weight)) == "the stream gradient holds, the weights' is flat"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_names_are_kept_apart():
 
 
 def test_the_first_picture(explorer):
-    assert explorer.animated[-1].get_text() == "The delta holds, the weight gradient is flat"
+    assert explorer.animated[-1].get_text() == "The stream gradient holds, the weights' is flat"
     assert "16 layers" in explorer.alt and "Over 16 layers" in explorer.reading.value
     assert bytes(explorer.image.value).startswith(b"\x89PNG")
 

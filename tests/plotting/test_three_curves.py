@@ -1,11 +1,17 @@
-"""Curves, shares and heat map: drawn as handed over, on the axes that were handed over."""
+"""Curves, reconstruction and probe: drawn as handed over, on the axes that were handed over."""
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM, A
-from residual_edu.plotting.three_curves import label_curves, plot_heat_map, plot_shares, plot_three_curves
+from residual_edu.plotting.style import GRADIENT, REFERENCE, STREAM, A, B
+from residual_edu.plotting.three_curves import (
+    label_curves,
+    plot_probe,
+    plot_reconstruction,
+    plot_three_curves,
+    plot_two_stacks,
+)
 
 
 @pytest.fixture
@@ -15,7 +21,7 @@ def ax():
 
 def test_curves_stand_between_the_layers_and_the_weight_gradient_at_them(ax):
     activation, delta, weight = np.logspace(0, -4, 5), np.logspace(-4, 0, 5), np.full(4, 1e-4)
-    assert plot_three_curves({"activation": activation, "stream gradient": delta, "weight gradient": weight}, ax) is ax
+    assert plot_three_curves({"signal": activation, "stream gradient": delta, "weight gradient": weight}, ax) is ax
     assert [line.get_color() for line in ax.lines] == [STREAM, GRADIENT, A]
     assert [line.get_linestyle() for line in ax.lines] == ["-", "-.", "--"]
     assert ax.lines[0].get_xydata().tolist() == [[place, value] for place, value in enumerate(activation)]
@@ -42,18 +48,30 @@ def test_names_stand_where_they_are_put_in_the_colour_of_their_curve(ax):
     assert (text.get_text(), text.get_position(), text.get_color()) == ("stream gradient", (3, 0.5), GRADIENT)
 
 
-def test_shares_are_drawn_for_each_seed_from_zero(ax):
-    skip, branch = np.array([[2.0, 1.0], [2.1, 1.0]]), np.array([[0.8, 0.2], [0.7, 0.2]])
-    assert plot_shares(skip, branch, ax) is ax
-    assert [line.get_ydata().tolist() for line in ax.lines] == [*skip.tolist(), *branch.tolist()]
-    assert [line.get_color() for line in ax.lines] == [GRADIENT] * 2 + [BRANCH] * 2
-    assert ax.get_ylim()[0] == 0 and [text.get_text() for text in ax.texts] == ["along the skip", "through the branch"]
+def test_two_stacks_have_a_line_a_seed_and_looks_of_their_own(ax):
+    rows = {"x + f(x)": [[1.0, 2, 3], [2, 2, 2]], "x + f(norm(x))": [[3.0, 2, 1]]}
+    assert plot_two_stacks(rows, ax) is ax
+    assert [line.get_ydata().tolist() for line in ax.lines] == [[1, 2, 3], [2, 2, 2], [3, 2, 1]]
+    assert [line.get_color() for line in ax.lines] == [A, A, B] and ax.lines[0].get_xdata().tolist() == [1, 2, 3]
+    assert ax.lines[0].get_linestyle() != ax.lines[2].get_linestyle() and ax.get_yscale() == "log"
 
 
-def test_a_heat_map_has_steps_to_the_right_and_the_first_place_at_the_bottom(ax):
-    delta = np.array([[1e-8, 1e-2], [1e-7, 1e-2], [1e-6, 1e-2]])
-    assert plot_heat_map(delta, ax, 1e-10, 1e-2) is ax
-    (image,) = ax.images
-    assert image.get_array().tolist() == delta.T.tolist() and image.origin == "lower"
-    assert image.norm(1e-10) == 0 and image.norm(1e-2) == 1 and image.norm(1e-6) == pytest.approx(0.5)
-    assert image.norm(1e-30) == 0
+def test_a_reconstruction_is_dots_at_the_blocks_of_the_measured_curve(ax):
+    plot_three_curves({"weight gradient": [1.0, 2.0]}, ax)
+    assert plot_reconstruction([1.1, 1.9], ax) is ax
+    measured, dots = ax.lines
+    assert dots.get_xdata().tolist() == measured.get_xdata().tolist() and dots.get_ydata().tolist() == [1.1, 1.9]
+    assert dots.get_color() == REFERENCE and dots.get_linestyle() == "None"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["measured", "reconstructed"]
+
+
+def test_a_probe_has_a_dot_for_each_seed_and_one_mark_for_each_group(ax):
+    points = {"x + f(x)": ([0.3, 0.4], [0.1, 0.2]), "x + f(x)/2": ([0.7], [0.9]), "turning": ([0.98], [0.97])}
+    points |= {"x + f(norm(x))": ([0.9], [0.95]), "turning, alike": ([0.97], [0.9])}
+    assert plot_probe(points, ax) is ax
+    drawn = [line.get_xydata().tolist() for line in ax.lines[: len(points)]]
+    wanted = [[list(pair) for pair in zip(*both, strict=True)] for both in points.values()]
+    assert drawn == wanted
+    marks = [line.get_marker() for line in ax.lines[: len(points)]]
+    assert marks[0] == marks[1] and len(set(marks)) == 4
+    assert len(ax.get_legend().get_texts()) == 4 and "share right" in ax.get_xlabel()

@@ -1,49 +1,53 @@
 # %% [markdown]
-# # Homework for lessons 00 and 01 · Two patients
+# # Homework for lessons 00 and 01 · A stack without norms, and a block that never learns
 #
 # 35 minutes. It needs lessons 00 and 01, and of the library only what they finished.
 #
 # By the end you can
 #
-# - **choose** how loud the branches of a deep stack may be;
-# - **find** the one block of twelve that is broken, and say whether the fault is on the way forward or on the way back.
+# - **choose** how large the branches of a deep stack may be;
+# - **find** the one block of twelve that is broken, and say whether its fault is on the way forward or on the way back.
 #
 # Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
 
 # %%
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from residual_edu import LayerNorm, SimpleFeedForward, pre_norm_residual
+from residual_edu.datasets import digits
 from residual_edu.exercises import attempt
 from residual_edu.exercises.properties import close
 from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import setup
+from residual_edu.training import accuracy, minibatches, train
 
 device = setup()
 
 # %% [markdown]
-# ## How loud may a branch be?
+# ## How large may a branch be?
 #
-# No norm this time: x ← x + f(x), and every f answers with a tensor whose root mean square is s times that of what it
-# is asked, and in no particular direction. With s = 1 you saw the mean square double from block to block.
+# A stack must do without norms: x ← x + f(x). The output of every f has s times the root mean square of its input, and
+# no particular direction. With s = 1 the sizes explode, as in lesson 00:
 
 # %%
 mean_square = 1.0
-for _ in range(4):
-    mean_square += mean_square  # s = 1: the branch adds as much again
-print(f"mean square after 4 blocks: {mean_square:g}, root mean square: {mean_square**0.5:g}")
+for block in range(1, 65):
+    mean_square += mean_square  # s = 1: the branch adds as much as there is
+    if block in (1, 4, 16, 64):
+        print(f"after {block:2} blocks: mean square {mean_square:.3g}, root mean square {mean_square**0.5:.3g}")
 
 # %% [markdown]
 # ### Exercise 1 · 12 minutes · ●●●○○
 #
 # Return the s with which `depth` such blocks make the **root** mean square of the stream `growth` times as large, on
-# average: `branch_scale(4, 4.0)` is 1, as you have just seen.
+# average: `branch_scale(4, 4.0)` is 1, as printed above.
 #
-# <details><summary>Hint 1</summary>By which factor does one block multiply the mean square? Not the root mean
-# square.</details>
-# <details><summary>Hint 2</summary>(1 + s²) to the power of <code>depth</code> is <code>growth</code> squared. Solve it
-# for s.</details>
+# <details><summary>Hint 1</summary>The branch has no particular direction. What does that say of the mean square of the
+# sum x + f(x)?</details>
+# <details><summary>Hint 2</summary>Write down by which factor one block multiplies the mean square, and by which factor
+# all of them do. Which of the two do you know?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "branch-scale", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -79,90 +83,105 @@ assert abs(grown - 3) < 0.1, f"32 random branches of scale {scale:.4g}: got a gr
 # %% [markdown]
 # ## Twelve blocks, one of them broken
 #
-# A pre-norm stack as in lesson 01. A block that is **silent** adds nothing to the stream. A block that is **deaf** adds
-# what it should, but somebody left a `detach` in it: no gradient comes back through its branch, and it never learns.
+# Two pre-norm networks of twelve blocks, trained in the same way. In the second, somebody has left a `detach` in one
+# block: it adds what it should to the stream, and no gradient comes back through its branch.
 
 
 # %%
 class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.norm, self.layer, self.deaf = LayerNorm(width), SimpleFeedForward(width, 2 * width), False
+        self.norm, self.layer = LayerNorm(width), SimpleFeedForward(width, 2 * width)
+        self.cut = False
 
     def forward(self, x):
-        gates = [torch.detach] if self.deaf else []
+        gates = [torch.detach] if self.cut else []
         return pre_norm_residual(x, self.layer, self.norm, gates)
 
 
-def patient(depth, place, fault, seed=0):
+def stack_with(fault, place, depth=12, width=16, seed=0):
+    """Return blocks of which the one at `place` has the fault "zero", "detached" or none."""
     torch.manual_seed(seed)
-    stack = nn.Sequential(*[Block(16) for _ in range(depth)])
-    if fault == "silent":
+    stack = nn.Sequential(*[Block(width) for _ in range(depth)])
+    if fault == "zero":
         nn.init.zeros_(stack[place].layer.linear2.weight)
         nn.init.zeros_(stack[place].layer.linear2.bias)
-    stack[place].deaf = fault == "deaf"
+    stack[place].cut = fault == "detached"
     return stack
 
 
-# %% [markdown]
-# On the way forward a deaf block cannot be told from a healthy one. The same weights, with and without the fault:
-
 # %%
-x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
-healthy, deaf = patient(12, 5, "none"), patient(12, 5, "deaf")
-print("the same output:", torch.equal(healthy(x), deaf(x)))
+data = digits()
+train_x, test_x = (images.flatten(1).to(device) for images in data[::2])
+train_y, test_y = (labels.to(device) for labels in data[1::2])
+for fault in ("none", "detached"):
+    stack = stack_with(fault, place=5, width=64)
+    net = nn.Sequential(stack, LayerNorm(64), nn.Linear(64, 10)).to(device)
+    before = stack[5].layer.linear1.weight.detach().clone()
+    adam = torch.optim.Adam(net.parameters(), 0.001)
+    batches = minibatches(train_x, train_y)
+    train(lambda x, y, net=net: F.cross_entropy(net(x), y), batches, adam, steps=100)
+    good, same = accuracy(net, test_x, test_y) > 0.9, stack[5].layer.linear1.weight.equal(before)
+    print(f"fault {fault:8}  over 90 % right: {good}  the block's weights are as they were drawn: {same}")
 
 # %% [markdown]
+# The accuracy does not show it. The recorder does.
+#
 # ### Exercise 2 · 20 minutes · ●●●●○
 #
-# One block of `stack` is silent or deaf. Return its place, counted from 0, and which: `(3, "silent")`. Ask the
-# recorder, not the weights: a block can be silent in more ways than one. Every block returns what it is handed plus its
-# branch, and `stack` is an `nn.Sequential` of them.
+# One block of `stack`, an `nn.Sequential`, is broken. Either it adds nothing to the stream ("zero"), or it adds what it
+# should and no gradient comes back through its branch ("detached"). Return its place, counted from 0, and the fault:
+# `(3, "zero")`. Every block returns its input plus its branch. Do not look at weights or attributes, since the stacks
+# that grade you have other blocks.
 #
-# <details><summary>Hint 1</summary>Run the stack once forward and once backward in a recorder. Which of its curves is
-# zero at a silent block? Which one at a deaf block?</details>
-# <details><summary>Hint 2</summary><code>added[0]</code> and <code>branch_gradient[0]</code> have a number for each block.
-# Before block 0 there is a gradient only if x asks for one: <code>x.clone().requires_grad_()</code>.</details>
+# A `GradientFlowRecorder`, used as in lesson 01 around one forward and one backward pass, holds among others `added[0]`,
+# the size of what each block adds, and `branch_gradient[0]`, the size of what came back through each branch.
+#
+# <details><summary>Hint 1</summary>Print both curves for a healthy stack, for one with a "zero" block and for one with a
+# "detached" block. What does each fault do to each curve?</details>
+# <details><summary>Hint 2</summary>Is there a number for block 0 in both curves? The recorder compares the gradients
+# before and after a block. When is there a gradient before the first block?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "broken-block", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def broken_block(stack, x):
-    """Return (place, fault), such as (3, "silent") or (0, "deaf")."""
+    """Return (place, fault), such as (3, "zero") or (0, "detached")."""
     ### BEGIN SOLUTION
     with GradientFlowRecorder(stack, stack) as flow:
         stack(x.clone().requires_grad_()).square().sum().backward()
     place = int(flow.branch_gradient[0].argmin())
-    return place, "silent" if flow.added[0, place] == 0 else "deaf"
+    return place, "zero" if flow.added[0, place] == 0 else "detached"
     ### END SOLUTION
 
 
 # %% nbgrader={"grade": true, "grade_id": "broken-block-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
 with attempt("broken_block"):
-    cases = ((12, 3, "silent"), (12, 7, "deaf"), (12, 0, "deaf"), (6, 5, "silent"))
+    cases = ((12, 3, "zero"), (12, 7, "detached"), (12, 0, "detached"), (6, 5, "zero"))
     for depth, place, fault in cases:
-        found = broken_block(patient(depth, place, fault), x)
+        found = broken_block(stack_with(fault, place, depth), x)
         assert found == (place, fault), f"{depth} blocks: got {found}, wanted {place, fault}"
     assert isinstance(found[0], int), f"the place is an int: got {found[0]!r}, wanted 5"
 
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "broken-block-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-class Ward(nn.Module):
+class Other(nn.Module):
     def __init__(self, factor, fault):
         nn.Module.__init__(self)
         self.inner, self.factor, self.fault = SimpleFeedForward(12, 12), factor, fault
 
     def forward(self, tokens):
-        said = self.factor * self.inner(nn.functional.layer_norm(tokens, (12,)))
-        return tokens + (said.detach() if self.fault == "deaf" else 0 * said if self.fault == "silent" else said)
+        out = self.factor * self.inner(nn.functional.layer_norm(tokens, (12,)))
+        return tokens + (out.detach() if self.fault == "detached" else 0 * out if self.fault == "zero" else out)
 
 
 for seed, (depth, place, fault) in enumerate(
-    [(9, 0, "deaf"), (9, 0, "silent"), (5, 4, "deaf"), (5, 4, "silent"), (14, 6, "deaf"), (14, 9, "silent")]
+    [(9, 0, "detached"), (9, 0, "zero"), (5, 4, "detached"), (5, 4, "zero"), (14, 6, "detached"), (14, 9, "zero")]
 ):
     torch.manual_seed(40 + seed)
-    ward = nn.Sequential(*[Ward(1.0 + i % 3, fault if i == place else "") for i in range(depth)])
-    found = broken_block(ward, torch.randn(4, 3, 12))
+    others = nn.Sequential(*[Other(1.0 + i % 3, fault if i == place else "") for i in range(depth)])
+    found = broken_block(others, torch.randn(4, 3, 12))
     assert (int(found[0]), str(found[1])) == (place, fault), f"{depth} other blocks: got {found}, wanted {place, fault}"
 ### END HIDDEN TESTS
 
@@ -170,5 +189,5 @@ for seed, (depth, place, fault) in enumerate(
 # | what you used | where it holds |
 # |---|---|
 # | independent branches add to the mean square: (1 + s²) to the power of the depth | branches in no particular direction, no norm |
-# | a silent block adds 0 to the stream and 0 to the gradient | any branch, on any input |
-# | a deaf block adds to the stream alone: its fault shows on the way back | whatever is cut by `detach` or `no_grad` |
+# | a block that adds nothing has no branch gradient either, if its last factor is 0 | any input |
+# | a detached block adds to the stream, and its fault shows on the way back alone | whatever is cut by `detach` or `no_grad` |

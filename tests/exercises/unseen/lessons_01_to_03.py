@@ -17,21 +17,62 @@ right("weight_gradient", "tensordot")(lambda x, delta: torch.tensordot(delta, x,
 right("weight_gradient", "added up in float32")(lambda x, delta: (delta.T @ x).float())
 
 
-@wrong("first_delta", "by autograd")
-def _(x, w1, w2, target):
-    h = (w1 @ x).requires_grad_()
-    return torch.autograd.grad((w2 @ h - target).square().sum() / 2, h)[0]
+@wrong("stream_gradients", "a graph for every block")
+def _(blocks, x, loss):
+    found = []
+    for place in range(len(blocks)):
+        end = x
+        for at, block in enumerate(blocks):
+            end = block(end)
+            if at == place:
+                found.append(end)
+    return [torch.autograd.grad(loss(end), end)[0].square().mean().sqrt().item() for end in found]
 
 
-@wrong("first_delta", "by torch.func")
-def _(x, w1, w2, target):
-    return torch.func.grad(lambda h: (w2 @ h - target).square().sum() / 2)(w1 @ x)
+@wrong("stream_gradients", "x asks for a gradient")
+def _(blocks, x, loss):
+    x.requires_grad_()
+    return rms_after(blocks, x, loss)
 
 
-right("first_delta", "NumPy")(lambda x, w1, w2, t: w2.numpy().T @ (w2.numpy() @ (w1.numpy() @ x.numpy()) - t.numpy()))
-right("first_delta", "one row at a time")(
-    lambda x, w1, w2, t: sum((row @ (w1 @ x) - goal) * row for row, goal in zip(w2, t, strict=True))
+def rms_after(blocks, x, loss):
+    places = []
+    for block in blocks:
+        x = block(x)
+        x.retain_grad()
+        places.append(x)
+    loss(x).backward()
+    return [place.grad.square().mean().sqrt() for place in places]
+
+
+right("stream_gradients", "numbers as tensors")(rms_after)
+right("stream_gradients", "a tuple from NumPy")(
+    lambda blocks, x, loss: tuple(np.array([size.item() for size in rms_after(blocks, x, loss)]))
 )
+wrong("third_curve", "the ReLU twice")(
+    lambda s, g, batch, k: [batch**0.5 * each * a * b / 8**0.5 for a, b, each in zip(s, g[1:], k, strict=False)]
+)
+wrong("third_curve", "one place too many")(
+    lambda s, g, batch, k: [batch**0.5 * each * a * b / 2 for a, b, each in zip(s, g, [*k, 1], strict=True)]
+)
+right("third_curve", "in NumPy")(
+    lambda s, g, batch, k: np.sqrt(batch) / 2 * np.array(s)[:-1] * np.array(g)[1:] * np.array(k)
+)
+wrong("mended_network", "a head alone")(lambda depth: nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 10)))
+right("mended_network", "branches that begin at zero")(lambda depth: repaired(depth))
+
+
+def repaired(depth):
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.f = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
+            nn.init.zeros_(self.f[3].weight)
+
+        def forward(self, x):
+            return x + self.f(x)
+
+    return nn.Sequential(*[Block() for _ in range(depth)], nn.LayerNorm(64), nn.Linear(64, 10))
 
 
 def watching(hook, before=lambda block: None):

@@ -12,43 +12,43 @@ def record(stack, x):
 
 
 def by_what_is_added(stack, x):
-    return int(record(stack, x).added[0].argmin()), "silent"
+    return int(record(stack, x).added[0].argmin()), "zero"
 
 
 def by_the_weights_gradient(stack, x):
     flow = record(stack, x)
-    return int(flow.weight_gradient[0].argmin()), "deaf"
+    return int(flow.weight_gradient[0].argmin()), "detached"
 
 
-def never_deaf(stack, x):
-    return int(record(stack, x).branch_gradient[0].argmin()), "silent"
+def never_detached(stack, x):
+    return int(record(stack, x).branch_gradient[0].argmin()), "zero"
 
 
 def counted_from_one(stack, x):
     flow = record(stack, x)
     place = int(flow.branch_gradient[0].argmin())
-    return place + 1, "silent" if flow.added[0, place] == 0 else "deaf"
+    return place + 1, "zero" if flow.added[0, place] == 0 else "detached"
 
 
 def without_a_gradient_before_the_first(stack, x):
     with GradientFlowRecorder(stack, stack) as flow:
         stack(x).square().sum().backward()
     place = int(flow.branch_gradient[0].nan_to_num(1e9).argmin())
-    return place, "silent" if flow.added[0, place] == 0 else "deaf"
+    return place, "zero" if flow.added[0, place] == 0 else "detached"
 
 
 def always_block_by_size(stack, x):
     flow = record(stack, x)
     place = int(flow.branch_gradient[0].argmin())
-    return place, "silent" if flow.added[0, place] < 1 else "deaf"
+    return place, "zero" if flow.added[0, place] < 1 else "detached"
 
 
 def read_off_the_parts(stack, x):
     for place, block in enumerate(stack):
-        if block.deaf:
-            return place, "deaf"
+        if block.cut:
+            return place, "detached"
         if not block.layer.linear2.weight.any():
-            return place, "silent"
+            return place, "zero"
     return None
 
 
@@ -66,7 +66,7 @@ WRONG = {
     "broken_block": [
         by_what_is_added,
         by_the_weights_gradient,
-        never_deaf,
+        never_detached,
         counted_from_one,
         without_a_gradient_before_the_first,
         read_off_the_parts,

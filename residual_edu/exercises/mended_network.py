@@ -1,0 +1,179 @@
+"""Exercise on mending: a deep stack with healthy curves whose branches are too large, and whose weights are too."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, linear
+
+from residual_edu.exercises.deep_network import (
+    SMALLEST,
+    Answer,
+    blocks_learn,
+    built,
+    learning,
+    pictures,
+    reads,
+    right,
+    taught,
+)
+from residual_edu.exercises.exercise import Exercise, Mistake, Property
+
+ASKED = 0.9  # the share of test digits that must be right
+DEPTH, RATE = 64, 3e-4
+Wiring = Callable[[Tensor, nn.Module], Tensor]
+
+
+def _observe(f: Answer) -> Any:
+    """Return in words whether the blocks learn, how large what is read is, and how well it is read after training."""
+    learnt = [learning(f, depth, RATE) // SMALLEST for depth in (8, 24)]
+    if learnt[0] < 8 or learnt[1] < 24:
+        return ["blocks that do not learn", learnt]
+    network = built(f, DEPTH)
+    with torch.no_grad():
+        spread = network(pictures()[2]).std().item()
+    losses = taught(network, 0, RATE)
+    share = right(network)
+    kind = "reads" if share > ASKED else "is slow" if share > 0.6 else "is stuck" if share > 0.3 else "reads nothing"
+    return [kind, "floods" if not spread < 100 else "holds", "falls" if losses[-1] < 1.6 else "stays"]
+
+
+# Answers of our own
+
+
+class Scaled(nn.Linear):
+    """A layer whose weights have variance 1 and are multiplied by He's standard deviation in each call."""
+
+    def __init__(self, inputs: int, outputs: int, gain: float) -> None:
+        super().__init__(inputs, outputs)
+        self.factor = (gain / inputs) ** 0.5
+        nn.init.normal_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the layer's output."""
+        return linear(x, self.factor * self.weight, self.bias)
+
+
+def he(inputs: int, outputs: int, gain: float) -> nn.Module:
+    """Return a layer with He's weights."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.normal_(layer.weight, std=(gain / inputs) ** 0.5)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Wired(nn.Module):
+    """A block: ``wiring`` of x and f, whose two layers ``layer`` makes."""
+
+    def __init__(self, wiring: Wiring, layer: Callable[[int, int, float], nn.Module]) -> None:
+        super().__init__()
+        self.wiring, self.f = wiring, nn.Sequential(layer(64, 128, 2.0), nn.ReLU(), layer(128, 64, 1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the stream after the block."""
+        return self.wiring(x, self.f)
+
+
+def divided(x: Tensor, f: nn.Module) -> Tensor:
+    """Return what the network as handed over makes of x."""
+    return (x + f(layer_norm(x, (64,)))) / 2**0.5
+
+
+def pre_norm(x: Tensor, f: nn.Module) -> Tensor:
+    """Return x + f(norm(x))."""
+    return x + f(layer_norm(x, (64,)))
+
+
+def stack(wiring: Wiring, layer: Callable[[int, int, float], nn.Module] = he) -> Answer:
+    """Return an answer whose blocks are wired so, from such layers."""
+    return lambda depth: nn.Sequential(*[Wired(wiring, layer) for _ in range(depth)], nn.LayerNorm(64), *head())
+
+
+def head() -> list[nn.Module]:
+    """Return the last layer."""
+    return [nn.Linear(64, 10)]
+
+
+def plain_linear(inputs: int, outputs: int, gain: float) -> nn.Module:
+    """Return a layer as PyTorch draws it."""
+    return nn.Linear(inputs, outputs)
+
+
+def shared(depth: int) -> nn.Module:
+    """Return a stack that repeats one block."""
+    return nn.Sequential(*[Wired(pre_norm, he)] * depth, nn.LayerNorm(64), *head())
+
+
+def frozen(depth: int) -> nn.Module:
+    """Return a stack whose blocks do not learn."""
+    network = stack(pre_norm)(depth)
+    for block in list(network.children())[:-2]:
+        block.requires_grad_(False)
+    return network
+
+
+MENDED_NETWORK = Exercise(
+    reference=stack(pre_norm),
+    also_right=(
+        stack(lambda x, f: x + f(x) / 8),
+        stack(lambda x, f: 0.98 * x + 0.2 * f(layer_norm(x, (64,)))),
+        stack(lambda x, f: x + f(x), plain_linear),
+    ),
+    observe=_observe,
+    effort=25,  # it trains networks of 64 blocks
+    properties=(
+        Property("it returns a network from 64 numbers to 10 outputs", lambda f: (built(f, 3), None)[1]),
+        Property("each block has weights of its own that learn", lambda f: blocks_learn(f, RATE)),
+        Property(
+            "90 % of the test digits are right after 60 steps, with three seeds and depths",
+            lambda f: reads(f, RATE, ASKED),
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            stack(divided, Scaled),
+            "the network as it was handed over",
+            "Train a head on the untrained blocks: what can it still tell?",
+        ),
+        Mistake(
+            stack(pre_norm, Scaled),
+            "a network whose blocks pass the classes on, and whose loss falls slowly",
+            "How far can 60 steps at this rate move a weight, and how large are the weights that you draw?",
+        ),
+        Mistake(
+            stack(divided),
+            "a network whose weights are as they should be, and whose blocks lose the classes",
+            "Compare the size of a branch with that of the stream that it joins, in each block.",
+        ),
+        Mistake(
+            lambda depth: stack(pre_norm)(4),
+            "a network of the same few blocks for every depth",
+            "Make `depth` blocks.",
+        ),
+        Mistake(
+            shared,
+            "a network whose blocks have no weights of their own",
+            "Make a new block for each place, and let x pass all of them.",
+        ),
+        Mistake(frozen, "a network in which the head alone learns", "Let the weights of the blocks learn too."),
+        Mistake(lambda depth: None, "a function without its `return`", "Return the network."),
+        Mistake(
+            lambda depth: [Wired(pre_norm, he) for _ in range(depth)],
+            "a list of blocks, where a network is asked for",
+            "Join blocks, norm and head in one module, as `as_handed` does.",
+        ),
+        Mistake(
+            lambda depth: stack(pre_norm)(depth)[:-1],
+            "a network without its head",
+            "Let a linear layer to 10 outputs follow the last norm.",
+        ),
+    ),
+    hints=(
+        "Compare the rms of a branch with that of the stream that it joins, here and in the networks that learned.",
+        "Once the probe reads 90 %: compare how far 60 steps can move a weight with how large the weights are.",
+    ),
+)
+
+EXERCISES = {"mended_network": MENDED_NETWORK}
