@@ -334,22 +334,19 @@ def run(seed, wiring, start=None, rate=0.001, steps=100, depth=16, add=0.0, **mo
     return round(accuracy(stack, test_x + add, test_y), 3)
 
 
-WIRINGS = {  # signal, gradient: lost (-) or kept (+)
-    "--": plain,
-    "-+": switched(1, ROOT18),
-    "+-": switched(ROOT18, 1),
-    "++": switched(ROOT18, ROOT18),
+CASES = {  # signal, gradient: lost (-) or kept (+), and Adam's eps
+    "--": (plain, 1e-8),
+    "-+": (switched(1, ROOT18), 1e-8),
+    "+-": (switched(ROOT18, 1), 1e-8),
+    "++": (switched(ROOT18, ROOT18), 1e-8),
+    "-- eps": (plain, 1e-30),
+    "+- eps": (switched(ROOT18, 1), 1e-30),
 }
-NO_EPS = {"eps": 1e-30}
 OTHERS = {
-    "-- eps": (plain, None, NO_EPS),
-    "+- eps": (WIRINGS["+-"], None, NO_EPS),
-    "--, 1000 steps": (plain, None, {"steps": 1000}),
-    "-+, 1000 steps": (WIRINGS["-+"], None, {"steps": 1000}),
-    "+-, 1000 steps": (WIRINGS["+-"], None, {"steps": 1000}),
-    "++, 1000 steps": (WIRINGS["++"], None, {"steps": 1000}),
-    "plain, rate 0.0001, 2000 steps": (plain, None, {"steps": 2000, "rate": 0.0001}),
+    f"{name}, 1000 steps": (CASES[name][0], None, {"steps": 1000, "rate": 0.0003})
+    for name in ("--", "-+", "+-", "++")
 }
+OTHERS["slow plain"] = plain, None, {"steps": 2000, "rate": 0.0001}
 
 # %% jupyter={"source_hidden": true}
 fades = switched(1, 1 / ROOT18)
@@ -361,7 +358,7 @@ OTHERS |= {
     "upper half": (fades, rotation, {"only": slice(8, 16), "head": True}),
     "first block": (plain, rotation, first),
     "first block, vanishing": (fades, rotation, first),
-    "first block, vanishing, eps 1e-30": (fades, rotation, first | NO_EPS),
+    "first block, vanishing, eps 1e-30": (fades, rotation, first | {"eps": 1e-30}),
 }
 for depth, steps in (4, 150), (8, 150), (8, 1500):
     settings = {"depth": depth, "steps": steps}
@@ -394,10 +391,10 @@ for name, (wiring, start) in STARTS.items():
 # %% tags=["runs"] jupyter={"source_hidden": true}
 def runs(seed, within=0.15, only=()):
     found = {}
-    for name, wiring in WIRINGS.items():
+    for name, (wiring, eps) in CASES.items():
         for rate in (0.0003, 0.001, 0.003):
             if not only or f"{name} {rate:g}" in only:
-                found[f"{name} {rate:g}"] = run(seed, wiring, rate=rate)
+                found[f"{name} {rate:g}"] = run(seed, wiring, rate=rate, eps=eps)
     for name, (wiring, start, settings) in OTHERS.items():
         if not only or name in only:
             found[name] = run(seed, wiring, start, **settings)
@@ -489,7 +486,7 @@ guess.reveal(
 # the gradient of a weight is about 10⁻¹². So we give Adam an eps of 10⁻³⁰, and change nothing else:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-print("signal, gradient            right after 100 steps      after 1,000")
+print("signal, gradient            right after 100 steps      after 1,000 at 0.0003")
 for name, words in (
     ("--", "lost, lost"),
     ("-- eps", "lost, lost, eps 1e-30"),
@@ -511,7 +508,7 @@ holds(
     "With a smaller eps it begins to learn.",
 )
 holds(
-    max(row("-- eps") + row("-+")) < 0.4 < 0.8 < min(row("+- eps") + row("++")),
+    max(row("-- eps") + row("-+")) < 0.4 < 0.75 < min(row("+- eps") + row("++")),
     "After 100 steps the signal decides.",
 )
 
@@ -520,7 +517,7 @@ holds(
 #
 # - **It does not begin to learn**, because its gradient is below Adam's eps. With a smaller eps, or with the gradient
 #   kept, the same stack begins, from a signal of 10⁻¹⁰. (With the small eps alone, longer runs differ much by seed.)
-# - **Then it is slow**, because the signal is lost. With the signal kept, 100 steps do what otherwise takes 1,000.
+# - **Then it is slow**, because the signal is lost. With the signal kept too, 100 steps do more than 1,000 without it.
 #
 # And likeness? A stack whose blocks begin as **rotations** keeps all angles: since relu(a) − relu(−a) = a, two layers
 # with the weights (A, −A) and (B, −B) return BAx, and A and B are random rotations. Divide its signal and gradient by
@@ -578,8 +575,8 @@ holds(
 for depth in (4, 8):
     say(f"depth {depth}, 150 steps", f"PyTorch's weights, {depth} blocks, 150 steps")
 say("depth 8, 1500 steps", "PyTorch's weights, 8 blocks, 1,500 steps")
-slow = "PyTorch's weights, 16 blocks, 2,000 steps at 0.0001"
-say("plain, rate 0.0001, 2000 steps", slow)
+say("--, 1000 steps", "PyTorch's weights, 16 blocks, 1,000 steps")
+say("slow plain", "the same, 2,000 steps at a rate of 0.0001")
 say("He, depth 16, 150 steps", "He's weights, 16 blocks, 150 steps")
 say("He, depth 64, 150 steps", "He's weights, 64 blocks, 150 steps")
 say("He, depth 64, 500 steps", "He's weights, 64 blocks, 500 steps")
@@ -592,9 +589,9 @@ holds(
 
 # %% [markdown]
 # **He's weights** ([He et al., 2015](https://arxiv.org/abs/1502.01852)) have a variance of 2/n after a ReLU and, here,
-# 1/n otherwise, so that f(x) is on average as large as x. With them 16 plain blocks train, and 64 are slow. So "plain
-# stacks cannot be trained" is wrong. How deep a plain stack trains, in a given number of steps, depends on its weights
-# at the start.
+# 1/n otherwise, so that f(x) is on average as large as x. With them 16 plain blocks train, and 64 are slow. Even with
+# PyTorch's, two of three stacks of 16 begin to learn in 2,000 small steps. So "plain stacks cannot be trained" is wrong.
+# How deep a plain stack trains, in a given number of steps, depends on its weights at the start.
 #
 # **Law 1.** With PyTorch's weights a plain block of two layers divides what differs between inputs, and the gradient,
 # by √18 = 4.24.
