@@ -270,7 +270,6 @@ from residual_edu.lesson import stored_runs
 
 stored = stored_runs("01_gradient_flow")["runs"]
 again = runs(0, only=("(x + f(x))/√2", "turning"))
-print("seed 0 anew: ", {n: round(share, 2) for n, share in again.items() if "60" in n})
 holds(
     max(abs(share - stored[0][name]) for name, share in again.items()) < 0.2,
     "The stored runs are those of this code.",
