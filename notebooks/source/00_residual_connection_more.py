@@ -289,7 +289,7 @@ def trained(norm, shortcut, seed):
     return losses[0], accuracy(network, test_x, test_y)
 
 
-# %% tags=["trained"]
+# %% tags=["trained"] jupyter={"source_hidden": true}
 found = {}
 for name, norm, shortcut in (
     ("as handed over", nn.Identity, nn.Linear),
