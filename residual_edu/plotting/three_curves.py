@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 from residual_edu.plotting.style import DROPPED, GRADIENT, REFERENCE, STREAM, A, B
 from residual_edu.renamed import refuse_old_names
 
-COLORS = {"signal": STREAM, "stream gradient": GRADIENT, "weight gradient": A, "x + f(x)": A, "x + f(norm(x))": B}
-DASHES = {"signal": "-", "stream gradient": "-.", "weight gradient": "--", "x + f(x)": "--", "x + f(norm(x))": "-"}
+COLORS = {"signal": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
+COLORS |= {"x + f(x)": A, "x + f(norm(x))": B, "turning": GRADIENT}
+DASHES = {"signal": "-", "stream gradient": "-.", "weight gradient": "--"}
+DASHES |= {"x + f(x)": "--", "x + f(norm(x))": "-", "turning": "-."}
 
 
 def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
@@ -42,6 +44,17 @@ def plot_two_stacks(weights: Mapping[str, ArrayLike], ax: Axes) -> Axes:
         rows = np.atleast_2d(np.asarray(values, float))
         ax.plot(1 + np.arange(rows.shape[-1]), rows.T, color=COLORS[name], ls=DASHES[name], lw=1.4)
     ax.set(yscale="log", xlabel="block", ylabel="root mean square", xlim=(1, rows.shape[-1]))
+    return ax
+
+
+def plot_read(shares: Mapping[str, ArrayLike], places: Sequence[int], ax: Axes) -> Axes:
+    """Draw the share of digits that is read after ``places`` blocks, ``(seeds, places)`` for each of ``COLORS``."""
+    for name, values in shares.items():
+        ax.plot(list(places), np.asarray(values, float).T, color=COLORS[name], ls=DASHES[name], lw=1.4)
+    ax.axhline(0.1, color=DROPPED, lw=0.8)
+    ax.text(0.5, 0.115, "guessing", color=DROPPED, va="bottom")
+    ax.set(xlabel="blocks passed", ylabel="share read", xlim=(0, places[-1]), ylim=(0, 1.03))
+    ax.set_xticks(range(0, places[-1] + 1, max(places[-1] // 4, 1)))
     return ax
 
 

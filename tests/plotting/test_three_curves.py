@@ -8,6 +8,7 @@ from residual_edu.plotting.style import GRADIENT, REFERENCE, STREAM, A, B
 from residual_edu.plotting.three_curves import (
     label_curves,
     plot_probe,
+    plot_read,
     plot_reconstruction,
     plot_three_curves,
     plot_two_stacks,
@@ -54,6 +55,16 @@ def test_two_stacks_have_a_line_a_seed_and_looks_of_their_own(ax):
     assert [line.get_ydata().tolist() for line in ax.lines] == [[1, 2, 3], [2, 2, 2], [3, 2, 1]]
     assert [line.get_color() for line in ax.lines] == [A, A, B] and ax.lines[0].get_xdata().tolist() == [1, 2, 3]
     assert ax.lines[0].get_linestyle() != ax.lines[2].get_linestyle() and ax.get_yscale() == "log"
+
+
+def test_what_is_read_along_the_blocks_has_a_line_a_seed_between_0_and_all(ax):
+    shares = {"x + f(x)": [[0.9, 0.6, 0.4], [0.9, 0.5, 0.3]], "turning": [[0.9, 0.9, 0.9]]}
+    assert plot_read(shares, range(0, 9, 4), ax) is ax
+    curves = [line for line in ax.lines if len(line.get_xdata()) == 3]
+    assert [line.get_ydata().tolist() for line in curves] == [*shares["x + f(x)"], *shares["turning"]]
+    assert [line.get_color() for line in curves] == [A, A, GRADIENT]
+    assert curves[0].get_xdata().tolist() == [0, 4, 8] and ax.get_ylim() == (0, 1.03)
+    assert "guessing" in {text.get_text() for text in ax.texts}
 
 
 def test_a_reconstruction_is_dots_at_the_blocks_of_the_measured_curve(ax):
