@@ -139,7 +139,7 @@ MENDED_NETWORK = Exercise(
         ),
         Mistake(
             stack(pre_norm, Scaled),
-            "a network whose blocks pass the classes on, and whose loss falls slowly",
+            "a network that learns, but slowly",
             "How far can 60 steps at this rate move a weight, and how large are the weights that you draw?",
         ),
         Mistake(

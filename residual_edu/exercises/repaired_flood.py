@@ -31,15 +31,15 @@ def _outputs(f: Answer) -> None:
 
 def _observe(f: Answer) -> Any:
     """Return in words how large the outputs are, whether the blocks learn, and, where both is well, what is read."""
-    enough = [learning(f, depth, RATE) >= SMALLEST * depth for depth in (8, 24)]
+    learnt = [min(learning(f, depth, RATE) // SMALLEST, depth) for depth in (8, 24)]
     network = built(f, DEPTH)
     with torch.no_grad():
         size = network(pictures()[2]).square().mean().sqrt().item()
-    if not size < LARGE or not all(enough):
-        return ["floods" if not size < LARGE else "holds", enough]
+    if not size < LARGE or learnt != [8, 24]:
+        return ["floods" if not size < LARGE else "holds", learnt]
     taught(network, 0, RATE)
     share = right(network)
-    return ["holds", enough, "reads" if share > ASKED else "reads a part" if share > 0.3 else "reads nothing"]
+    return ["holds", learnt, "reads" if share > ASKED else "reads a part" if share > 0.3 else "reads nothing"]
 
 
 # Answers of our own

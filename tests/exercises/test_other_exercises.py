@@ -25,6 +25,22 @@ NAMES = {  # (its exercise, the other one, the mistake): what it is there, by ha
         "gates that start at 0, whatever was asked?"
     ),
 }
+DEEP = ("repaired_flood", "mended_network")  # both ask for a deep network that learns, so they share mistakes
+for name, other in (DEEP, DEEP[::-1]):
+    for mistake, sure in (
+        ("a network of the same few blocks for every depth", ""),
+        ("a network whose blocks have no weights of their own", ""),
+        ("a function without its `return`", "?"),
+        ("a list of blocks, where a network is asked for", "?"),
+        ("a network without its head", "?"),
+    ):
+        NAMES[name, other, mistake] = mistake + sure
+OWN = "a network whose blocks have no weights of their own"
+NAMES["mended_network", "repaired_flood", OWN] = OWN + "?"
+LOST = "a network of the right sizes in which most of the difference between digits is lost"
+NAMES["mended_network", "repaired_flood", "the network as it was handed over"] = LOST
+NAMES["mended_network", "repaired_flood", "a network that learns, but slowly"] = "right"  # at three times the rate
+NAMES["repaired_flood", "mended_network", LOST] = "a network that learns, but slowly"
 EACH = ("mended_camera", "the outputs in the place of the network?")  # true of every answer that returns a tensor
 
 
