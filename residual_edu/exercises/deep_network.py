@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from residual_edu.datasets import digits
-from residual_edu.exercises.exercise import Broken, Unmet
+from residual_edu.exercises.exercise import Broken, Mistake, Property, Unmet
 from residual_edu.training import minibatches, train
 
 Answer = Callable[[int], Any]  # maps a depth to a network
 
 SMALLEST = 4096  # numbers that a block must have of its own: one linear layer of 64 by 64
+LEARNERS = [8, 24]  # depths at which the weights that learn are counted
 
 
 @cache
@@ -61,9 +62,14 @@ def learning(f: Answer, depth: int, rate: float) -> int:
     return sum(p.numel() for p, old in zip(network.parameters(), before, strict=True) if not p.equal(old))
 
 
+def learnt(f: Answer, rate: float) -> list[int]:
+    """Return how many blocks' weights learn in networks of ``LEARNERS`` blocks: as many, where all is well."""
+    return [min(learning(f, depth, rate) // SMALLEST, depth) for depth in LEARNERS]
+
+
 def blocks_learn(f: Answer, rate: float) -> None:
     """Raise ``Unmet`` unless each block of the network that ``f`` makes has enough weights of its own that learn."""
-    for depth in (8, 24):
+    for depth in LEARNERS:
         if (found := learning(f, depth, rate)) < SMALLEST * depth:
             raise Unmet(f"of {depth} blocks, {found:,} weights and biases learn; one block of the lesson has 16,576")
 
@@ -78,3 +84,44 @@ def reads(f: Answer, rate: float, asked: float) -> None:
                 f"with {depth} blocks and seed {seed} it is {share:.0%}; the loss began at {losses[0]:.2g} and ended "
                 f"at {losses[-1]:.2g}"
             )
+
+
+def properties(rate: float, asked: float) -> tuple[Property, ...]:
+    """Return what such a network must have; ``asked`` is the share of test digits that must be right."""
+    trains = f"{asked:.0%} of the test digits are right after 60 steps, with three seeds and depths"
+    return (
+        Property("it returns a network from 64 numbers to 10 outputs", lambda f: (built(f, 3), None)[1]),
+        Property("each block has weights of its own that learn", lambda f: blocks_learn(f, rate)),
+        Property(trains.replace("%", " %", 1), lambda f: reads(f, rate, asked)),
+    )
+
+
+def formal_mistakes(right: Answer, block: Callable[[], nn.Module]) -> tuple[Mistake, ...]:
+    """Return mistakes of any such exercise, made of a right answer (blocks, then what follows them) and its block."""
+
+    def frozen(depth: int) -> nn.Module:
+        network = right(depth)
+        for one in list(network)[:depth]:
+            one.requires_grad_(False)
+        return network
+
+    return (
+        Mistake(lambda depth: right(4), "a network of the same few blocks for every depth", "Make `depth` blocks."),
+        Mistake(
+            lambda depth: nn.Sequential(*[block()] * depth, *list(right(1))[1:]),
+            "a network whose blocks have no weights of their own",
+            "Make a new block for each place, and let x pass all of them.",
+        ),
+        Mistake(frozen, "a network in which the head alone learns", "Let the weights of the blocks learn too."),
+        Mistake(lambda depth: None, "a function without its `return`", "Return the network."),
+        Mistake(
+            lambda depth: list(right(depth))[:depth],
+            "a list of blocks, where a network is asked for",
+            "Join the blocks and what follows them in one module, as `as_handed` does.",
+        ),
+        Mistake(
+            lambda depth: right(depth)[:-1],
+            "a network without its head",
+            "Let a linear layer to 10 outputs come last.",
+        ),
+    )

@@ -8,17 +8,17 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 
 from residual_edu.exercises.deep_network import (
-    SMALLEST,
+    LEARNERS,
     Answer,
-    blocks_learn,
     built,
-    learning,
+    formal_mistakes,
+    learnt,
     pictures,
-    reads,
+    properties,
     right,
     taught,
 )
-from residual_edu.exercises.exercise import Exercise, Mistake, Property
+from residual_edu.exercises.exercise import Exercise, Mistake
 
 ASKED = 0.9  # the share of test digits that must be right
 DEPTH, RATE = 64, 3e-4
@@ -27,9 +27,8 @@ Wiring = Callable[[Tensor, nn.Module], Tensor]
 
 def _observe(f: Answer) -> Any:
     """Return in words whether the blocks learn, how large what is read is, and how well it is read after training."""
-    learnt = [learning(f, depth, RATE) // SMALLEST for depth in (8, 24)]
-    if learnt[0] < 8 or learnt[1] < 24:
-        return ["blocks that do not learn", learnt]
+    if (blocks := learnt(f, RATE)) != LEARNERS:
+        return ["blocks that do not learn", blocks]
     network = built(f, DEPTH)
     with torch.no_grad():
         spread = network(pictures()[2]).std().item()
@@ -101,19 +100,6 @@ def plain_linear(inputs: int, outputs: int, gain: float) -> nn.Module:
     return nn.Linear(inputs, outputs)
 
 
-def shared(depth: int) -> nn.Module:
-    """Return a stack that repeats one block."""
-    return nn.Sequential(*[Wired(pre_norm, he)] * depth, nn.LayerNorm(64), *head())
-
-
-def frozen(depth: int) -> nn.Module:
-    """Return a stack whose blocks do not learn."""
-    network = stack(pre_norm)(depth)
-    for block in list(network.children())[:-2]:
-        block.requires_grad_(False)
-    return network
-
-
 MENDED_NETWORK = Exercise(
     reference=stack(pre_norm),
     also_right=(
@@ -123,14 +109,7 @@ MENDED_NETWORK = Exercise(
     ),
     observe=_observe,
     effort=25,  # it trains networks of 64 blocks
-    properties=(
-        Property("it returns a network from 64 numbers to 10 outputs", lambda f: (built(f, 3), None)[1]),
-        Property("each block has weights of its own that learn", lambda f: blocks_learn(f, RATE)),
-        Property(
-            "90 % of the test digits are right after 60 steps, with three seeds and depths",
-            lambda f: reads(f, RATE, ASKED),
-        ),
-    ),
+    properties=properties(RATE, ASKED),
     mistakes=(
         Mistake(
             stack(divided, Scaled),
@@ -147,28 +126,7 @@ MENDED_NETWORK = Exercise(
             "a network whose weights are as they should be, and whose blocks lose the classes",
             "Compare the size of a branch with that of the stream that it joins, in each block.",
         ),
-        Mistake(
-            lambda depth: stack(pre_norm)(4),
-            "a network of the same few blocks for every depth",
-            "Make `depth` blocks.",
-        ),
-        Mistake(
-            shared,
-            "a network whose blocks have no weights of their own",
-            "Make a new block for each place, and let x pass all of them.",
-        ),
-        Mistake(frozen, "a network in which the head alone learns", "Let the weights of the blocks learn too."),
-        Mistake(lambda depth: None, "a function without its `return`", "Return the network."),
-        Mistake(
-            lambda depth: [Wired(pre_norm, he) for _ in range(depth)],
-            "a list of blocks, where a network is asked for",
-            "Join blocks, norm and head in one module, as `as_handed` does.",
-        ),
-        Mistake(
-            lambda depth: stack(pre_norm)(depth)[:-1],
-            "a network without its head",
-            "Let a linear layer to 10 outputs follow the last norm.",
-        ),
+        *formal_mistakes(stack(pre_norm), lambda: Wired(pre_norm, he)),
     ),
     hints=(
         "Compare the rms of a branch with that of the stream that it joins, here and in the networks that learned.",

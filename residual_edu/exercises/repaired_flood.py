@@ -8,38 +8,34 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from residual_edu.exercises.deep_network import (
-    SMALLEST,
+    LEARNERS,
     Answer,
-    blocks_learn,
     built,
-    learning,
+    formal_mistakes,
+    learnt,
     pictures,
-    reads,
+    properties,
     right,
     taught,
 )
-from residual_edu.exercises.exercise import Exercise, Mistake, Property
+from residual_edu.exercises.exercise import Exercise, Mistake
 
 ASKED = 0.85  # the share of test digits that must be right
 DEPTH, RATE = 64, 0.001
 LARGE = 1000.0  # outputs of an untrained network beyond which it floods
 
 
-def _outputs(f: Answer) -> None:
-    built(f, 3)
-
-
 def _observe(f: Answer) -> Any:
     """Return in words how large the outputs are, whether the blocks learn, and, where both is well, what is read."""
-    learnt = [min(learning(f, depth, RATE) // SMALLEST, depth) for depth in (8, 24)]
+    blocks = learnt(f, RATE)
     network = built(f, DEPTH)
     with torch.no_grad():
         size = network(pictures()[2]).square().mean().sqrt().item()
-    if not size < LARGE or learnt != [8, 24]:
-        return ["floods" if not size < LARGE else "holds", learnt]
+    if not size < LARGE or blocks != LEARNERS:
+        return ["floods" if not size < LARGE else "holds", blocks]
     taught(network, 0, RATE)
     share = right(network)
-    return ["holds", learnt, "reads" if share > ASKED else "reads a part" if share > 0.3 else "reads nothing"]
+    return ["holds", blocks, "reads" if share > ASKED else "reads a part" if share > 0.3 else "reads nothing"]
 
 
 # Answers of our own
@@ -83,24 +79,12 @@ def gated(depth: int) -> nn.Module:
     return stack(lambda x, shortcut, f: x + f(x) / depth**0.5)(depth)
 
 
-def shared(depth: int) -> nn.Module:
-    """Return a stack that repeats one block."""
-    return nn.Sequential(*[Parts(pre_norm)] * depth, nn.Linear(64, 10))
-
-
 REPAIRED_FLOOD = Exercise(
     reference=stack(pre_norm),
     also_right=(gated,),
     observe=_observe,
     effort=20,  # it trains networks of 64 blocks
-    properties=(
-        Property("it returns a network from 64 numbers to 10 outputs", _outputs),
-        Property("each block has weights of its own that learn", lambda f: blocks_learn(f, RATE)),
-        Property(
-            "85 % of the test digits are right after 60 steps, with three seeds and depths",
-            lambda f: reads(f, RATE, ASKED),
-        ),
-    ),
+    properties=properties(RATE, ASKED),
     mistakes=(
         Mistake(
             stack(lambda x, shortcut, f: shortcut(x) + f(x)),
@@ -112,31 +96,7 @@ REPAIRED_FLOOD = Exercise(
             "a network of the right sizes in which most of the difference between digits is lost",
             "Follow what differs between digits along the skips alone, without any f: before, half-way, at the end.",
         ),
-        Mistake(
-            lambda depth: stack(pre_norm)(4),
-            "a network of the same few blocks for every depth",
-            "Make `depth` blocks.",
-        ),
-        Mistake(
-            shared,
-            "a network whose blocks have no weights of their own",
-            "Make a new block for each place, and let x pass all of them.",
-        ),
-        Mistake(
-            lambda depth: None,
-            "a function without its `return`",
-            "Return the network.",
-        ),
-        Mistake(
-            lambda depth: [Parts(pre_norm) for _ in range(depth)],
-            "a list of blocks, where a network is asked for",
-            "Join blocks and head in one module, as `as_handed` does.",
-        ),
-        Mistake(
-            lambda depth: stack(pre_norm)(depth)[:-1],
-            "a network without its head",
-            "Let a linear layer to 10 outputs follow the last block.",
-        ),
+        *formal_mistakes(stack(pre_norm), lambda: Parts(pre_norm)),
         Mistake(
             lambda depth: stack(pre_norm)(depth)(torch.zeros(1, 64)),
             "the outputs in the place of the network",
