@@ -10,7 +10,7 @@ from residual_edu.plotting.style import DROPPED, GRADIENT, REFERENCE, STREAM, A,
 from residual_edu.renamed import refuse_old_names
 
 COLORS = {"signal": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
-COLORS |= {"x + f(x)": A, "x + f(norm(x))": B, "turning": GRADIENT}
+COLORS |= {"x + f(x)": A, "x + f(norm(x))": B, "turning": REFERENCE}
 DASHES = {"signal": "-", "stream gradient": "-.", "weight gradient": "--"}
 DASHES |= {"x + f(x)": "--", "x + f(norm(x))": "-", "turning": "-."}
 
@@ -74,7 +74,7 @@ def plot_probe(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], ax
             Its name says to which group it belongs: "alike", with a norm, turning, or none of these.
         ax: where to draw.
     """
-    groups = {"alike": (B, "s"), "norm": (STREAM, "o"), "turning": (GRADIENT, "^"), "": (A, "x")}
+    groups = {"alike": (DROPPED, "s"), "norm": (B, "o"), "turning": (REFERENCE, "^"), "": (A, "x")}
     words = {"alike": "digits alike", "norm": "with norms", "turning": "turning weights", "": "no norms"}
     drawn = set()
     for name, (probe, trained) in points.items():

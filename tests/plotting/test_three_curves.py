@@ -62,7 +62,7 @@ def test_what_is_read_along_the_blocks_has_a_line_a_seed_between_0_and_all(ax):
     assert plot_read(shares, range(0, 9, 4), ax) is ax
     curves = [line for line in ax.lines if len(line.get_xdata()) == 3]
     assert [line.get_ydata().tolist() for line in curves] == [*shares["x + f(x)"], *shares["turning"]]
-    assert [line.get_color() for line in curves] == [A, A, GRADIENT]
+    assert [line.get_color() for line in curves] == [A, A, REFERENCE]
     assert curves[0].get_xdata().tolist() == [0, 4, 8] and ax.get_ylim() == (0, 1.03)
     assert "guessing" in {text.get_text() for text in ax.texts}
 
