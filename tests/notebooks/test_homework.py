@@ -51,19 +51,13 @@ def defined(source):
 
 @cache
 def answers(kind, name):
-    path = Path(__file__).parent / f"{kind}_answers" / f"{name}.py"
-    module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(f"{kind}_{name}", path))
-    spec.loader.exec_module(module)
-    return module
-
-
-def wrong_answers(name):
-    return answers("wrong", name).WRONG
-
-
-def right_answers(name):
-    is_there = (Path(__file__).parent / "right_answers" / f"{name}.py").exists()
-    return answers("right", name).RIGHT if is_there else {}
+    """Return the answers to a homework by exercise; a long homework has a module for each exercise."""
+    found = {}
+    for path in sorted((Path(__file__).parent / "answers").glob(f"{name}*.py")):
+        module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(path.stem, path))
+        spec.loader.exec_module(module)
+        found |= getattr(module, kind, {})
+    return found
 
 
 @cache
@@ -80,13 +74,13 @@ WRONG = [
     pytest.param(name, task, wrong, id=f"{name}-{task.name}-{number}")
     for name in SOURCES
     for task in tasks(name)
-    for number, wrong in enumerate(wrong_answers(name)[task.name])
+    for number, wrong in enumerate(answers("WRONG", name)[task.name])
 ]
 RIGHT = [
     pytest.param(name, task, right, id=f"{name}-{task.name}-{number}")
     for name in SOURCES
     for task in tasks(name)
-    for number, right in enumerate(right_answers(name).get(task.name, []))
+    for number, right in enumerate(answers("RIGHT", name).get(task.name, []))
 ]
 
 
@@ -127,7 +121,7 @@ def test_an_unusual_right_answer_passes_all_tests(name, task, right):
 @each
 def test_the_visible_tests_reject_some_and_are_not_enough(name):
     for task in tasks(name):
-        verdicts = [passes(task.visible, name, task, wrong) for wrong in wrong_answers(name)[task.name]]
+        verdicts = [passes(task.visible, name, task, wrong) for wrong in answers("WRONG", name)[task.name]]
         assert len(verdicts) >= WRONG_ANSWERS
         assert {True, False} == set(verdicts), f"{task.name}: {verdicts}"
 
@@ -199,6 +193,6 @@ def test_no_test_runs_without_gradients(name):
 @each
 def test_the_visible_tests_catch_three_of_four_wrong_answers(name):
     for task in tasks(name):
-        wrong = wrong_answers(name)[task.name]
+        wrong = answers("WRONG", name)[task.name]
         caught = sum(not passes(task.visible, name, task, answer) for answer in wrong)
         assert caught >= 0.75 * len(wrong), f"{task.name}: {caught} of {len(wrong)}"

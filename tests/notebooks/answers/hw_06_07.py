@@ -1,4 +1,6 @@
-"""Wrong answers to the homework of lessons 06 and 07."""
+"""Right and wrong answers to the homework of lessons 06 and 07."""
+
+from functools import partial
 
 import torch
 from torch import nn
@@ -117,6 +119,34 @@ def mlp(width, **changes):
     return LazyConfig(MLP)(**keywords | changes)
 
 
+def by_einsum(x, condition, layer, norm, projection):
+    shift, scale, gate = projection(condition).unflatten(-1, (3, x.shape[-1])).unbind(1)
+    normed, places = norm(x), (slice(None), *[None] * (x.ndim - 2))
+    inside = normed + torch.einsum("b...c,bc->b...c", normed, scale) + shift[places]
+    return x + torch.einsum("b...c,bc->b...c", layer(inside), gate)
+
+
+def with_unsqueeze(x, condition, layer, norm, projection):
+    pieces = projection(condition)
+    for _ in range(x.ndim - 2):
+        pieces = pieces.unsqueeze(1)
+    shift, scale, gate = pieces.chunk(3, -1)
+    return torch.addcmul(x, gate, layer(torch.addcmul(shift, norm(x), 1 + scale)))
+
+
+def sample_by_sample(x, condition, layer, norm, projection):
+    shift, scale, gate = projection(condition).view(len(x), 3, -1).unbind(1)
+    branch = layer(torch.stack([row * (1 + a) + b for row, a, b in zip(norm(x), scale, shift, strict=True)]))
+    return torch.stack([row + g * out for row, g, out in zip(x, gate, branch, strict=True)])
+
+
+def nested_partials(width, heads):
+    attention = partial(Attention, width, heads, False, False)
+    norm, off = partial(LayerNorm, width), nn.Identity
+    cross_attention, feed_forward = partial(QKVConditionMixer, width, attention), partial(MLP, width, "gelu", off, 4.0)
+    return partial(ResidualBlock, off, off, cross_attention, norm, feed_forward, norm, off)
+
+
 WRONG = {
     "modulated": [
         scale_alone,
@@ -150,5 +180,15 @@ WRONG = {
         lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, activation="gelu_tanh")),
         lambda width, heads: recipe(width, heads, mlp_norm_cfg=LayerNorm(width)),
         lambda width, heads: recipe(width, heads, condition_mixer_cfg=cross(width, heads, attn_dropout=0.1)),
+    ],
+}
+
+
+RIGHT = {
+    "modulated": [by_einsum, with_unsqueeze, sample_by_sample],
+    "listening_recipe": [
+        nested_partials,
+        lambda width, heads: recipe(width, heads, dropout_cfg=partial(nn.Dropout, 0.0)),
+        lambda width, heads: recipe(width, heads, mlp_cfg=lambda: MLP(width, "gelu", nn.Identity(), 4, bias=False)),
     ],
 }

@@ -1,4 +1,4 @@
-"""Wrong answers to the homework of lessons 08a and 08b."""
+"""Right and wrong answers to the homework of lessons 08a and 08b."""
 
 import torch
 
@@ -83,6 +83,22 @@ def reseeds(f, x):
     return both(f, x)
 
 
+def from_impulses(f, x):
+    z, total = other(x), torch.zeros_like(x)
+    for channel in range(x.shape[-1]):
+        impulse = torch.zeros_like(x)
+        impulse[:, 0, channel] = 1
+        response = f(impulse)
+        for n in range(x.shape[1]):
+            total = total + z[:, n : n + 1, channel, None] * response.roll(n, 1)
+    return max((f(z) - total).abs().max(), (f(-3 * z) + 3 * total).abs().max() / 3) < 1e-3
+
+
+def one_hot(delays, echo):
+    taps = torch.nn.functional.one_hot(torch.tensor(delays), max(delays) + 2).T.double()
+    return (taps + echo * taps.roll(1, 0))[None]
+
+
 WRONG = {
     "window_and_start": [
         lambda length, window, first: near(length, window),
@@ -122,4 +138,23 @@ WRONG = {
         overwrites,
         reseeds,
     ],
+}
+
+
+RIGHT = {
+    "window_and_start": [
+        lambda length, window, first: torch.tensor(
+            [[k <= q and (q - k < window or k < first) for k in range(length)] for q in range(length)]
+        ),
+        lambda length, window, first: (torch.ones(length, length).triu(1 - window) + start(length, first)).tril() > 0,
+        lambda length, window, first: torch.where(start(length, first), past(length), near(length, window)),
+    ],
+    "delay_kernel": [
+        one_hot,
+        lambda delays, echo: kernel(delays, echo, max(delays) + (2 if echo else 1)),
+        lambda delays, echo: torch.tensor(
+            [[[1.0 * (t == d) + echo * (t == d + 1) for d in delays] for t in range(max(delays) + 2)]]
+        ),
+    ],
+    "is_convolution": [both, from_impulses, lambda f, x: all(both(f, x, by) for by in range(1, x.shape[1]))],
 }
