@@ -119,7 +119,7 @@ for name, wiring in wirings.items():
     print(f"{name:15} test digits right", *[f"{one:4.0%}" for one in found])
     holds(max(found) < 0.5 or min(found) > 0.85, "One learns, one does not.")
 ax = plot_two_losses(curves, Figure().add_subplot(), guessing=2.303)
-ax.texts[-1].set_position((31, 1.95))
+ax.texts[-1].set_position((31, 1.86))
 ax.set_title("64 blocks, without and with the norms")
 alt = "Training loss, three seeds. x + f(x) stays near 2.3, the loss of guessing, "
 show(ax.figure, alt=alt + "and x + f(norm(x)) falls to 0.3.")

@@ -9,7 +9,7 @@ from playwright.sync_api import FloatRect
 from .moving import box
 from .page import LessonPage
 
-LESSON, STREAM, EXPLORER = "00_residual_connection", "01_gradient_flow", "02_layer_norm"
+LESSON, STREAM, EXPLORER = "00_residual_connection", "01_gradient_flow", "02_layer_norm_more"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 MARGIN = 4  # pixels around an explorer
 
