@@ -121,6 +121,15 @@ def letters_of(answer: Callable[[], Any]) -> str:
     return "".join(letter for letter in value.lower() if letter.isalnum())
 
 
+def numbers_of(value: Any) -> Tensor:
+    """Return a list, a tuple, a tensor or an array of numbers as a float64 tensor, or raise ``Unmet``."""
+    if isinstance(value, Tensor | np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        raise wrong_kind("it returned", value, "a list of numbers was asked for")
+    return torch.tensor([float(one) for one in value], dtype=torch.float64)
+
+
 def whole(number: float) -> float:
     """Return a number that is whole but for the rounding of float32 as an int, and any other as it is."""
     if not np.isfinite(number) or abs(number - round(number)) > 1e-6 * abs(number):

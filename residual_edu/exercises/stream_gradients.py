@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, unchanged
+from residual_edu.exercises.properties import numbers_of
 from residual_edu.exercises.seen import seen
+from residual_edu.exercises.watches import rms
 
 Answer = Callable[[Sequence[nn.Module], Tensor, Callable[[Tensor], Tensor]], Any]
 
@@ -34,11 +35,6 @@ def stack(count: int, width: int) -> list[Block]:
 def loss(x: Tensor) -> Tensor:
     """Return one number whose gradient differs from entry to entry."""
     return (x * draw(*x.shape, seed=9)).sum() + x.pow(3).mean()
-
-
-def rms(x: Tensor) -> float:
-    """Return the root mean square."""
-    return float(x.detach().square().mean().sqrt())
 
 
 def places(blocks: Sequence[nn.Module], x: Tensor) -> list[Tensor]:
@@ -81,13 +77,10 @@ def numbers(f: Answer, blocks: Sequence[nn.Module], x: Tensor) -> Tensor:
         found = f(blocks, x, loss)
     if x.requires_grad or x.grad is not None:
         raise Broken("it left `requires_grad` or a gradient on `x`")
-    if isinstance(found, Tensor | np.ndarray):
-        found = found.tolist()
-    if not isinstance(found, list | tuple):
-        raise Unmet(f"it returned a {type(found).__name__}, where a list of numbers was asked for")
+    found = numbers_of(found)
     if len(found) != len(blocks):
         raise Unmet(f"it returned {len(found)} numbers for {len(blocks)} blocks")
-    return torch.tensor([float(size) for size in found], dtype=torch.float64)
+    return found
 
 
 def is_right(f: Answer, count: int, *shape: int) -> None:

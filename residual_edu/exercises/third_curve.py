@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, close, draw
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, close, draw
+from residual_edu.exercises.properties import numbers_of
 from residual_edu.exercises.seen import seen
 
 Sizes = Sequence[float]
@@ -37,12 +37,7 @@ def curve(
 def numbers(f: Answer, blocks: int, batch: int, ones: bool = False) -> Tensor:
     """Return what ``f`` makes of two curves, as a tensor."""
     k = [1.0] * blocks if ones else sizes(blocks, 3)
-    found = f(sizes(blocks + 1, 1), sizes(blocks + 1, 2), batch, k)
-    if isinstance(found, Tensor | np.ndarray):
-        found = found.tolist()
-    if not isinstance(found, list | tuple):
-        raise Unmet(f"it returned a {type(found).__name__}, where a list of numbers was asked for")
-    return torch.tensor([float(size) for size in found], dtype=torch.float64)
+    return numbers_of(f(sizes(blocks + 1, 1), sizes(blocks + 1, 2), batch, k))
 
 
 def is_right(f: Answer, blocks: int, batch: int, ones: bool = False) -> None:

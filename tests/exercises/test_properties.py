@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from residual_edu.exercises import unmet as notes
-from residual_edu.exercises.properties import close, construct, draw, letters_of, run, value_of
+from residual_edu.exercises.properties import close, construct, draw, letters_of, numbers_of, run, value_of
 from residual_edu.exercises.unmet import Unmet
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -207,3 +207,18 @@ def test_letters_however_they_are_listed(value):
 @pytest.mark.parametrize("value", [None, 3, [1, 2]])
 def test_what_lists_no_letters(value):
     assert "where letters in one text were asked for" in unmet(letters_of, lambda: value)
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2.5], (1.0, 2.5), torch.tensor([1, 2.5]), np.array([1, 2.5]), [np.float32(1), 2.5]]
+)
+def test_a_list_of_numbers_may_have_any_form(value):
+    found = numbers_of(value)
+    assert found.dtype == torch.float64 and found.tolist() == [1, 2.5]
+
+
+@pytest.mark.parametrize(
+    "value, name", [(None, "nothing"), (2.0, "a float"), ({1: 2}, "a dict"), (torch.ones(()), "a float")]
+)
+def test_what_is_no_list_of_numbers_is_named(value, name):
+    assert unmet(numbers_of, value).startswith(f"it returned {name}")

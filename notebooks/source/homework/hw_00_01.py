@@ -8,7 +8,7 @@
 # - **choose** how large the branches of a deep stack may be;
 # - **find** the one block of twelve that is broken, and say whether its fault is on the way forward or on the way back.
 #
-# Below each exercise stand tests that you can read. It is graded with others as well, on other inputs.
+# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
 # %%
 import torch
