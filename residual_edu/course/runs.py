@@ -6,8 +6,9 @@ A lesson writes its experiment as a function in a cell tagged ``runs`` and calls
         ...
         return {"LayerNorm": 0.97, "no norm": 0.11}
 
-What stands before that cell is executed, then ``runs(seed)`` for each of ``SEEDS``. Its other arguments are the
-settings; ``within`` says how far a number may be from the stored one when it is computed again, on another machine.
+What stands before that cell is executed, but for the cells that show something (``SHOWING``), since they may read what
+is stored; then ``runs(seed)`` for each of ``SEEDS``. Its other arguments are the settings; ``within`` says how far a
+number may be from the stored one when it is computed again, on another machine.
 """
 
 import ast
@@ -24,6 +25,7 @@ from residual_edu.course.exercise_cells import tags
 from residual_edu.course.notebook import plan
 
 SEEDS = (0, 1, 2)
+SHOWING = {"predict", "reveal", "figure", "trained", "explorer"}
 CALL = """\
 import inspect, json
 settings = {{p.name: p.default for p in inspect.signature(runs).parameters.values() if p.name != "seed"}}
@@ -54,12 +56,12 @@ def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
 
 
 def up_to_runs(source: Path) -> list[NotebookNode]:
-    """Return the code cells of a lesson up to the one tagged ``runs``; exercises as learners get them, unanswered."""
+    """Return the code cells up to the one tagged ``runs``, without exercises and without those that show something."""
     code = [cell for cell in plan(source).cells if cell.cell_type == "code"]
     last = next((at for at, cell in enumerate(code) if "runs" in tags(cell)), None)
     if last is None:
         raise Refusal(f"{source.name} has no cell tagged runs.")
-    return [cell for cell in code[: last + 1] if "nbgrader" not in cell.metadata]
+    return [cell for cell in code[: last + 1] if "nbgrader" not in cell.metadata and not SHOWING & set(tags(cell))]
 
 
 def store(source: Path) -> Path:

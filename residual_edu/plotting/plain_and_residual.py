@@ -12,8 +12,11 @@ from residual_edu.plotting.style import GATE, GRADIENT, REFERENCE, SERIES, STREA
 # Ink and dash of a size along a stack; ``plot_along`` takes these names.
 LOOKS = {
     "x": (STREAM, "-"),
-    "differences": (A, "--"),
+    "differences": (B, "--"),
     "gradient": (GRADIENT, "-."),
+    "weight gradient": (A, "-"),
+    "eps 1e-08": (A, "-"),
+    "eps 1e-30": (REFERENCE, "-."),
     "x + f(x)": (A, "--"),
     "x + f(norm(x))": (STREAM, "-"),
     "x + f(x)/√L": (GATE, "-."),
@@ -34,22 +37,24 @@ def plot_two_losses(losses: Mapping[str, ArrayLike], ax: Axes, guessing: float) 
     return ax
 
 
-def plot_along(sizes: Mapping[str, ArrayLike], laws: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+def plot_along(sizes: Mapping[str, ArrayLike], laws: Mapping[str, ArrayLike], ax: Axes, first: int = 0) -> Axes:
     """Draw sizes at each place of a stack, ``(seeds, places)`` for each name of ``LOOKS``, on a logarithmic axis.
 
     Args:
         sizes: the sizes, one line a seed.
         laws: sizes on paper, ``(places,)`` each, drawn as thin solid lines.
         ax: where to draw; ``label_along`` writes the names.
+        first: the number of the first place: 0 between the blocks, 1 in them.
     """
     for law in laws.values():
-        ax.plot(np.asarray(law, float), color=REFERENCE, linewidth=0.8)
+        ax.plot(first + np.arange(len(law)), np.asarray(law, float), color=REFERENCE, linewidth=0.8)
     for name, values in sizes.items():
         ink, dash = LOOKS[name]
-        ax.plot(np.asarray(values, float).T, dash, color=ink, linewidth=1.3)
-    places = max(np.shape(values)[-1] for values in sizes.values()) - 1
-    ax.set(yscale="log", xlabel="blocks passed", xlim=(0, places))
-    ax.set_xticks(range(0, places + 1, max(places // 4, 1)))
+        rows = np.atleast_2d(np.asarray(values, float))
+        ax.plot(first + np.arange(rows.shape[-1]), rows.T, dash, color=ink, linewidth=1.3)
+    last = first + max(np.shape(values)[-1] for values in sizes.values()) - 1
+    ax.set(yscale="log", xlabel="block" if first else "blocks passed", xlim=(first, last))
+    ax.set_xticks([first, *range(max(last // 4, 1), last + 1, max(last // 4, 1))])
     ax.minorticks_off()
     return ax
 

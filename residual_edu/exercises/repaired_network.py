@@ -79,7 +79,7 @@ def gated(depth: int) -> nn.Module:
     return stack(lambda x, shortcut, f: x + f(x) / depth**0.5)(depth)
 
 
-REPAIRED_FLOOD = Exercise(
+REPAIRED_NETWORK = Exercise(
     reference=stack(pre_norm),
     also_right=(gated,),
     observe=_observe,
@@ -109,4 +109,4 @@ REPAIRED_FLOOD = Exercise(
     ),
 )
 
-EXERCISES = {"repaired_flood": REPAIRED_FLOOD}
+EXERCISES = {"repaired_network": REPAIRED_NETWORK}
