@@ -770,7 +770,7 @@ def all_weights(seed):
 
 
 # %% tags=["runs"] jupyter={"source_hidden": true}
-def runs(seed, within=0.3, only=()):
+def runs(seed, within=0.4, only=()):
     found = {}
     for name, norm, rates in (
         ("no norm", nn.Identity, (0.01, 0.1, 1, 10)),

@@ -6,9 +6,10 @@ A lesson writes its experiment as a function in a cell tagged ``runs`` and calls
         ...
         return {"LayerNorm": 0.97, "no norm": 0.11}
 
-What stands before that cell is executed, but for the cells that show something (``SHOWING``), since they may read what
-is stored; then ``runs(seed)`` for each of ``SEEDS``. Its other arguments are the settings; ``within`` says how far a
-number may be from the stored one when it is computed again, on another machine.
+What stands before that cell is executed, then ``runs(seed)`` for each of ``SEEDS``. Where a lesson reads what is stored
+before that cell, the reading cell is left out, and from there on those that show something (``SHOWING``). The other
+arguments of ``runs`` are the settings; ``within`` says how far a number may be from the stored one when it is computed
+again, on another machine.
 """
 
 import ast
@@ -56,12 +57,14 @@ def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
 
 
 def up_to_runs(source: Path) -> list[NotebookNode]:
-    """Return the code cells up to the one tagged ``runs``, without exercises and without those that show something."""
+    """Return the code cells up to the one tagged ``runs`` that do not need what is stored; and no exercises."""
     code = [cell for cell in plan(source).cells if cell.cell_type == "code"]
     last = next((at for at, cell in enumerate(code) if "runs" in tags(cell)), None)
     if last is None:
         raise Refusal(f"{source.name} has no cell tagged runs.")
-    return [cell for cell in code[: last + 1] if "nbgrader" not in cell.metadata and not SHOWING & set(tags(cell))]
+    reading = next((at for at, cell in enumerate(code[:last]) if "stored_runs(" in cell.source), last)
+    later = [cell for cell in code[reading + 1 : last] if not SHOWING & set(tags(cell))]
+    return [cell for cell in (*code[:reading], *later, code[last]) if "nbgrader" not in cell.metadata]
 
 
 def store(source: Path) -> Path:

@@ -43,6 +43,26 @@ def test_runs_are_stored_with_their_settings_and_read_from_a_copy(checkout, caps
         stored_runs("01")
 
 
+def test_runs_do_not_need_what_is_stored(checkout):
+    read = """# %% tags=["trained"]
+base = 20
+
+# %%
+stored = stored_runs("00_small")
+
+# %% tags=["trained"]
+print(stored[0])
+
+# %%
+base += 1
+
+"""
+    source = checkout / "notebooks" / "source" / "00_small.py"
+    source.write_text(LESSON.replace("# %% tags", read + "# %% tags"))
+    assert main(["build", "--runs", "00"]) == 0
+    assert json.loads(runs.runs_of(source).read_text())["runs"] == {"0": {"sum": 21}, "1": {"sum": 24}, "2": {"sum": 27}}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

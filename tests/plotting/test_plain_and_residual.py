@@ -44,9 +44,22 @@ class TestAlong:
         assert drawn == [[1, 5, 25], [1, 2, 4], [1, 3, 9], [4, 2, 1]]
         assert ax.lines[0].get_color() == REFERENCE and ax.lines[0].get_linewidth() < ax.lines[1].get_linewidth()
 
-    def test_no_two_looks_are_told_apart_by_hue_alone(self):
-        for kind in (("x", "differences", "gradient"), ("x + f(x)", "x + f(norm(x))", "x + f(x)/√L")):
-            assert len({LOOKS[name][1] for name in kind}) == 3
+    def test_places_in_the_blocks_are_counted_from_one(self, ax):
+        plot_along({"weight gradient": [[3.0, 2, 1]]}, {"law": [4.0, 2, 1]}, ax, first=1)
+        assert [list(map(float, line.get_xdata())) for line in ax.lines] == [[1, 2, 3]] * 2
+        assert ax.get_xlabel() == "block" and ax.get_xlim() == (1, 3)
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            ("x", "differences", "gradient"),
+            ("x + f(x)", "x + f(norm(x))", "x + f(x)/√L"),
+            ("differences", "weight gradient"),
+            ("eps 1e-08", "eps 1e-30"),
+        ],
+    )
+    def test_no_two_looks_are_told_apart_by_hue_alone(self, kind):
+        assert len({LOOKS[name][1] for name in kind}) == len(kind)
 
     def test_the_axis_is_logarithmic_and_ends_with_the_stack(self, ax):
         plot_along(self.SIZES, {}, ax)
