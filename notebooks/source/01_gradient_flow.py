@@ -231,7 +231,7 @@ holds(
 x = torch.tensor(8.0, requires_grad=True)
 for place in (1, 2, 3):
     x = x / 2
-    x.register_hook(lambda g, place=place: print(f"place {place}: {g.item()}"))
+    x.register_hook(lambda g, place=place: print(f"place {place}: g = {g.item()}"))
     print(f"place {place}: x = {x.item()}")
 x.backward()
 
@@ -378,7 +378,7 @@ def third_curve(signal, gradient, batch, k):
 check(third_curve, "third_curve")
 
 # %% [markdown]
-# For the failing network, the reconstruction beside what `record` measured:
+# For the failing network:
 
 # %% tags=["figure"]
 measured = record(build(bare), *batch)
@@ -507,8 +507,9 @@ holds(min(row("turning")) > 0.85, "The flood alone does not prevent learning.")
 #
 # ## Are the digits too much alike?
 #
-# First the mean cosine between two digits after the last block, before training. "Alike": one constant vector is added to
-# all images. "Centred once": what the digits have in common is subtracted before the last norm.
+# In x + f(x) all digits have nearly the same direction: the first column is the mean cosine between two of them after the
+# last block, before training. "Alike": one constant vector is added to all images. "Centred once": what the digits have
+# in common is subtracted before the last norm.
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
@@ -530,7 +531,7 @@ holds(max(row(names[1])) < 0.5, "Apart, and it does not.")
 
 # %% [markdown]
 # Alike, the network with norms learns; centred, x + f(x) fails. So likeness at 0.97 is not what stops a network here.
-# (At 0.998, with a vector four times as long, it is enough.)
+# (At 0.998, a vector four times as long, it is enough.)
 #
 # ## The fourth measurement
 #
@@ -566,12 +567,12 @@ low, high = before("x + f(x)", "read"), before("x + f(norm(x))", "read")
 holds(max(low) < 0.7 < 0.8 < min(high), "One loses the classes, one keeps them.")
 
 # %% [markdown]
-# The curves did not show that: the random blocks of the failing network lose most of what tells a linear head the classes.
+# The random blocks of the failing network lose most of what tells a linear head the classes.
 #
 # ## How large is a branch?
 #
-# In x + f(x) each branch is as large as the stream that it joins. Here only a factor before f changes that, and there is
-# no norm before f:
+# In x + f(x) each branch is as large as the stream that it joins. (In turning, too, whose rotations lose nothing that the
+# probe reads.) With He's weights and no norm, a factor before f changes that:
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
