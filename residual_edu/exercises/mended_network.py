@@ -54,7 +54,7 @@ def sizes(network: nn.Module, depth: int) -> list[float]:
         )
     x, found = pictures()[2].clone(), []
     with torch.no_grad():
-        for block in network[:depth]:
+        for block in list(network)[:depth]:
             x = block(x)
             found.append(x.square().mean().sqrt().item())
     return found
@@ -69,7 +69,7 @@ def described(network: nn.Module) -> str:
     """Return in words which module a network is."""
     if not isinstance(network, nn.Sequential):
         return f"a {type(network).__name__}"
-    last = " and ".join(f"{type(one).__name__}" for one in network[-2:])
+    last = " and ".join(f"{type(one).__name__}" for one in list(network)[-2:])
     return f"a Sequential of {len(network)} modules that ends with {last}"
 
 
