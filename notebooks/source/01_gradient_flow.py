@@ -1,14 +1,14 @@
 # %% [markdown]
 # # 01 · Gradient flow: three curves
 #
-# 80 minutes. Nothing is downloaded. Of [lesson 00](00_residual_connection.ipynb) it uses that with He's weights f(x) is
+# 75 minutes. Nothing is downloaded. Of [lesson 00](00_residual_connection.ipynb) it uses that with He's weights f(x) is
 # as large as x, so that 64 blocks x + f(x) make x, and the gradient on its way back, 2³² = 4 · 10⁹ times as large.
 #
 # By the end you can
 #
 # - **record** three curves along a network with a few lines;
 # - **compute** the third curve from the other two;
-# - **say** what a flat curve tells;
+# - **say** what they tell about a network that has not been trained;
 # - **diagnose** a network that does not learn, and mend it.
 
 # %%
@@ -30,24 +30,24 @@ progress("01")
 # ## A network that does not learn
 #
 # A colleague has built a network for handwritten digits: 64 blocks x + f(x), then a LayerNorm and a head, as at the end
-# of [GPT-2](https://github.com/openai/gpt-2/blob/master/src/model.py). GPT-2 also has a norm before each branch. The
-# colleague forgot these.
+# of [GPT-2](https://github.com/openai/gpt-2/blob/master/src/model.py). Beside it we build the same with a norm before
+# each f, as GPT-2 has it.
 
 
 # %%
-def forgotten(x, f):
+def bare(x, f):
     return x + f(x)
 
 
-def mended(x, f):
+def normed(x, f):
     return x + f(F.layer_norm(x, (64,)))
 
 
 class Block(nn.Module):
     def __init__(self, wiring):
         super().__init__()
-        first, second = nn.Linear(64, 128), nn.Linear(128, 64)
-        self.wiring, self.f = wiring, nn.Sequential(first, nn.ReLU(), second)
+        self.wiring = wiring
+        self.f = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
 
     def forward(self, x):
         return self.wiring(x, self.f)
@@ -62,8 +62,7 @@ def build(wiring, start=None, seed=0, depth=64):
 
 
 # %% [markdown]
-# The weights are He's: a layer with n inputs has variance 2/n if a ReLU follows, and 1/n if none does. The folded cell
-# holds them, the training loop of lesson 00, and the digits.
+# (Folded, and nothing new: He's weights, the training loop of lesson 00, the digits.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -75,6 +74,12 @@ def he(f):
 
 def rms(x):
     return x.detach().square().mean().sqrt().item()
+
+
+def tell(curves):
+    print("place                0      16      32      48      64")
+    for name, curve in curves.items():
+        print(f"{name:15}", *[f"{curve[at]:7.0e}" for at in (0, 16, 32, 48, -1)])
 
 
 def train(stack, rate, steps, x, y):
@@ -95,31 +100,36 @@ train_x, test_x = (((x - mean) / std).flatten(1).to(device) for x in data[::2])
 train_y, test_y = (y.to(device) for y in data[1::2])
 
 # %% [markdown]
-# We train for 60 steps of Adam at a rate of 3e-4, each on 64 digits. What can that change?
-# Adam moves a weight by about the rate in a step, or less; in 60 steps by at most about 60 · 0.0003 = 0.018. He's weights
-# have a standard deviation of √(2/64) = 0.18 in the first layer of f and of √(1/128) = 0.09 in the second.
+# We train for 60 steps of Adam at a rate of 3e-4, each on 64 digits. Adam moves a weight by about the rate in a step, or
+# less: by 60 · 0.0003 = 0.018 in all. He's weights have a standard deviation of √(2/64) = 0.18 in the first layer of f,
+# before the ReLU, and √(1/128) = 0.09 in the second.
 
 # %% tags=["figure", "trained"]
 from residual_edu.plotting.plain_and_residual import plot_two_losses
 
 
+batch = train_x[:64], train_y[:64]
+
+
 def first_layers(wiring, seed):
     """Return the rms of the gradients of the first layers' weights, before training."""
     net = build(wiring, seed=seed)
-    F.cross_entropy(net(train_x[:64]), train_y[:64]).backward()
+    F.cross_entropy(net(batch[0]), batch[1]).backward()
     return [rms(block.f[0].weight.grad) for block in net[:-2]]
 
 
-wirings = {"x + f(x)": forgotten, "x + f(norm(x))": mended}
+wirings = {"x + f(x)": bare, "x + f(norm(x))": normed}
 nets, curves = {}, {}
 for name, wiring in wirings.items():
     nets[name] = [build(wiring, seed=seed) for seed in range(3)]
     curves[name] = [train(net, 3e-4, 60, train_x, train_y) for net in nets[name]]
     found = [accuracy(net, test_x, test_y) for net in nets[name]]
-    print(f"{name:15} test digits right", *[f"{one:4.0%}" for one in found])
+    print(
+        f"{name:15} test digits right, three seeds:", *[f"{one:4.0%}" for one in found]
+    )
     holds(max(found) < 0.5 or min(found) > 0.85, "One learns, one does not.")
 ax = plot_two_losses(curves, Figure().add_subplot(), guessing=2.303)
-ax.texts[-1].set_position((31, 1.86))
+ax.texts[0].set_position((24, 2.68)), ax.texts[-1].set_position((31, 1.86))
 ax.set_title("64 blocks, without and with the norms")
 alt = "Training loss, three seeds. x + f(x) stays near 2.3, the loss of guessing, "
 show(ax.figure, alt=alt + "and x + f(norm(x)) falls to 0.3.")
@@ -161,36 +171,324 @@ guess.reveal(
         "equally flat": "The norms change what each first layer receives, and what "
         "comes back to it.",
     },
+    after="So this check does not point to the network that fails.",
 )
 
 # %% [markdown]
-# So this check misses the failure. First, is it only the rate? (The folded cells hold the code of all longer runs. Three
-# seeds of each were stored; the last cell computes two of them again and compares.)
+# Is it only the rate? From here on a row has three seeds, of stored runs. (Folded, to be skipped: what reads them. Their
+# code stands at the end.)
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+from residual_edu.lesson import stored_runs
+
+stored = stored_runs("01_gradient_flow")["runs"]
+
+
+def row(name, rate=3e-4, steps=60):
+    return [stored[seed][f"{name}, {rate:g}, {steps}"] for seed in range(3)]
+
+
+def before(name, what):
+    return [stored[seed][f"{name}, {what}"] for seed in range(3)]
+
+
+def say(name, rate=3e-4, steps=60):
+    shares = "".join(f"{share:5.0%}" for share in row(name, rate, steps))
+    print(f"{name:15} rate {rate:<6g} {steps:3} steps   right {shares}")
+
+
+def both(name):
+    print(f"{name:20} probe", *[f"{x:4.0%}" for x in before(name, "read")], end="")
+    print("   trained", *[f"{x:4.0%}" for x in row(name)])
+
+
+for rate, steps in ((3e-4, 60), (3e-4, 600), (1e-4, 60), (1e-4, 600)):
+    say("x + f(x)", rate, steps)
+say("x + f(norm(x))", 1e-4)
+holds(
+    max(row("x + f(x)", 3e-4, 600)) < 0.3
+    and max(row("x + f(x)", 1e-4)) < 0.7
+    and min(row("x + f(x)", 1e-4, 600)) > 0.8,
+    "At 3e-4 it does not learn in 600 steps, at 1e-4 it does, slowly.",
+)
+
+# %% [markdown]
+# At 3e-4 it is at chance after 600 steps as well; at 1e-4 it learns, slowly. We keep 3e-4 and 60 steps.
+#
+# ## A recorder
+#
+# Three quantities are usually measured along a network:
+#
+# - the **signal**: x itself, in the **stream** between the blocks;
+# - the **stream gradient**: the gradient of the loss with respect to x there (some authors write delta);
+# - the **weight gradient**, which the optimizer gets.
+#
+# Autograd throws the second away. A **hook** is a function that you leave with a tensor, and autograd calls it with the
+# gradient when that arrives:
+
+# %%
+x = torch.tensor(8.0, requires_grad=True)
+for place in (1, 2, 3):
+    x = x / 2
+    x.register_hook(lambda g, place=place: print(f"place {place}: g = {g.item()}"))
+    print(f"place {place}: x = {x.item()}")
+x.backward()
+
+# %% [markdown]
+# One place to the left, x counts half as much. Hooks are called from the end to the start.
+#
+# ### Exercise 1 · 8 minutes · ●●○○○
+#
+# Record the stream gradient. `blocks` are modules with weights, `x` is a tensor, and `loss` maps the stream after the last
+# block to one number. Call each block once. Return a list with one number for each block, the first block's first: the
+# rms of the gradient of the loss **after** that block.
+#
+# <details><summary>Hint 1</summary>What a block returns is a tensor, and a hook can be left with it. What is the hook
+# called with?</details>
+# <details><summary>Hint 2</summary>The last place's gradient arrives first. At which end of the list does a new number
+# belong?</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "stream-gradients", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def stream_gradients(blocks, x, loss):
+    """Return the rms of the gradient of the loss after each block."""
+    ### BEGIN SOLUTION
+    sizes = []
+    for block in blocks:
+        x = block(x)
+        x.register_hook(lambda g: sizes.insert(0, g.square().mean().sqrt().item()))
+    loss(x).backward()
+    return sizes
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "stream-gradients-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(stream_gradients, "stream_gradients")
+
+# %% [markdown]
+# The recorder is your function (or the folded solution, once it is run) and two more curves. An Identity adds the place
+# before the first block.
+
+
+# %%
+def record(stack, x, y):
+    places, head = [nn.Identity(), *stack[:-2]], stack[-2:]
+    start = x.clone().requires_grad_()
+    stack.zero_grad()
+    gradient = stream_gradients(
+        places, start, lambda end: F.cross_entropy(head(end), y)
+    )
+    weights = [rms(next(block.parameters()).grad) for block in stack[:-2]]
+    signal = []
+    for block in places:
+        x = block(x)
+        signal.append(rms(x))
+    return {"signal": signal, "stream gradient": gradient, "weight gradient": weights}
+
+
+tell(record(build(bare), *batch))
+
+# %% [markdown]
+# The signal grows to billions, as lesson 00 computed: a flood. The stream gradient does the same from right to left. The
+# weight gradient shows neither.
+#
+# ## What a weight gradient is made of
+#
+# One linear layer y = Wx, one sample, and the gradient g with respect to y: W[i, j] carries x[j] to y[i], so its gradient
+# is **g[i] · x[j]**, the outer product of g and x. The sum of all g[i]² · x[j]² is the sum of the g[i]² times the sum of
+# the x[j]². So, exactly:
+#
+# $$\mathrm{rms}(\nabla W) = \mathrm{rms}(x) \cdot \mathrm{rms}(g)$$
+
+# %%
+x, g = torch.tensor([1.0, 7.0]), torch.tensor([1.0, -2.0, 2.0])
+layer = nn.Linear(2, 3, bias=False)
+layer(x).backward(g)
+print(layer.weight.grad.tolist())
+print(f"rms of x {rms(x):.0f}, of g {rms(g):.3f}, of ∇W {rms(layer.weight.grad):.3f}")
+
+# %% [markdown]
+# That explains the flat curve. In x + f(x), one block further to the right, a first layer receives √2 times as much and
+# gets back 1/√2 of the gradient. So **a flat weight gradient says that signal times gradient is constant**: 4 · 10⁹ times
+# 3 · 10⁻¹³ as well as 1 times 10⁻³. With norms, each first layer receives norm(x), of size 1, and the weight gradient
+# follows the stream gradient.
+#
+# For a batch of B samples, B outer products are added: √B times one, if they are perpendicular to one another. In general
+# **√B · k** times, and k says how far the samples agree: above 1 if their outer products point in similar directions, below
+# 1 if they oppose. Here is k of all blocks (folded; the appendix derives it):
 
 
 # %% jupyter={"source_hidden": true}
+def inside(stack, x, y):
+    """Return input, and gradient at the output, of each block's first layer."""
+    pairs = []
+
+    def keep(layer, args, out):
+        out.retain_grad()
+        pairs.append((args[0].detach(), out))
+
+    hooks = [block.f[0].register_forward_hook(keep) for block in stack[:-2]]
+    F.cross_entropy(stack(x), y).backward()
+    for hook in hooks:
+        hook.remove()
+    return [(x, out.grad) for x, out in pairs]
+
+
+ks = {}
+for name, wiring in wirings.items():
+    net = build(wiring)
+    pairs = inside(net, *batch)
+    grads = [rms(block.f[0].weight.grad) for block in net[:-2]]
+    sizes = [len(x) ** 0.5 * rms(x) * rms(g) for x, g in pairs]
+    ks[name] = [grad / size for grad, size in zip(grads, sizes, strict=True)]
+    print(f"{name:15} k between {min(ks[name]):.1f} and {max(ks[name]):.1f}")
+
+# %% [markdown]
+# ### Exercise 2 · 10 minutes · ●●●○○
+#
+# Compute the third curve from the other two, for x + f(x). `signal` and `gradient` are lists as `record` returns
+# them, for `batch` samples: place 0 is before the first block, the last place after the last. `k` has one number for each
+# block. Return the list of the weight gradients.
+#
+# One factor is missing: the g of the first layer is inside the block. The stream gradient comes back to it through the
+# second layer, which has 64 outputs and weights of variance 1/128, and through the ReLU. By which factor does its rms
+# change? Compute that on paper.
+#
+# <details><summary>Hint 1</summary>From which place does the first layer get its x? And from which place does the
+# gradient come into the block?</details>
+# <details><summary>Hint 2</summary>A hidden number gets back a sum of 64 products. What is its mean square, against that
+# of the stream gradient? Then the ReLU: for how many of the hidden numbers does nothing come through?</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "third-curve", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def third_curve(signal, gradient, batch, k):
+    """Return the weight gradient of the first layer of each block, as a list."""
+    ### BEGIN SOLUTION
+    # Back through the second layer: 64 · 1/128 = 1/2 of the mean square. Through the
+    # ReLU: 1/2 of that. So 1/4 of the mean square, 1/2 of the rms.
+    return [
+        batch**0.5 * k[block] * signal[block] * gradient[block + 1] / 2
+        for block in range(len(k))
+    ]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "third-curve-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(third_curve, "third_curve")
+
+# %% [markdown]
+# For the failing network:
+
+# %% tags=["figure"]
+measured = record(build(bare), *batch)
+s, g, true = measured.values()
+paper = [4 * s[at] * g[at + 1] * each for at, each in enumerate(ks["x + f(x)"])]
+ax = plots.plot_three_curves({"weight gradient": true}, Figure().add_subplot())
+plots.plot_reconstruction(paper, ax)
+ax.set(title="The third curve, from the other two", ylim=(1e-4, 1e-1))
+ratios = sorted(a / b for a, b in zip(paper, true, strict=True))
+print(f"reconstructed / measured: {ratios[0]:.2f} to {ratios[-1]:.2f}")
+alt = "The measured weight gradients of 64 blocks, and dots from the other two curves "
+show(ax.figure, alt=alt + "and k. The dots follow the line closely.")
+holds(ratios[0] > 0.6 and ratios[-1] < 1.6, "Paper is right to 60 %.")
+
+# %% [markdown]
+# What is left is chance: paper gives the average over random weights.
+#
+# ## Before and after training
+#
+# All three curves of the two networks, three seeds.
+
+# %% tags=["figure"]
+fig = Figure(figsize=(6, 6.4))
+axes = fig.subplots(2, 2, sharex=True, sharey=True)
+for column, (name, wiring) in zip(axes.T, wirings.items(), strict=True):
+    fresh = [record(build(wiring, seed=seed), *batch) for seed in range(3)]
+    late = [record(net, *batch) for net in nets[name]]
+    stages = {"before": fresh, "after 60 steps": late}
+    for ax, (when, found) in zip(column, stages.items(), strict=True):
+        curves = {key: [one[key] for one in found] for key in found[0]}
+        plots.plot_three_curves(curves, ax)
+        ax.set_title(f"{name}, {when}", weight="normal", size=11)
+for ax in axes[:, 1]:
+    ax.set_ylabel("")
+axes[0, 0].set_xlabel(""), axes[0, 1].set_xlabel("")
+places = {"signal": (18, 1e8), "stream gradient": (2, 1e-12), "weight gradient": (8, 1)}
+plots.label_curves(axes[0, 0], places)
+axes[0, 0].set_ylim(1e-17, 1e15)
+fig.suptitle("The norms hold signal and gradient", weight="bold")
+alt = "Three curves, three seeds, before and after 60 steps. With x + f(x) the signal "
+alt += "grows to 4e9 and later further, the stream gradient falls. With the norms all "
+show(fig, alt=alt + "three curves stay within two powers of ten, before and after.")
+# %% tags=["trained"] jupyter={"source_hidden": true}
+grown = {}
+for name, wiring in wirings.items():
+    fresh = [rms(build(wiring, seed=s)[:-2](batch[0])) for s in range(3)]
+    late = [rms(net[:-2](batch[0])) for net in nets[name]]
+    grown[name] = [b / a for a, b in zip(fresh, late, strict=True)]
+    print(f"{name:15} signal at the end:", *[f"{end:.0e}" for end in fresh], end="")
+    print("   after training:", *[f"{end:.0e}" for end in late])
+few, many = grown["x + f(norm(x))"], grown["x + f(x)"]
+holds(max(late) < 20 and max(few) < 5 < 20 < min(many), "The norms hold the signal.")
+
+# %% [markdown]
+# The network that learns keeps its signal near ten. In the other it grows to billions, and further in training. Is this
+# flood the cause?
+#
+# ## The flood taken away
+#
+# A control takes the flood away, and changes nothing else:
+
+
+# %%
 def divided(x, f):
     return (x + f(x)) / 2**0.5
 
 
-def gated(g):
-    return lambda x, f: x + g * f(x)
+# %% tags=["predict"]
+guess = predict(
+    "(x + f(x))/√2 in every block: what share is right after 60 steps?",
+    ["over 80 %", "40 to 80 %", "under 40 %"],
+)
 
 
-def as_large(x, f):
-    """Return x + f(norm(x)), the branch scaled up to the size of x again."""
-    return x + x.detach().std(-1, keepdim=True) * f(F.layer_norm(x, (64,)))
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+def share(found):
+    low, high = min(found), max(found)
+    return "over 80 %" if low > 0.8 else "under 40 %" if high < 0.4 else "40 to 80 %"
 
 
-class Centred(nn.Module):
-    """Subtract what 512 digits have in common here before training."""
+found = [record(build(divided, seed=seed), *batch) for seed in range(3)]
+curves = {key: [one[key] for one in found] for key in found[0]}
+ax = plots.plot_three_curves(curves, Figure().add_subplot())
+places = {"signal": (2, 4), "stream gradient": (2, 2e-4), "weight gradient": (2, 2e-2)}
+plots.label_curves(ax, places)
+ax.set(title="(x + f(x))/√2 before training", ylim=(1e-5, 1e2))
+alt = "Three curves of (x + f(x))/√2 before training, three seeds: all are flat."
+show(ax.figure, alt=alt)
+say("(x + f(x))/√2")
+holds(max(row("(x + f(x))/√2")) < 0.4, "Without the flood it fails as well.")
+guess.reveal(
+    share(row("(x + f(x))/√2")),
+    why={
+        "over 80 %": "The sizes are as they should be. That is all.",
+        "40 to 80 %": "The sizes are as they should be. That is all.",
+        "under 40 %": "Only the sizes have changed.",
+    },
+    after="With biases of 0 the last LayerNorm divides all these factors out: both "
+    "networks have the same loss, and Adam takes the same steps, until the biases have "
+    "grown. And all three curves are flat.",
+)
 
-    def forward(self, x):
-        if not hasattr(self, "common"):
-            self.common = x.detach()[:512].mean(0)
-        return x - self.common
+# %% [markdown]
+# The reverse keeps the flood and changes the weights: "turning". Each f begins as a rotation by 90 degrees. So f(x) is as
+# large as x and perpendicular to it, and x + f(x) is √2 times as large as x, exactly. (Folded: since relu(a) − relu(−a) = a,
+# f is linear before training. All its weights learn.)
 
 
+# %% tags=["trained"] jupyter={"source_hidden": true}
 def turning(f):
     """Let f begin as a rotation by 90 degrees: then x + f(x) is √2 as long as x."""
     A, U = (nn.init.orthogonal_(torch.empty(64, 64)) for _ in range(2))
@@ -200,17 +498,49 @@ def turning(f):
     nn.init.zeros_(f[0].bias), nn.init.zeros_(f[2].bias)
 
 
-common = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(device)
-common *= 4 / common.square().mean().sqrt()
+tell(record(build(bare, turning), *batch))
+say("turning")
+holds(min(row("turning")) > 0.85, "The flood alone does not prevent learning.")
+
+# %% [markdown]
+# The same flood, and it learns. So before a last norm the flood does no harm by itself.
+#
+# ## Are the digits too much alike?
+#
+# In x + f(x) all digits have nearly the same direction: the first column is the mean cosine between two of them after the
+# last block, before training. "Alike": one constant vector is added to all images. "Centred once": what the digits have
+# in common is subtracted before the last norm.
 
 
-# %% jupyter={"source_hidden": true}
+# %% tags=["trained"] jupyter={"source_hidden": true}
 def cosine(x):
     """Return the mean cosine between two different digits."""
     rows = F.normalize(x.detach())
     return ((rows @ rows.T).sum().item() - len(x)) / (len(x) * (len(x) - 1))
 
 
+names = ["x + f(x)", "x + f(x), centred once"]
+names += ["x + f(norm(x)), alike", "x + f(norm(x)), more alike"]
+for name in names:
+    print(
+        f"{name:26} cosine", *[f"{one:6.3f}" for one in before(name, "cosine")], end=""
+    )
+    print("   right", *[f"{one:4.0%}" for one in row(name)])
+holds(min(row(names[2])) > 0.8, "Alike, and it learns.")
+holds(max(row(names[1])) < 0.5, "Apart, and it does not.")
+
+# %% [markdown]
+# Alike, the network with norms learns; centred, x + f(x) fails. So likeness at 0.97 is not what stops a network here.
+# (At 0.998, a vector four times as long, it is enough.)
+#
+# ## The fourth measurement
+#
+# Sizes and angles do not ask what the stream still tells about the **classes**. So leave the blocks as they were drawn,
+# centre and scale each feature of their output, and train only a linear head on it, a **probe**
+# ([Alain and Bengio, 2016](https://arxiv.org/abs/1610.01644)).
+
+
+# %%
 @torch.no_grad()
 def untrained(stack, add=0.0):
     """Return what a stack without its head makes of the digits, centred and scaled."""
@@ -230,23 +560,312 @@ def read(x, test):
     return accuracy(head, test, test_y)
 
 
+# %% tags=["trained"] jupyter={"source_hidden": true}
+for name in ("x + f(x)", "turning", "x + f(norm(x))"):
+    both(name)
+low, high = before("x + f(x)", "read"), before("x + f(norm(x))", "read")
+holds(max(low) < 0.7 < 0.8 < min(high), "One loses the classes, one keeps them.")
+
+# %% [markdown]
+# The random blocks of the failing network lose most of what tells a linear head the classes.
+#
+# ## How large is a branch?
+#
+# In x + f(x) each branch is as large as the stream that it joins. (In turning, too, whose rotations lose nothing that the
+# probe reads.) With He's weights and no norm, a factor before f changes that:
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+for divisor in (2, 4, 8, 1000):
+    both(f"x + f(x)/{divisor}")
+alone = []
+for seed in range(3):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 10)).to(device)
+    train(net, 3e-4, 60, train_x, train_y)
+    alone.append(accuracy(net, test_x, test_y))
+print(f"{'LayerNorm and head alone':40}    trained", *[f"{x:4.0%}" for x in alone])
+holds(
+    max(alone + row("x + f(x)/1000")) < 0.5 < 0.8 < min(row("x + f(x)/8")),
+    "An eighth learns, a thousandth does what no block does.",
+)
+
+# %% [markdown]
+# With a half it learns, with a quarter or an eighth as well as with norms. And a branch can be too small: with a
+# thousandth, 60 steps reach about what they reach without any block.
+#
+# The norm does two things: each f receives an input of size 1; and each branch is about 1 large, the stream √(1 + l) after
+# l blocks. To tell the two apart, keep the norm, and multiply its branch up to the size of x:
+
+
+# %%
+def as_large(x, f):
+    return x + x.detach().std(-1, keepdim=True) * f(F.layer_norm(x, (64,)))
+
+
+# %% tags=["predict"]
+guess = predict(
+    "The norm kept, the branch as large as x: what share is right after 60 steps?",
+    ["over 80 %", "40 to 80 %", "under 40 %"],
+)
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+for name in ("x + f(norm(x))", "norm, branch like x", "x + f(x)/√(1 + l)"):
+    both(name)
+fails, learns = row("norm, branch like x"), row("x + f(x)/√(1 + l)")
+holds(
+    max(fails) < 0.5 < 0.8 < min(learns),
+    "The size of the branch decides, not the norm.",
+)
+reason = "Each f still receives an input of size 1. What has changed is how large its "
+guess.reveal(
+    share(fails),
+    why={
+        "over 80 %": reason + "output is beside x.",
+        "40 to 80 %": reason + "output is beside x.",
+        "under 40 %": "Only the branch's size beside the stream has changed.",
+    },
+    after="The last row is the reverse: no norm, and f(x) divided by √(1 + l). So "
+    "**what the norm did for this network is to make its branches small beside the "
+    "stream**.",
+)
+
+# %% [markdown]
+# ## Where along the stack?
+#
+# A fourth curve: the probe after every fourth block. (Folded: here it is least squares, which needs no training.)
+
+
+# %% jupyter={"source_hidden": true}
+def squares(x, test):
+    """Return the share that least squares reads from features."""
+    mean, spread = x.mean(0), x.std(0)
+    spread = spread.clamp(min=1e-3 * spread.max().item())  # some pixels are constant
+    x, test = (((part - mean) / spread).cpu().double() for part in (x, test))
+    x, test = (F.pad(part, (0, 1), value=1.0) for part in (x, test))
+    wanted = F.one_hot(train_y).cpu().double()
+    solved = torch.linalg.lstsq(x, wanted, rcond=1e-6, driver="gelsd").solution
+    return ((test @ solved).argmax(1) == test_y.cpu()).double().mean().item()
+
+
+@torch.no_grad()
+def read_along(stack):
+    """Return the shares that are read after 0, 4, 8, ... of the untrained blocks."""
+    found = []
+    for place in range(0, 65, 4):
+        x, test = (stack[:place](part) for part in (train_x, test_x))
+        found.append(squares(x, test))
+    return found
+
+
+shown = {**wirings, "turning": bare}
+starts = {"turning": turning}
+read_off = {
+    name: [read_along(build(wiring, starts.get(name), seed)) for seed in range(3)]
+    for name, wiring in shown.items()
+}
+
+# %% tags=["figure"]
+ax = plots.plot_read(read_off, range(0, 65, 4), Figure().add_subplot())
+ax.set_title("Block by block, x + f(x) loses the classes")
+places = {"x + f(x)": (14, 0.55), "x + f(norm(x))": (40, 0.82), "turning": (52, 0.99)}
+plots.label_curves(ax, places)
+alt = "Share that least squares reads after 0 to 64 untrained blocks, three seeds. "
+show(ax.figure, alt=alt + "x + f(x) falls to a half or less, the others stay near 0.9.")
+ends = {name: [one[-1] for one in found] for name, found in read_off.items()}
+holds(
+    max(ends["x + f(x)"]) < 0.55 < 0.75 < min(ends["turning"]), "It is lost on the way."
+)
+
+
+# %% [markdown]
+# The classes get lost not in one place: every few blocks cost some more.
+#
+# ## Does the probe tell who learns?
+#
+# Every dot is a network with one of three seeds: those above, 16 and 32 blocks x + f(x), and turning with the constant
+# vector.
+
+# %% tags=["figure", "trained"]
+names = [key.removesuffix(", read") for key in stored[0] if key.endswith("read")]
+points = {name: (before(name, "read"), row(name)) for name in names}
+ax = plots.plot_probe(points, Figure(figsize=(6, 4.4)).add_subplot())
+ax.set_title("What a probe reads, and what is learned")
+alt = "Share right after training against that of a probe before it, sixteen networks. "
+alt += "Low probes fail. Of the high ones most learn, and some fail."
+show(ax.figure, alt=alt)
+dots = [dot for pair in points.values() for dot in zip(*pair, strict=True)]
+holds(max(done for probe, done in dots if probe < 0.45) < 0.5, "Low probes warn.")
+holds(
+    min(done for probe, done in dots if probe > 0.9) < 0.5, "High ones do not promise."
+)
+
+# %% [markdown]
+# Where the probe reads less than 45 %, the network fails. Where it reads nearly all, most learn, and some do not: branches
+# of a thousandth, and digits at a cosine of 0.998.
+#
+# **Not settled**: at 1e-4 and in 600 steps the failing network learned to pass on what it lost at first. Why 3e-4 prevents
+# that, we do not know; nor in which way 64 random blocks lose the classes.
+#
+# ## A network to diagnose
+#
+# Another colleague has put the norms in place, and took two habits from
+# [StyleGAN2](https://arxiv.org/abs/1912.04958), a generator of images: the sum is divided by √2, so that the stream keeps
+# its size, and the weights are drawn with variance 1 and multiplied by He's standard deviation in each call.
+
+
+# %%
+class Rescaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.randn(128, 64))
+        self.second = nn.Parameter(torch.randn(64, 128))
+
+    def forward(self, x):
+        hidden = F.linear(F.layer_norm(x, (64,)), self.first * (2 / 64) ** 0.5)
+        f = F.linear(hidden.relu(), self.second * (1 / 128) ** 0.5)
+        return (x + f) / 2**0.5
+
+
+def as_handed(depth):
+    blocks = [Rescaled() for _ in range(depth)]
+    return nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+torch.manual_seed(0)
+network = as_handed(64).to(device)
+tell(record(network, *batch))
+train(network, 3e-4, 60, train_x, train_y)
+print(f"after 60 steps {accuracy(network, test_x, test_y):.0%} right")
+holds(accuracy(network, test_x, test_y) < 0.7, "As handed over it does not learn well.")
+
+# %% [markdown]
+# ### Exercise 3 · 15 minutes · ●●●●○
+#
+# All three curves look healthy. Two things hinder this network; at 64 blocks mending one is not enough.
+#
+# 1. **Measure** what the curves do not show. `read(*untrained(network))` is the probe, for a new `as_handed(64)`.
+# 2. **Mend** what you find, train, and look how the loss falls. But the stream shall keep its size, for which the division
+#    was meant. (With x + f(norm(x)) it grows eightfold.)
+# 3. `mended_network(depth)` returns `nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))` with `depth` blocks that
+#    all learn. The rms of the stream after each block is between 0.5 and 2 before training. The check trains it at 3e-4
+#    for 60 steps, with three seeds and depths, and wants 90 % right.
+#
+# <details><summary>Hint 1</summary>How large is a branch beside the stream that it joins, in each block? Compare with
+# the networks that learned. If x and f have size 1 and no common direction, how large is a · x + b · f?</details>
+# <details><summary>Hint 2</summary>When the probe reads 90 % and the loss falls too slowly: how far can 60 steps of
+# Adam move a weight, and how large are the weights here?</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mended-network", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mended_network(depth):
+    """Return a network of `depth` blocks that learns; its weights are drawn here."""
+
+    ### BEGIN SOLUTION
+    # Divided by √2, each branch is as large as the stream: the probe reads about 40 %.
+    # And 60 steps of 3e-4 move a weight by at most 0.018, 2 % of weights of size 1.
+    # So make the branch an eighth of the stream, divide the sum by its new size, and
+    # draw He's weights themselves.
+    class Repaired(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layers = nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)
+            self.norm, self.f = nn.LayerNorm(64), nn.Sequential(*layers)
+            he(self.f)
+
+        def forward(self, x):
+            return (x + self.f(self.norm(x)) / 8) / (1 + 1 / 64) ** 0.5
+
+    blocks = [Repaired() for _ in range(depth)]
+    return nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mended-network-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(mended_network, "mended_network")
+
+# %% [markdown]
+# The [appendix](01_gradient_flow_more.ipynb) switches the two causes off one at a time.
+#
+# ## When a network does not learn
+#
+# What to measure, in this order, and what it said here:
+#
+# 1. **The rate**: at a third of it, in ten times the steps, x + f(x) learned.
+# 2. **Signal and stream gradient**: where they vanish or explode. Before a last norm a flood alone did no harm.
+# 3. **The weight gradient**: made of the two, and flat where both explode.
+# 4. **Each branch beside the stream**: as large, with He's weights and 64 blocks, failed; an eighth learned.
+# 5. **A probe on the untrained blocks**: low, it warned, while the curves were flat; high, it promised nothing.
+# 6. **What the steps can move** beside the weights: here 0.018 beside 0.18 and 0.09.
+# 7. Then **one switch at a time**: the flood, the likeness, the branch's size with the norm kept.
+#
+# ## The curves as a river
+#
+# One picture of these curves comes back in later lessons, measured by the library's recorder. Here are 24 blocks with norms.
+
+# %%
+from residual_edu.gradient_flow import GradientFlowRecorder
+
+net = build(normed, depth=24)
+with GradientFlowRecorder(net, net[:-2]) as flow:
+    F.cross_entropy(net(batch[0].clone().requires_grad_()), batch[1]).backward()
+
+# %% tags=["figure"]
+from residual_edu.plotting.stream import plot_stream
+
+ax = plot_stream(flow, Figure(figsize=(6, 3.6)).add_subplot(), norms="pre")
+ax.set_title("Both rivers swell steadily")
+alt = "Two rivers swell steadily: the blue signal to the right, the green stream "
+show(ax.figure, alt=alt + "gradient below it to the left. Each block adds a tributary.")
+
+# %% [markdown]
+# **Above**, from left to right, the signal: the river is as wide as x is large, a tributary is what a block adds, a dark bar
+# is a norm. **Below**, from right to left, the stream gradient. The skip brings it through unchanged, so its tributary,
+# what came back through a branch, is the gradient before the block minus that after it.
+#
+# ## The code of the stored runs
+#
+# Folded; a first reader may skip it. Two of the runs are computed again.
+
+
+# %% jupyter={"source_hidden": true}
+def gated(g):
+    return lambda x, f: x + g * f(x)
+
+
+class Centred(nn.Module):
+    """Subtract what 512 digits have in common here before training."""
+
+    def forward(self, x):
+        if not hasattr(self, "common"):
+            self.common = x.detach()[:512].mean(0)
+        return x - self.common
+
+
+common = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(device)
+common *= 4 / common.square().mean().sqrt()
+
+
 # %% jupyter={"source_hidden": true}
 NETS = {
-    "x + f(x)": (forgotten, he, {}),
-    "x + f(norm(x))": (mended, he, {}),
+    "x + f(x)": (bare, he, {}),
+    "x + f(norm(x))": (normed, he, {}),
     "(x + f(x))/√2": (divided, he, {}),
-    "turning": (forgotten, turning, {}),
-    "turning, alike": (forgotten, turning, {"add": common}),
-    "x + f(norm(x)), alike": (mended, he, {"add": common}),
-    "x + f(norm(x)), more alike": (mended, he, {"add": 4 * common}),
-    "x + f(x), centred once": (forgotten, he, {"centre": True}),
-    "x + f(x), 32 blocks": (forgotten, he, {"depth": 32}),
-    "x + f(x), 16 blocks": (forgotten, he, {"depth": 16}),
+    "turning": (bare, turning, {}),
+    "turning, alike": (bare, turning, {"add": common}),
+    "x + f(norm(x)), alike": (normed, he, {"add": common}),
+    "x + f(norm(x)), more alike": (normed, he, {"add": 4 * common}),
+    "x + f(x), centred once": (bare, he, {"centre": True}),
+    "x + f(x), 32 blocks": (bare, he, {"depth": 32}),
+    "x + f(x), 16 blocks": (bare, he, {"depth": 16}),
     "x + f(x)/2": (gated(1 / 2), he, {}),
     "x + f(x)/4": (gated(1 / 4), he, {}),
     "x + f(x)/8": (gated(1 / 8), he, {}),
     "x + f(x)/1000": (gated(1 / 1000), he, {}),
-    "x + f(x)/√(1 + l)": (forgotten, he, {"fade": True}),
+    "x + f(x)/√(1 + l)": (bare, he, {"fade": True}),
     "norm, branch like x": (as_large, he, {}),
 }
 RATES = {
@@ -283,615 +902,12 @@ def runs(seed, within=0.2, only=()):
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
-
-stored = stored_runs("01_gradient_flow")["runs"]
 again = runs(0, only=("(x + f(x))/√2", "turning"))
-holds(
-    max(abs(share - stored[0][name]) for name, share in again.items()) < 0.2,
-    "The stored runs are those of this code.",
-)
-
-
-def row(name, rate=3e-4, steps=60):
-    return [stored[seed][f"{name}, {rate:g}, {steps}"] for seed in range(3)]
-
-
-def say(name, rate=3e-4, steps=60):
-    shares = "".join(f"{share:5.0%}" for share in row(name, rate, steps))
-    print(f"{name:22} rate {rate:<6g} {steps:3} steps {shares}")
-
-
-def before(name, what):
-    return [stored[seed][f"{name}, {what}"] for seed in range(3)]
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-for rate, steps in sorted([*RATES["x + f(x)"], (3e-4, 60)]):
-    say("x + f(x)", rate, steps)
-for rate in (1e-4, 1e-3):
-    say("x + f(norm(x))", rate)
-holds(
-    max(row("x + f(x)", 3e-4, 600)) < 0.3
-    and max(row("x + f(x)", 1e-4)) < 0.7
-    and min(row("x + f(x)", 1e-4, 600)) > 0.8,
-    "At 3e-4 it does not learn in 600 steps, at 1e-4 it does, slowly.",
-)
+far = max(abs(share - stored[0][name]) for name, share in again.items())
+print("two computed again, as stored:", far < 0.2)
+holds(far < 0.2, "The stored runs are those of this code.")
 
 # %% [markdown]
-# At 3e-4 it is at chance after 600 steps as well, and so it is at 1e-3 after 60. At 1e-4 it learns slowly: 600 steps
-# give nearly what the network with norms has after 60. So "does not learn" is said of this rate. Below, rate and steps are 3e-4
-# and 60 unless they are printed.
-#
-# ## A recorder
-#
-# Three quantities are usually measured along a network:
-#
-# - the **signal**: x itself, between the blocks;
-# - the **stream gradient**: the gradient of the loss with respect to x there (some authors write delta);
-# - the **weight gradient**: what the optimizer gets.
-#
-# Autograd throws the second away. A **hook** is a function that you leave with a tensor, and autograd calls it with the
-# gradient when that arrives:
-
-# %%
-x = torch.tensor(8.0, requires_grad=True)
-for place in (1, 2, 3):
-    x = x / 2
-    x.register_hook(lambda g, place=place: print(f"place {place}: {g.item()}"))
-    print(f"place {place}: x = {x.item()}")
-x.backward()
-
-# %% [markdown]
-# The gradient starts with 1 at the end. One place to the left, x counts half as much: ½, then ¼. So hooks are called from
-# the end to the start.
-#
-# ### Exercise 1 · 8 minutes · ●●○○○
-#
-# Record the stream gradient. `blocks` are modules with weights, `x` is a tensor, and `loss` maps the stream after the last
-# block to one number. Call each block once. Return a list with one number for each block, the first block's first: the
-# rms of the gradient of the loss **after** that block.
-#
-# <details><summary>Hint 1</summary>What a block returns is a tensor, and a hook can be left with it. What is the hook
-# called with?</details>
-# <details><summary>Hint 2</summary>The last place's gradient arrives first. At which end of the list does a new number
-# belong?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "stream-gradients", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def stream_gradients(blocks, x, loss):
-    """Return the rms of the gradient of the loss after each block."""
-    ### BEGIN SOLUTION
-    sizes = []
-    for block in blocks:
-        x = block(x)
-        x.register_hook(lambda g: sizes.insert(0, g.square().mean().sqrt().item()))
-    loss(x).backward()
-    return sizes
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "stream-gradients-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(stream_gradients, "stream_gradients")
-
-# %% [markdown]
-# With the other two curves beside it, the recorder has ten lines. It also notes the place before the first block, so the
-# curves of the stream have 65 places.
-
-
-# %%
-def record(stack, x, y):
-    x, signal, gradient = x.clone().requires_grad_(), [], []
-    for block in [*stack[:-2], None]:
-        signal.append(rms(x))
-        x.register_hook(lambda g: gradient.insert(0, rms(g)))
-        x = block(x) if block else x
-    stack.zero_grad()
-    F.cross_entropy(stack[-2:](x), y).backward()
-    weights = [rms(next(block.parameters()).grad) for block in stack[:-2]]
-    return {"signal": signal, "stream gradient": gradient, "weight gradient": weights}
-
-
-for name, curve in record(build(forgotten), train_x[:64], train_y[:64]).items():
-    print(f"{name:15}", *[f"{curve[place]:8.0e}" for place in (0, 16, 32, 48, -1)])
-
-# %% [markdown]
-# The signal grows to billions, as lesson 00 computed. The stream gradient does the same from right to left. The weight
-# gradient shows neither.
-#
-# ## What a weight gradient is made of
-#
-# Take one linear layer y = Wx, one sample, and the gradient g with respect to y. W[i, j] carries x[j] to y[i], so its
-# gradient is **g[i] · x[j]**, the outer product of g and x. The sum of all g[i]² · x[j]² is the sum of the g[i]² times
-# the sum of the x[j]². So, exactly:
-#
-# $$\mathrm{rms}(\nabla W) = \mathrm{rms}(x) \cdot \mathrm{rms}(g)$$
-
-# %%
-x, g = torch.tensor([1.0, 7.0]), torch.tensor([1.0, -2.0, 2.0])
-layer = nn.Linear(2, 3, bias=False)
-layer(x).backward(g)
-print(layer.weight.grad.tolist())
-print(f"rms of x {rms(x):.0f}, of g {rms(g):.3f}, of ∇W {rms(layer.weight.grad):.3f}")
-
-# %% [markdown]
-# That explains the flat curve. In x + f(x) the signal is multiplied by √2 in each block, and so is the gradient on its
-# way back. One block further to the right, a first layer receives √2 times as much and gets back 1/√2 of the gradient. So
-# **a flat weight gradient says that signal times gradient is constant**: 4 · 10⁹ times 3 · 10⁻¹³ as well as 1 times
-# 10⁻³. With norms, each first layer receives norm(x), of size 1, and the weight gradient follows the stream gradient.
-#
-# ### A batch
-#
-# For a batch of B samples, B outer products are added. If they are equally large and perpendicular to one another, their
-# squares add, and the size is √B times that of one. In general it is √B · k, and k says how far the samples agree: above
-# 1 if their outer products point in similar directions, below 1 if they oppose. The square of the sum is a sum over all
-# pairs of samples, and for one pair
-#
-# $$\langle g\,x^\top, g'\,x'^\top\rangle = (g \cdot g')\,(x \cdot x')$$
-#
-# So two **Gram matrices**, of all products x · x′ and of all g · g′, give k (folded: they need x and g of each sample,
-# inside the block). With it √B · k · rms(x) · rms(g) is exact:
-
-
-# %% jupyter={"source_hidden": true}
-def k(x, g):
-    """Return k, for inputs x (batch, inputs) and gradients g (batch, outputs)."""
-    pairs = (x @ x.T) * (g @ g.T)
-    perpendicular = x.square().mean() * g.square().mean() * len(x) * x[0].numel()
-    return (pairs.sum() / (perpendicular * g[0].numel())).sqrt().item()
-
-
-# %% jupyter={"source_hidden": true}
-def inside(stack, x, y):
-    """Return input, and gradient at the output, of each block's first layer."""
-    pairs = []
-
-    def keep(layer, args, out):
-        out.retain_grad()
-        pairs.append((args[0].detach(), out))
-
-    hooks = [block.f[0].register_forward_hook(keep) for block in stack[:-2]]
-    F.cross_entropy(stack(x), y).backward()
-    for hook in hooks:
-        hook.remove()
-    return [(x, out.grad) for x, out in pairs]
-
-
-ks = {}
-for name, wiring in wirings.items():
-    net = build(wiring)
-    pairs = inside(net, train_x[:64], train_y[:64])
-    ks[name] = [k(x, g) for x, g in pairs]
-    made = [
-        8 * one * rms(x) * rms(g) for one, (x, g) in zip(ks[name], pairs, strict=True)
-    ]
-    true = [rms(block.f[0].weight.grad) for block in net[:-2]]
-    off = max(abs(a / b - 1) for a, b in zip(made, true, strict=True))
-    print(f"{name:15} k of blocks 1, 16, 32, 48, 64", end="")
-    print("".join(f"{ks[name][at]:5.1f}" for at in (0, 15, 31, 47, 63)), end="")
-    print(f"   the product is off by {100 * off:.2f} %")
-    print(f"{'':15} along the stack k varies {max(ks[name]) / min(ks[name]):.1f}-fold")
-    holds(off < 0.01, "The product is exact.")
-
-# %% [markdown]
-# ### Exercise 2 · 10 minutes · ●●●○○
-#
-# Compute the third curve from the other two, for x + f(x). `signal` and `gradient` are lists as `record` returns
-# them, for `batch` samples: place 0 is before the first block, and the last place is after the last block. `k` has one
-# number for each block. Return the list of the weight gradients.
-#
-# One factor is missing: the g of the first layer is inside the block. The stream gradient comes back to it through the
-# second layer, which has 64 outputs and weights of variance 1/128, and through the ReLU. By which factor does its rms
-# change? Compute that on paper, as lesson 00 did for the way forward.
-#
-# <details><summary>Hint 1</summary>From which place does the first layer get its x? And from which place does the
-# gradient come into the block?</details>
-# <details><summary>Hint 2</summary>A hidden number gets back a sum of 64 products. What is its mean square, against that
-# of the stream gradient? Then the ReLU: for how many of the hidden numbers does nothing come through?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "third-curve", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def third_curve(signal, gradient, batch, k):
-    """Return the weight gradient of the first layer of each block, as a list."""
-    ### BEGIN SOLUTION
-    # Back through the second layer: 64 · 1/128 = 1/2 of the mean square. Through the
-    # ReLU: 1/2 of that. So 1/4 of the mean square, 1/2 of the rms.
-    return [
-        batch**0.5 * k[block] * signal[block] * gradient[block + 1] / 2
-        for block in range(len(k))
-    ]
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "third-curve-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check(third_curve, "third_curve")
-
-# %% [markdown]
-# For the failing network, the reconstruction beside what `record` measured:
-
-# %% tags=["figure"]
-measured = record(build(forgotten), train_x[:64], train_y[:64])
-s, g, true = measured.values()
-paper = [4 * s[at] * g[at + 1] * each for at, each in enumerate(ks["x + f(x)"])]
-ax = plots.plot_three_curves({"weight gradient": true}, Figure().add_subplot())
-plots.plot_reconstruction(paper, ax)
-ax.set(title="The third curve, from the other two", ylim=(1e-4, 1e-1))
-ratios = sorted(a / b for a, b in zip(paper, true, strict=True))
-print(f"reconstructed / measured: {ratios[0]:.2f} to {ratios[-1]:.2f}")
-alt = "The measured weight gradients of 64 blocks, and dots from the other two curves "
-show(ax.figure, alt=alt + "and k. The dots follow the line closely.")
-holds(ratios[0] > 0.6 and ratios[-1] < 1.6, "Paper is right to 60 %.")
-
-# %% [markdown]
-# Paper gives the average over random weights; what is left is their chance.
-#
-# **Law 1.** For one sample rms(∇W) = rms(x) · rms(g), exactly; for a batch, times √B · k. **Law 2.** So where every block
-# multiplies signal and gradient by the same factor, the weight gradient is flat but for k, whatever the factor.
-#
-# ## The mend, before and after training
-#
-# Back to the two networks: all three curves.
-
-# %% tags=["figure"]
-fig = Figure(figsize=(6, 6.4))
-axes = fig.subplots(2, 2, sharex=True, sharey=True)
-batch = train_x[:64], train_y[:64]
-for column, (name, wiring) in zip(axes.T, wirings.items(), strict=True):
-    fresh = [record(build(wiring, seed=seed), *batch) for seed in range(3)]
-    late = [record(net, *batch) for net in nets[name]]
-    stages = {"before": fresh, "after 60 steps": late}
-    for ax, (when, found) in zip(column, stages.items(), strict=True):
-        curves = {key: [one[key] for one in found] for key in found[0]}
-        plots.plot_three_curves(curves, ax)
-        ax.set_title(f"{name}, {when}", weight="normal", size=11)
-for ax in axes[:, 1]:
-    ax.set_ylabel("")
-axes[0, 0].set_xlabel(""), axes[0, 1].set_xlabel("")
-places = {"signal": (18, 1e8), "stream gradient": (2, 1e-12), "weight gradient": (8, 1)}
-plots.label_curves(axes[0, 0], places)
-axes[0, 0].set_ylim(1e-17, 1e15)
-fig.suptitle("The norms hold signal and gradient", weight="bold")
-alt = "Three curves, three seeds, before and after 60 steps. With x + f(x) the signal "
-alt += "grows to 4e9, later to 1e12, and the stream gradient falls. With the norms all "
-show(fig, alt=alt + "three curves stay within two powers of ten, before and after.")
-# %% tags=["trained"] jupyter={"source_hidden": true}
-grown = {}
-for name, wiring in wirings.items():
-    fresh = [rms(build(wiring, seed=s)[:-2](batch[0])) for s in range(3)]
-    late = [rms(net[:-2](batch[0])) for net in nets[name]]
-    grown[name] = [b / a for a, b in zip(fresh, late, strict=True)]
-    print(f"{name:15} signal after block 64:", *[f"{end:.1e}" for end in late], end="")
-    print("   times its start:", *[f"{one:.1f}" for one in grown[name]])
-few, many = grown["x + f(norm(x))"], grown["x + f(x)"]
-holds(max(late) < 20 and max(few) < 5 < 20 < min(many), "The norms hold the signal.")
-
-# %% [markdown]
-# The network that learns keeps its signal near ten, before and after. In the other it grows to billions, and in training
-# by another factor of 100 or more. So this flood looks like the cause.
-#
-# ## Was it the flood?
-#
-# A control takes the flood away: (x + f(x))/√2 in every block. With biases of 0 a factor passes through each linear
-# layer and each ReLU, and the last LayerNorm divides it out.
-
-# %% tags=["predict"]
-guess = predict(
-    "(x + f(x))/√2, no norm before f: what share is right after 60 steps?",
-    ["over 80 %", "40 to 80 %", "under 40 %"],
-)
-
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-def share(found):
-    low, high = min(found), max(found)
-    return "over 80 %" if low > 0.8 else "under 40 %" if high < 0.4 else "40 to 80 %"
-
-
-found = [record(build(divided, seed=seed), *batch) for seed in range(3)]
-curves = {key: [one[key] for one in found] for key in found[0]}
-ax = plots.plot_three_curves(curves, Figure().add_subplot())
-places = {"signal": (2, 4), "stream gradient": (2, 2e-4), "weight gradient": (2, 2e-2)}
-plots.label_curves(ax, places)
-ax.set(title="(x + f(x))/√2 before training", ylim=(1e-5, 1e2))
-alt = "Three curves of (x + f(x))/√2 before training, three seeds: all are flat."
-show(ax.figure, alt=alt)
-say("(x + f(x))/√2")
-holds(max(row("(x + f(x))/√2")) < 0.4, "Without the flood it fails as well.")
-guess.reveal(
-    share(row("(x + f(x))/√2")),
-    why={
-        "over 80 %": "The sizes are as they should be. That is all.",
-        "40 to 80 %": "The sizes are as they should be. That is all.",
-        "under 40 %": "Only the sizes have changed.",
-    },
-    after="Without biases both networks have the same loss, for all weights. So the "
-    "weights get the same gradients, and Adam takes the same steps, until the biases "
-    "have grown.",
-)
-
-# %% [markdown]
-# The reverse keeps the flood and changes the weights. Let each f begin as a rotation by 90 degrees: f(x) is as large as
-# x, and perpendicular to it. So x + f(x) is √2 times as large as x, exactly. ("turning", folded above: since relu(a) −
-# relu(−a) = a, f is linear before training. All its weights learn.)
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-turned = record(build(forgotten, turning), *batch)
-for name, curve in turned.items():
-    print(f"{name:15}", *[f"{curve[at]:8.0e}" for at in (0, 16, 32, 48, -1)])
-say("turning")
-holds(min(row("turning")) > 0.85, "The flood alone does not prevent learning.")
-
-# %% [markdown]
-# The same flood, and it learns. So before a last norm the flood does no harm by itself, and the three curves before
-# training do not separate the two networks.
-#
-# ## Is it likeness?
-#
-# Something else differs. Here is the mean cosine of the angle between two digits after the last block, before training:
-
-# %% jupyter={"source_hidden": true}
-for name in ("x + f(x)", "x + f(norm(x))", "turning"):
-    print(f"{name:15} cosine", *[f"{one:.2f}" for one in before(name, "cosine")])
-
-# %% [markdown]
-# Where it fails, all digits have nearly the same direction. To test whether that is the cause, we make the digits as
-# alike in the network with norms: one constant vector is added to all images.
-
-# %% tags=["predict"]
-guess = predict(
-    "With norms, and the digits as alike: what share is right after 60 steps?",
-    ["over 80 %", "40 to 80 %", "under 40 %"],
-)
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-names = [f"{net}, alike" for net in ("x + f(norm(x))", "turning")]
-names += ["x + f(norm(x)), more alike", "x + f(x), centred once"]
-for name in names:
-    print("cosine", *[f"{one:6.3f}" for one in before(name, "cosine")], end="  ")
-    print(f"{name:27}", *[f"{one:4.0%}" for one in row(name)])
-holds(min(row(names[0]) + row(names[1])) > 0.8, "Alike, and it learns.")
-holds(max(row(names[3])) < 0.5, "Apart, and it does not.")
-guess.reveal(
-    share(row(names[0])),
-    why={
-        "over 80 %": "What is common to all digits is the same for all classes. Their "
-        "differences are still there.",
-        "40 to 80 %": "The differences between digits are as large as before; only "
-        "something common was added.",
-        "under 40 %": "The differences between digits are as large as before; only "
-        "something common was added.",
-    },
-    after="In the third row the vector is four times as long. The last row is the "
-    "reverse: in the failing network, what the digits have in common is subtracted "
-    "once, before the last norm. They are apart, and it fails.",
-)
-
-# %% [markdown]
-# A cosine of 0.97 costs a few per cent at most, and taking the likeness away does not help. So likeness is not what stops
-# the network here. (At 0.998 it would be enough to stop the one with norms.)
-#
-# ## The fourth measurement
-#
-# Sizes and angles do not ask what the stream still tells about the **classes**. So ask that. Leave the blocks as they
-# were drawn, centre and scale each feature of their output, and train only a linear head on it, a **probe**
-# ([Alain and Bengio, 2016](https://arxiv.org/abs/1610.01644)).
-
-# %% tags=["predict"]
-guess = predict(
-    "The failing network's blocks, untrained: what share does the probe get right?",
-    ["about 10 %", "30 to 60 %", "over 80 %"],
-)
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-points = {name: (before(name, "read"), row(name)) for name in NETS}
-ax = plots.plot_probe(points, Figure(figsize=(6, 4.4)).add_subplot())
-ax.set_title("What a probe reads, and what is learned")
-alt = "Share right after training against that of a probe before it, sixteen networks. "
-show(
-    ax.figure, alt=alt + "Low probes fail. Of the high ones most learn, and some fail."
-)
-dots = [dot for both in points.values() for dot in zip(*both, strict=True)]
-holds(max(done for probe, done in dots if probe < 0.45) < 0.5, "Low probes warn.")
-holds(
-    min(done for probe, done in dots if probe > 0.9) < 0.5, "High ones do not promise."
-)
-probe = sorted(before("x + f(x)", "read"))[1]
-guess.reveal(
-    "about 10 %" if probe < 0.2 else "30 to 60 %" if probe < 0.7 else "over 80 %",
-    why={
-        "about 10 %": "The digits are alike, but not equal. Centred and scaled, part "
-        "of what differs between classes is left.",
-        "30 to 60 %": "Random blocks, each as large as the stream, leave some of what "
-        "differs between classes. Most of it is gone.",
-        "over 80 %": "So it is with the mended network. Here each block mixes in at "
-        "random as much as it receives.",
-    },
-)
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-ladder = "x + f(x)", "x + f(x)/2", "x + f(x)/4", "x + f(x)/8", "x + f(x)/1000"
-switched = "x + f(norm(x))", "norm, branch like x", "x + f(x)/√(1 + l)"
-for name in (*ladder, *switched):
-    print(f"{name:19} probe", *[f"{one:4.0%}" for one in points[name][0]], end="")
-    print("   trained", *[f"{one:4.0%}" for one in points[name][1]])
-fails, learns = row("norm, branch like x"), row("x + f(x)/√(1 + l)")
-holds(
-    max(fails) < 0.5 < 0.8 < min(learns),
-    "The size of the branch decides, not the norm.",
-)
-
-
-# %% [markdown]
-# Every dot is a network of this lesson, one of three seeds. Where the probe reads less than 45 %, the network fails. Where
-# it reads nearly all, most learn, and some do not: branches of a thousandth keep the classes, and 60 steps cannot make
-# them large enough to help.
-#
-# The first rows are a ladder without any norm, on which only the factor before f changes. The smaller the branch beside
-# the stream, the more the probe reads, up to the 95 % that it reads from the raw digits.
-#
-# And the norm? After l blocks the stream is about √(1 + l) large, and the branch 1, so a norm makes the branch smaller
-# too. The last two rows switch that: with the norm and a branch scaled up to the size of x it fails, and without the norm,
-# with gates of 1/√(1 + l), it learns. **So what the norm did for this network is to make its branches small beside the
-# stream.**
-#
-# Where along the stack does it get lost? As a fourth curve, the probe reads after every fourth block. (Here it is
-# least squares, which needs no training.)
-
-
-# %%
-def squares(x, test):
-    """Return the share that least squares reads from features."""
-    mean, spread = x.mean(0), x.std(0)
-    spread = spread.clamp(min=1e-3 * spread.max().item())  # some pixels are constant
-    x, test = (((part - mean) / spread).cpu().double() for part in (x, test))
-    x, test = (F.pad(part, (0, 1), value=1.0) for part in (x, test))
-    wanted = F.one_hot(train_y).cpu().double()
-    solved = torch.linalg.lstsq(x, wanted, rcond=1e-6, driver="gelsd").solution
-    return ((test @ solved).argmax(1) == test_y.cpu()).double().mean().item()
-
-
-@torch.no_grad()
-def read_along(stack):
-    """Return the shares that are read after 0, 4, 8, ... of the untrained blocks."""
-    found = []
-    for place in range(0, 65, 4):
-        x, test = (stack[:place](part) for part in (train_x, test_x))
-        found.append(squares(x, test))
-    return found
-
-
-shown = {name: NETS[name][:2] for name in ("x + f(x)", "x + f(norm(x))", "turning")}
-read_off = {
-    name: [read_along(build(*how, seed=seed)) for seed in range(3)]
-    for name, how in shown.items()
-}
-
-# %% tags=["figure"]
-ax = plots.plot_read(read_off, range(0, 65, 4), Figure().add_subplot())
-ax.set_title("Block by block, x + f(x) loses the classes")
-places = {"x + f(x)": (14, 0.55), "x + f(norm(x))": (40, 0.82), "turning": (52, 0.99)}
-plots.label_curves(ax, places)
-alt = "Share that least squares reads after 0 to 64 untrained blocks, three seeds. "
-show(ax.figure, alt=alt + "x + f(x) falls to below a half, the others stay near 0.9.")
-ends = {name: [one[-1] for one in found] for name, found in read_off.items()}
-holds(
-    max(ends["x + f(x)"]) < 0.55 < 0.75 < min(ends["turning"]), "It is lost on the way."
-)
-
-
-# %% [markdown]
-# **Law 3.** Before training, neither the three curves nor the cosine tell which of these networks learn. A probe that
-# reads less than 45 % warned of failure; one that reads nearly all promised nothing.
-#
-# **Not settled.** Low is no verdict: at 1e-4 and in 600 steps the failing network learned to pass on what it lost at first.
-# Why 3e-4 prevents that, we do not know; nor in which way 64 random blocks lose the classes.
-#
-# ## The curves as a river
-#
-# One picture holds these curves and comes back in every lesson. It is drawn by the library's recorder, which works on any
-# network. Here are 24 blocks with norms.
-
-# %%
-from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.plotting.stream import plot_stream
-
-net = build(mended, depth=24)
-with GradientFlowRecorder(net, net[:-2]) as flow:
-    F.cross_entropy(net(train_x[:64].clone().requires_grad_()), train_y[:64]).backward()
-ax = plot_stream(flow, Figure(figsize=(6, 3.6)).add_subplot(), norms="pre")
-ax.set_title("Both rivers swell steadily")
-alt = "Two rivers swell steadily: the blue signal to the right, the green stream "
-show(ax.figure, alt=alt + "gradient below it to the left. Each block adds a tributary.")
-
-# %% [markdown]
-# **Above**, from left to right: the signal. The river is as wide as x is large, each tributary is what a block adds, and a
-# dark bar is a norm. **Below**, from right to left: the stream gradient. By law 2 of lesson 00 the skip brings it through
-# unchanged. So what came back through a branch, its tributary, is the gradient before the block minus the gradient after
-# it. A river that swells more than ten times is cut off and hatched.
-#
-# ## A network to diagnose
-#
-# Another colleague has put the norms in place, and took two habits from
-# [StyleGAN2](https://arxiv.org/abs/1912.04958), a generator of images: the sum is divided by √2, and the weights are drawn
-# with variance 1 and multiplied by He's standard deviation in each call.
-
-
-# %%
-class Rescaled(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Parameter(torch.randn(128, 64))
-        self.second = nn.Parameter(torch.randn(64, 128))
-
-    def forward(self, x):
-        hidden = F.linear(F.layer_norm(x, (64,)), self.first * (2 / 64) ** 0.5)
-        f = F.linear(hidden.relu(), self.second * (1 / 128) ** 0.5)
-        return (x + f) / 2**0.5
-
-
-def as_handed(depth):
-    blocks = [Rescaled() for _ in range(depth)]
-    return nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-torch.manual_seed(0)
-network = as_handed(64).to(device)
-curves = record(network, *batch)
-for name, curve in curves.items():
-    print(f"{name:15}", *[f"{curve[at]:8.0e}" for at in (0, 16, 32, 48, -1)])
-train(network, 3e-4, 60, train_x, train_y)
-print(f"after 60 steps {accuracy(network, test_x, test_y):.0%} right")
-holds(accuracy(network, test_x, test_y) < 0.7, "As handed over it does not learn well.")
-
-# %% [markdown]
-# ### Exercise 3 · 15 minutes · ●●●●○
-#
-# All three curves look healthy. At 64 blocks, mending one thing is not enough.
-#
-# 1. **Measure** what the curves do not show. `read(*untrained(network))` is the probe.
-# 2. **Mend** what you find, train, and look how the loss falls.
-# 3. `mended_network(depth)` returns a network from 64 numbers to 10 outputs with `depth` blocks that all learn, mended in
-#    any way. The check trains it at 3e-4 for 60 steps, with three seeds and depths, and wants 90 % right.
-#
-# <details><summary>Hint 1</summary>How large is a branch beside the stream that it joins, in each block? Compare with
-# the networks that learned.</details>
-# <details><summary>Hint 2</summary>When the probe reads 90 % and the loss falls too slowly: how far can 60 steps of
-# Adam move a weight, and how large are the weights here?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mended-network", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mended_network(depth):
-    """Return a network of `depth` blocks that learns; its weights are drawn here."""
-
-    ### BEGIN SOLUTION
-    # Divided by √2, each branch is as large as the stream: the probe reads about 40 %.
-    # And 60 steps of 3e-4 move a weight by at most 0.018, 2 % of weights of size 1.
-    # So leave the sum as it is, and draw He's weights themselves.
-    class Repaired(nn.Module):
-        def __init__(self):
-            super().__init__()
-            layers = nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)
-            self.norm, self.f = nn.LayerNorm(64), nn.Sequential(*layers)
-            he(self.f)
-
-        def forward(self, x):
-            return x + self.f(self.norm(x))
-
-    blocks = [Repaired() for _ in range(depth)]
-    return nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "mended-network-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check(mended_network, "mended_network")
-
-# %% [markdown]
-# The [appendix](01_gradient_flow_more.ipynb) switches the two causes off one at a time.
-#
 # ## Summary
 #
 # The folded cell holds the finished `GradientFlowRecorder`. A first reader may skip it: most of its lines are for cases
@@ -1017,12 +1033,10 @@ class GradientFlowRecorder:
 # %% [markdown]
 # | law | where it stops |
 # |---|---|
-# | 1. rms(∇W) = rms(x) · rms(g) for one sample; for a batch times √B · k, k from the two Gram matrices | exact for every linear layer that is used once for each sample |
-# | 2. Where each block multiplies signal and gradient by the same factor, weight gradients are flat but for k, whatever the factor | on average over random weights; here k varies two- to threefold |
-# | 3. Before training, the three curves and the cosine do not tell whether these networks learn; a low probe warns, a high one promises nothing | these networks, 60 steps at 3e-4; with 1e-4 and 600 steps the failing one learns |
-#
-# So what do three curves tell before training? Where signal or gradient vanish or explode, and how fast. Whether the network
-# learns, they do not tell. What did: how large each branch is beside the stream, and what a probe still reads.
+# | 1. rms(∇W) = rms(x) · rms(g) for one sample; times √B · k for a batch | a linear layer used once for each sample |
+# | 2. Where each block multiplies signal and gradient by the same factor, weight gradients are flat but for k | on average over random weights |
+# | 3. With He's weights, 64 blocks with branches as large as the stream fail, with the norm or without; from 1/2 to 1/8 of it they learn | these digits, 60 steps at 3e-4; a thousandth fails; turning, as large as x, learns |
+# | 4. Before training, neither the curves nor the cosine tell which of these networks learn; a low probe warns, a high one promises nothing | the same; at 1e-4 the failing network learns |
 
 # %%
 summary("01")
@@ -1030,8 +1044,8 @@ summary("01")
 # %% [markdown]
 # ## Next
 #
-# - [Lesson 02](02_layer_norm.ipynb) takes the norm apart that mended this network.
+# - [Lesson 02](02_layer_norm.ipynb) takes the norm apart.
 # - [Homework for lessons 00 and 01](homework/hw_00_01.ipynb).
-# - [The appendix](01_gradient_flow_more.ipynb): hooks that stay, the branch's share, how far Adam moves a weight, the
-#   explorer, the causes of exercise 3.
+# - [The appendix](01_gradient_flow_more.ipynb): the causes of exercise 3, where k comes from, hooks that stay, the
+#   branch's share, how far Adam moves a weight, the explorer.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

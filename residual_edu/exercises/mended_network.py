@@ -1,4 +1,4 @@
-"""Exercise on mending: a deep stack with healthy curves whose branches are too large, and whose weights are too."""
+"""Exercise on mending: a stack with healthy curves; its branches and its weights are too large, its stream is not."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +18,11 @@ from residual_edu.exercises.deep_network import (
     right,
     taught,
 )
-from residual_edu.exercises.exercise import Exercise, Mistake
+from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet
 
 ASKED = 0.9  # the share of test digits that must be right
 DEPTH, RATE = 64, 3e-4
+SMALLEST, LARGEST = 0.5, 2.0  # how large the stream may be after a block, before training; the digits have size 1
 Wiring = Callable[[Tensor, nn.Module], Tensor]
 
 
@@ -32,10 +33,55 @@ def _observe(f: Answer) -> Any:
     network = built(f, DEPTH)
     with torch.no_grad():
         spread = network(pictures()[2]).std().item()
+    found = sizes(network, DEPTH)
+    stream = "shrinks" if min(found) < SMALLEST else "grows" if max(found) > LARGEST else "keeps its size"
     losses = taught(network, 0, RATE)
     share = right(network)
     kind = "reads" if share > ASKED else "is slow" if share > 0.6 else "is stuck" if share > 0.3 else "reads nothing"
-    return [kind, "floods" if not spread < 100 else "holds", "falls" if losses[-1] < 1.6 else "stays"]
+    return [kind, "floods" if not spread < 100 else "holds", "falls" if losses[-1] < 1.6 else "stays", stream]
+
+
+def sizes(network: nn.Module, depth: int) -> list[float]:
+    """Return the rms of the stream after each of the first ``depth`` modules of a network, for the test digits.
+
+    Raises:
+        Broken: for a network that is no ``nn.Sequential`` of these blocks, a LayerNorm and a head.
+    """
+    if not isinstance(network, nn.Sequential) or not ends_as_asked(network, depth):
+        raise Broken(
+            f"it returned {described(network)}, where `nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))` "
+            f"of {depth} blocks was asked for"
+        )
+    x, found = pictures()[2].clone(), []
+    with torch.no_grad():
+        for block in list(network)[:depth]:
+            x = block(x)
+            found.append(x.square().mean().sqrt().item())
+    return found
+
+
+def ends_as_asked(network: nn.Sequential, depth: int) -> bool:
+    """Whether ``depth`` modules, an nn.LayerNorm and an nn.Linear make a network."""
+    return len(network) == depth + 2 and isinstance(network[-2], nn.LayerNorm) and isinstance(network[-1], nn.Linear)
+
+
+def described(network: nn.Module) -> str:
+    """Return in words which module a network is."""
+    if not isinstance(network, nn.Sequential):
+        return f"a {type(network).__name__}"
+    last = " and ".join(f"{type(one).__name__}" for one in list(network)[-2:])
+    return f"a Sequential of {len(network)} modules that ends with {last}"
+
+
+def keeps(f: Answer) -> None:
+    """Raise ``Unmet`` unless the stream keeps its size in networks of three depths, before training."""
+    for depth, seed in ((8, 0), (24, 1), (DEPTH, 2)):
+        found = sizes(built(f, depth, seed), depth)
+        if not (min(found) >= SMALLEST and max(found) <= LARGEST):
+            raise Unmet(
+                f"with {depth} blocks the stream, of rms 1 before the first, has between {min(found):.2g} and "
+                f"{max(found):.2g} after them, where {SMALLEST:g} to {LARGEST:g} was asked for"
+            )
 
 
 # Answers of our own
@@ -85,6 +131,11 @@ def pre_norm(x: Tensor, f: nn.Module) -> Tensor:
     return x + f(layer_norm(x, (64,)))
 
 
+def kept(x: Tensor, f: nn.Module) -> Tensor:
+    """Return x plus an eighth of a branch, divided by the size that the sum then has."""
+    return (x + f(layer_norm(x, (64,))) / 8) / (1 + 1 / 64) ** 0.5
+
+
 def stack(wiring: Wiring, layer: Callable[[int, int, float], nn.Module] = he) -> Answer:
     """Return an answer whose blocks are wired so, from such layers."""
     return lambda depth: nn.Sequential(*[Wired(wiring, layer) for _ in range(depth)], nn.LayerNorm(64), *head())
@@ -101,15 +152,19 @@ def plain_linear(inputs: int, outputs: int, gain: float) -> nn.Module:
 
 
 MENDED_NETWORK = Exercise(
-    reference=stack(pre_norm),
+    reference=stack(kept),
     also_right=(
         stack(lambda x, f: x + f(x) / 8),
         stack(lambda x, f: 0.98 * x + 0.2 * f(layer_norm(x, (64,)))),
-        stack(lambda x, f: x + f(x), plain_linear),
+        stack(lambda x, f: layer_norm(x + f(x) / 4, (64,))),
     ),
     observe=_observe,
     effort=25,  # it trains networks of 64 blocks
-    properties=properties(RATE, ASKED),
+    properties=(
+        *properties(RATE, ASKED)[:2],
+        Property("before training the stream keeps its size, between 0.5 and 2", keeps),
+        *properties(RATE, ASKED)[2:],
+    ),
     mistakes=(
         Mistake(
             stack(divided, Scaled),
@@ -117,7 +172,7 @@ MENDED_NETWORK = Exercise(
             "Train a head on the untrained blocks: what can it still tell?",
         ),
         Mistake(
-            stack(pre_norm, Scaled),
+            stack(kept, Scaled),
             "a network that learns, but slowly",
             "How far can 60 steps at this rate move a weight, and how large are the weights that you draw?",
         ),
@@ -126,7 +181,12 @@ MENDED_NETWORK = Exercise(
             "a network whose weights are as they should be, and whose blocks lose the classes",
             "Compare the size of a branch with that of the stream that it joins, in each block.",
         ),
-        *formal_mistakes(stack(pre_norm), lambda: Wired(pre_norm, he)),
+        Mistake(
+            stack(pre_norm),
+            "a network that learns, and whose stream grows",
+            "By which factor does one block change the mean square of the stream? Divide by its root.",
+        ),
+        *formal_mistakes(stack(kept), lambda: Wired(kept, he)),
     ),
     hints=(
         "Compare the rms of a branch with that of the stream that it joins, here and in the networks that learned.",

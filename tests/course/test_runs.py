@@ -60,7 +60,11 @@ base += 1
     source = checkout / "notebooks" / "source" / "00_small.py"
     source.write_text(LESSON.replace("# %% tags", read + "# %% tags"))
     assert main(["build", "--runs", "00"]) == 0
-    assert json.loads(runs.runs_of(source).read_text())["runs"] == {"0": {"sum": 21}, "1": {"sum": 24}, "2": {"sum": 27}}
+    assert json.loads(runs.runs_of(source).read_text())["runs"] == {
+        "0": {"sum": 21},
+        "1": {"sum": 24},
+        "2": {"sum": 27},
+    }
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ NAMES = {  # (its exercise, the other one, the mistake)
 LOST = "a network of the right sizes in which most of the difference between digits is lost"
 NAMES["mended_network", "repaired_network", "the network as it was handed over"] = LOST
 NAMES["mended_network", "repaired_network", "a network that learns, but slowly"] = "right"  # at three times the rate
-NAMES["repaired_network", "mended_network", LOST] = "a network that learns, but slowly"
+NAMES["mended_network", "repaired_network", "a network that learns, and whose stream grows"] = (
+    "right"  # it may grow there
+)
 EACH = ("mended_camera", "the outputs in the place of the network?")  # true of every answer that returns a tensor
 
 

@@ -75,6 +75,50 @@ def repaired(depth):
     return nn.Sequential(*[Block() for _ in range(depth)], nn.LayerNorm(64), nn.Linear(64, 10))
 
 
+class Mended(nn.Module):
+    """keep · x + part · f(norm(x)), with He's weights or PyTorch's."""
+
+    def __init__(self, keep, part, he=True, norm=nn.LayerNorm):
+        super().__init__()
+        self.f = nn.Sequential(norm(64), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
+        self.keep, self.part = keep, nn.Parameter(torch.tensor(part))
+        for layer, gain in ((self.f[1], 2), (self.f[3], 1)) if he else ():
+            nn.init.normal_(layer.weight, std=(gain / layer.in_features) ** 0.5)
+
+    def forward(self, x):
+        return self.keep * x + self.part * self.f(x)
+
+
+def mend(keep, part, net=nn.Sequential, **options):
+    return lambda depth: net(
+        *[Mended(keep, part, **options) for _ in range(depth)], nn.LayerNorm(64), nn.Linear(64, 10)
+    )
+
+
+class Named(nn.Sequential):
+    pass
+
+
+def gathered(depth):
+    whole = mend(0.99, 0.14)(depth)
+    return nn.Sequential(whole[:depth], *whole[depth:])
+
+
+def hidden(depth):
+    whole = mend(1.0, 1.0)(depth)
+    return nn.Sequential(*[nn.Identity()] * depth, nn.Sequential(*whole[:-1]), whole[-1])
+
+
+right("mended_network", "one gate for each block, learned")(mend((1 - 0.02) ** 0.5, 0.02**0.5))
+right("mended_network", "gates that know the depth")(lambda depth: mend(1.0, depth**-0.5)(depth))
+right("mended_network", "no norm before f, a Sequential of its own name")(mend(0.98, 0.2, net=Named, norm=nn.Identity))
+wrong("mended_network", "the branch as it is, PyTorch's weights")(mend(1.0, 1.0, he=False))
+wrong("mended_network", "a small branch, and a divisor that is too large")(mend(1 / 1.05, 1 / 8.4))
+wrong("mended_network", "a small branch, and a gain above 1")(mend(1.02, 0.1))
+wrong("mended_network", "the blocks in a Sequential of their own")(gathered)
+wrong("mended_network", "a stream that grows inside of the norm's place")(hidden)
+
+
 def watching(hook, before=lambda block: None):
     """Return an answer that registers ``hook(sizes)`` on each block after ``before(block)``."""
 
