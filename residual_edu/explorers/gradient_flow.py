@@ -67,9 +67,9 @@ def verdict(found: Curves) -> str:
 
 def fate(ratio: float) -> str:
     """Return the verb for a stream gradient at the input that is ``ratio`` times the one at the end."""
-    if ratio < 0.1:
+    if ratio < 0.5:
         return "vanishes" if ratio < 1e-3 else "shrinks"
-    if ratio > 10:
+    if ratio > 2:
         return "explodes" if ratio > 100 else "grows"
     return "holds"
 
@@ -123,14 +123,14 @@ def explore_gradient_flow() -> Explorer:
     figure = Figure(figsize=(6, 3.8))
     picture = CurvesPicture(figure)
     controls = {
-        "depth": widgets.IntSlider(16, 1, DEEPEST),
+        "depth": widgets.IntSlider(DEEPEST, 1, DEEPEST),
         "bias": widgets.Checkbox(True),
         "activation": widgets.Dropdown(options=list(ACTIVATIONS)),
-        "skip": widgets.Checkbox(True),
+        "skip": widgets.Checkbox(False),
     }
     alt = (
-        "Signal, stream gradient and weight gradient along 16 layers with bias, ReLU and skip, on a log scale: the "
-        "signal grows from left to right, the stream gradient from right to left."
+        "Signal, stream gradient and weight gradient along 32 layers with bias and ReLU, without skip, on a log scale: "
+        "the signal keeps a size of about a tenth, stream gradient and weight gradient fall from right to left."
     )
     states: States = {
         "depth": [4, 16, DEEPEST],
