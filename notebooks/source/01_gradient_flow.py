@@ -356,6 +356,7 @@ check(third_curve, "third_curve")
 # %% [markdown]
 # For the failing network, with k = 1 in all blocks:
 
+
 # %% tags=["figure"]
 def reconstructed(seed):
     """Return the weight gradients of x + f(x) for k = 1, and the measured ones."""
