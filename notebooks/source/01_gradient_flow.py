@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 01 · Gradient flow: three curves
 #
-# 75 minutes. Nothing is downloaded. Of [lesson 00](00_residual_connection.ipynb) it uses that with He's weights f(x) is
+# 80 minutes. Nothing is downloaded. Of [lesson 00](00_residual_connection.ipynb) it uses that with He's weights f(x) is
 # as large as x, so that 64 blocks x + f(x) make x, and the gradient on its way back, 2³² = 4 · 10⁹ times as large.
 #
 # By the end you can
@@ -136,8 +136,8 @@ show(ax.figure, alt=alt + "and x + f(norm(x)) falls to 0.3.")
 
 # %% [markdown]
 # A common check looks at the gradients of the weights, block by block: do they vanish towards one end, or explode? We
-# take the first layer of each block, before any training. Size is the root mean square (rms). A curve is the flatter,
-# the less its largest value exceeds its smallest.
+# take the **weight gradient** of each block's first layer, before any training. Size is the root mean square (rms), and a
+# curve is called flat where its largest value exceeds its smallest by little.
 
 # %% tags=["predict"]
 guess = predict(
@@ -175,8 +175,8 @@ guess.reveal(
 )
 
 # %% [markdown]
-# Is it only the rate? From here on a row has three seeds, of stored runs. (Folded, to be skipped: what reads them. Their
-# code stands at the end.)
+# Is it only the rate? From here on a row has three seeds, mostly of stored runs. They come from another processor, so a
+# failing network's shares differ from those above. (Folded, to be skipped: what reads them.)
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
@@ -203,7 +203,7 @@ def both(name):
     print("   trained", *[f"{x:4.0%}" for x in row(name)])
 
 
-for rate, steps in ((3e-4, 60), (3e-4, 600), (1e-4, 60), (1e-4, 600)):
+for rate, steps in ((3e-4, 600), (1e-4, 60), (1e-4, 600)):
     say("x + f(x)", rate, steps)
 say("x + f(norm(x))", 1e-4)
 holds(
@@ -222,7 +222,7 @@ holds(
 #
 # - the **signal**: x itself, in the **stream** between the blocks;
 # - the **stream gradient**: the gradient of the loss with respect to x there (some authors write delta);
-# - the **weight gradient**, which the optimizer gets.
+# - the **weight gradient** of each block's first layer, for the optimizer.
 #
 # Autograd throws the second away. A **hook** is a function that you leave with a tensor, and autograd calls it with the
 # gradient when that arrives:
@@ -287,7 +287,10 @@ def record(stack, x, y):
     return {"signal": signal, "stream gradient": gradient, "weight gradient": weights}
 
 
-tell(record(build(bare), *batch))
+# %% tags=["trained"]
+curves = record(build(bare), *batch)
+tell(curves)
+holds(curves["signal"][-1] > 1e8, "The signal grows to billions.")
 
 # %% [markdown]
 # The signal grows to billions, as lesson 00 computed: a flood. The stream gradient does the same from right to left. The
@@ -316,35 +319,8 @@ print(f"rms of x {rms(x):.0f}, of g {rms(g):.3f}, of ∇W {rms(layer.weight.grad
 #
 # For a batch of B samples, B outer products are added: √B times one, if they are perpendicular to one another. In general
 # **√B · k** times, and k says how far the samples agree: above 1 if their outer products point in similar directions, below
-# 1 if they oppose. Here is k of all blocks (folded; the appendix derives it):
-
-
-# %% jupyter={"source_hidden": true}
-def inside(stack, x, y):
-    """Return input, and gradient at the output, of each block's first layer."""
-    pairs = []
-
-    def keep(layer, args, out):
-        out.retain_grad()
-        pairs.append((args[0].detach(), out))
-
-    hooks = [block.f[0].register_forward_hook(keep) for block in stack[:-2]]
-    F.cross_entropy(stack(x), y).backward()
-    for hook in hooks:
-        hook.remove()
-    return [(x, out.grad) for x, out in pairs]
-
-
-ks = {}
-for name, wiring in wirings.items():
-    net = build(wiring)
-    pairs = inside(net, *batch)
-    grads = [rms(block.f[0].weight.grad) for block in net[:-2]]
-    sizes = [len(x) ** 0.5 * rms(x) * rms(g) for x, g in pairs]
-    ks[name] = [grad / size for grad, size in zip(grads, sizes, strict=True)]
-    print(f"{name:15} k between {min(ks[name]):.1f} and {max(ks[name]):.1f}")
-
-# %% [markdown]
+# 1 if they oppose.
+#
 # ### Exercise 2 · 10 minutes · ●●●○○
 #
 # Compute the third curve from the other two, for x + f(x). `signal` and `gradient` are lists as `record` returns
@@ -378,23 +354,62 @@ def third_curve(signal, gradient, batch, k):
 check(third_curve, "third_curve")
 
 # %% [markdown]
-# For the failing network:
+# For the failing network, with k = 1 in all blocks:
+
 
 # %% tags=["figure"]
-measured = record(build(bare), *batch)
-s, g, true = measured.values()
-paper = [4 * s[at] * g[at + 1] * each for at, each in enumerate(ks["x + f(x)"])]
-ax = plots.plot_three_curves({"weight gradient": true}, Figure().add_subplot())
-plots.plot_reconstruction(paper, ax)
+def reconstructed(seed):
+    """Return the weight gradients of x + f(x) for k = 1, and the measured ones."""
+    s, g, true = record(build(bare, seed=seed), *batch).values()
+    return [4 * s[at] * g[at + 1] for at in range(64)], true
+
+
+papers = [reconstructed(seed) for seed in range(3)]
+ax = Figure().add_subplot()
+plots.plot_three_curves({"weight gradient": papers[0][1]}, ax)
+plots.plot_reconstruction(papers[0][0], ax)
 ax.set(title="The third curve, from the other two", ylim=(1e-4, 1e-1))
-ratios = sorted(a / b for a, b in zip(paper, true, strict=True))
-print(f"reconstructed / measured: {ratios[0]:.2f} to {ratios[-1]:.2f}")
-alt = "The measured weight gradients of 64 blocks, and dots from the other two curves "
-show(ax.figure, alt=alt + "and k. The dots follow the line closely.")
-holds(ratios[0] > 0.6 and ratios[-1] < 1.6, "Paper is right to 60 %.")
+ratios = [a / b for paper, true in papers for a, b in zip(paper, true, strict=True)]
+print(f"three seeds: reconstructed / measured {min(ratios):.2f} to {max(ratios):.2f}")
+holds(min(ratios) > 0.3 and max(ratios) < 3, "Paper is right to a factor of 3.")
+alt = "The measured weight gradients of 64 blocks, and dots from the other two curves: "
+show(ax.figure, alt=alt + "the dots lie about the line, without its ups and downs.")
 
 # %% [markdown]
-# What is left is chance: paper gives the average over random weights.
+# Right to about a factor of 2. What is left is k, and chance: paper gives the average over random weights. Measured, k is
+# the weight gradient over √B · rms(x) · rms(g) at the first layer itself (folded; the appendix derives it):
+
+
+# %% jupyter={"source_hidden": true}
+def inside(stack, x, y):
+    """Return input, and gradient at the output, of each block's first layer."""
+    pairs = []
+
+    def keep(layer, args, out):
+        out.retain_grad()
+        pairs.append((args[0].detach(), out))
+
+    hooks = [block.f[0].register_forward_hook(keep) for block in stack[:-2]]
+    F.cross_entropy(stack(x), y).backward()
+    for hook in hooks:
+        hook.remove()
+    return [(x, out.grad) for x, out in pairs]
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+net = build(bare)
+pairs = inside(net, *batch)
+ks = [
+    rms(block.f[0].weight.grad) / (8 * rms(x) * rms(g))
+    for block, (x, g) in zip(net[:-2], pairs, strict=True)
+]
+ratios = [k * a / b for k, a, b in zip(ks, *papers[0], strict=True)]
+print(f"k between {min(ks):.1f} and {max(ks):.1f}")
+print(f"with k: reconstructed / measured {min(ratios):.2f} to {max(ratios):.2f}")
+holds(min(ratios) > 0.6 and max(ratios) < 1.6, "With k, to 60 %.")
+
+# %% [markdown]
+# With this k the law holds by definition: the match tests paper's factor 1/2 alone.
 #
 # ## Before and after training
 #
@@ -488,7 +503,7 @@ guess.reveal(
 # f is linear before training. All its weights learn.)
 
 
-# %% tags=["trained"] jupyter={"source_hidden": true}
+# %% jupyter={"source_hidden": true}
 def turning(f):
     """Let f begin as a rotation by 90 degrees: then x + f(x) is √2 as long as x."""
     A, U = (nn.init.orthogonal_(torch.empty(64, 64)) for _ in range(2))
@@ -498,40 +513,62 @@ def turning(f):
     nn.init.zeros_(f[0].bias), nn.init.zeros_(f[2].bias)
 
 
+# %% tags=["trained"] jupyter={"source_hidden": true}
 tell(record(build(bare, turning), *batch))
 say("turning")
 holds(min(row("turning")) > 0.85, "The flood alone does not prevent learning.")
 
 # %% [markdown]
-# The same flood, and it learns. So before a last norm the flood does no harm by itself.
+# The same flood, and it learns. So before a last norm the flood does no harm by itself, in float32 (float16 ends at
+# 65,504).
 #
 # ## Are the digits too much alike?
 #
-# In x + f(x) all digits have nearly the same direction: the first column is the mean cosine between two of them after the
-# last block, before training. "Alike": one constant vector is added to all images. "Centred once": what the digits have
-# in common is subtracted before the last norm.
+# In x + f(x) all digits have nearly the same direction: the first column is the mean cosine between two of them before
+# the last norm, untrained. "Alike": one constant vector is added to all images ("more alike": four times that). And the
+# reverse: in every step, subtract from each batch its mean, before the last norm.
 
 
-# %% tags=["trained"] jupyter={"source_hidden": true}
+# %%
+class Centred(nn.Module):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+# %% jupyter={"source_hidden": true}
 def cosine(x):
     """Return the mean cosine between two different digits."""
     rows = F.normalize(x.detach())
     return ((rows @ rows.T).sum().item() - len(x)) / (len(x) * (len(x) - 1))
 
 
-names = ["x + f(x)", "x + f(x), centred once"]
+common = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(device)
+common *= 4 / common.square().mean().sqrt()
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+def show_row(name, cosines, shares):
+    print(f"{name:26} cosine", *[f"{one:6.3f}" for one in cosines], end="   ")
+    print("right", *[f"{one:4.0%}" for one in shares])
+
+
+names = ["x + f(x)", "x + f(norm(x))"]
 names += ["x + f(norm(x)), alike", "x + f(norm(x)), more alike"]
 for name in names:
-    print(
-        f"{name:26} cosine", *[f"{one:6.3f}" for one in before(name, "cosine")], end=""
-    )
-    print("   right", *[f"{one:4.0%}" for one in row(name)])
-holds(min(row(names[2])) > 0.8, "Alike, and it learns.")
-holds(max(row(names[1])) < 0.5, "Apart, and it does not.")
+    show_row(name, before(name, "cosine"), row(name))
+apart, after = [], []
+for seed in range(3):
+    net = build(bare, seed=seed).insert(64, Centred())
+    apart.append(cosine(net[:-2](test_x)))
+    train(net, 3e-4, 60, train_x, train_y)
+    after.append(accuracy(net, test_x, test_y))
+show_row("x + f(x), centred", apart, after)
+holds(min(row(names[2])) > 0.8 and max(row(names[3])) < 0.5, "A matter of degree.")
+holds(max(after) < 0.8, "Centred, it does not learn well.")
 
 # %% [markdown]
-# Alike, the network with norms learns; centred, x + f(x) fails. So likeness at 0.97 is not what stops a network here.
-# (At 0.998, a vector four times as long, it is enough.)
+# Taking the likeness away helps some, and does not mend the network. In the one with norms a cosine of 0.97 costs a few
+# per cent, and one of 0.998 is enough to stop it.
 #
 # ## The fourth measurement
 #
@@ -569,10 +606,80 @@ holds(max(low) < 0.7 < 0.8 < min(high), "One loses the classes, one keeps them."
 # %% [markdown]
 # The random blocks of the failing network lose most of what tells a linear head the classes.
 #
-# ## How large is a branch?
+# ## What does the norm change?
 #
-# In x + f(x) each branch is as large as the stream that it joins. (In turning, too, whose rotations lose nothing that the
-# probe reads.) With He's weights and no norm, a factor before f changes that:
+# On paper, before training: the biases are 0, so f(ax) = a · f(x) for every a > 0, and f(norm(x)) = f(x − mean)/size. So a
+# norm centres the input of the branch, and divides its output by the stream's size. Each branch is then about 1 large,
+# squares add, and after l blocks the stream is √(1 + l) large.
+#
+# So leave the norm out, and divide by that fixed number: x + f(x)/√(1 + l) in block l = 0, 1, ...
+
+# %% tags=["predict"]
+guess = predict(
+    "x + f(x)/√(1 + l), no norm: what share is right after 60 steps?",
+    ["over 80 %", "40 to 80 %", "under 40 %"],
+)
+
+
+# %% jupyter={"source_hidden": true}
+def gated(g):
+    return lambda x, f: x + g * f(x)
+
+
+def as_large(x, f):
+    return x + x.detach().std(-1, keepdim=True) * f(F.layer_norm(x, (64,)))
+
+
+def faded(seed):
+    """Return x + f(x)/√(1 + l)."""
+    net = build(bare, seed=seed)
+    for place, block in enumerate(net[:-2]):
+        block.wiring = gated((1 + place) ** -0.5)
+    return net
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+for name in ("x + f(norm(x))", "x + f(x)/√(1 + l)", "norm, branch like x"):
+    both(name)
+fails, learns = row("norm, branch like x"), row("x + f(x)/√(1 + l)")
+holds(max(fails) < 0.5 < 0.8 < min(learns), "The size of the branch decides here.")
+guess.reveal(
+    share(learns),
+    why={
+        "over 80 %": "Before training, only the centring and each digit's own size are "
+        "missing.",
+        "40 to 80 %": "The centring and each digit's own size are missing.",
+        "under 40 %": "The centring and each digit's own size are missing.",
+    },
+    after="The last row keeps the norm and multiplies its branch by the stream's size: "
+    "on paper x + f(x − mean), the centring alone, and it fails. So what the norm did "
+    "here is to **make the branches small beside the stream**.",
+)
+
+# %% [markdown]
+# This is one rate. At 3e-3, ten times as large, small branches do not replace the norm:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+quick = {"x + f(norm(x))": row("x + f(norm(x))", 3e-3)}
+others = {
+    "x + f(x)/4": lambda seed: build(gated(1 / 4), seed=seed),
+    "x + f(x)/√(1 + l)": faded,
+}
+for name, make in others.items():
+    quick[name] = []
+    for seed in range(3):
+        net = make(seed)
+        train(net, 3e-3, 60, train_x, train_y)
+        quick[name].append(accuracy(net, test_x, test_y))
+for name, shares in quick.items():
+    print(f"{name:20} trained", *[f"{one:4.0%}" for one in shares])
+worst = min(quick["x + f(norm(x))"])
+means = [sum(quick[name]) / 3 for name in others]
+holds(worst > 0.85 and max(means) < 0.85, "At 3e-3 the norms are better.")
+
+# %% [markdown]
+# So the norm also lets larger steps train. Back at 3e-4, without norms: how small must a branch be?
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
@@ -591,77 +698,47 @@ holds(
 )
 
 # %% [markdown]
-# With a half it learns, with a quarter or an eighth as well as with norms. And a branch can be too small: with a
-# thousandth, 60 steps reach about what they reach without any block.
+# With a half it learns, with a quarter or an eighth as well as with norms. A branch can be too small: with a thousandth, 60
+# steps reach about what they reach without any block.
 #
-# The norm does two things: each f receives an input of size 1; and each branch is about 1 large, the stream √(1 + l) after
-# l blocks. To tell the two apart, keep the norm, and multiply its branch up to the size of x:
-
-
-# %%
-def as_large(x, f):
-    return x + x.detach().std(-1, keepdim=True) * f(F.layer_norm(x, (64,)))
-
-
-# %% tags=["predict"]
-guess = predict(
-    "The norm kept, the branch as large as x: what share is right after 60 steps?",
-    ["over 80 %", "40 to 80 %", "under 40 %"],
-)
-
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-for name in ("x + f(norm(x))", "norm, branch like x", "x + f(x)/√(1 + l)"):
-    both(name)
-fails, learns = row("norm, branch like x"), row("x + f(x)/√(1 + l)")
-holds(
-    max(fails) < 0.5 < 0.8 < min(learns),
-    "The size of the branch decides, not the norm.",
-)
-reason = "Each f still receives an input of size 1. What has changed is how large its "
-guess.reveal(
-    share(fails),
-    why={
-        "over 80 %": reason + "output is beside x.",
-        "40 to 80 %": reason + "output is beside x.",
-        "under 40 %": "Only the branch's size beside the stream has changed.",
-    },
-    after="The last row is the reverse: no norm, and f(x) divided by √(1 + l). So "
-    "**what the norm did for this network is to make its branches small beside the "
-    "stream**.",
-)
-
-# %% [markdown]
 # ## Where along the stack?
 #
-# A fourth curve: the probe after every fourth block. (Folded: here it is least squares, which needs no training.)
+# A fourth curve: the probe after every fourth block, as least squares, which needs no training. Beside the two networks
+# stands x + f(x) with f **without ReLU**, and weights drawn so that f(x) is again as large as x. (Folded; in float64.)
 
 
 # %% jupyter={"source_hidden": true}
+def linear(f):
+    f[1] = nn.Identity()
+    for layer in (f[0], f[2]):
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
+        nn.init.zeros_(layer.bias)
+
+
 def squares(x, test):
     """Return the share that least squares reads from features."""
     mean, spread = x.mean(0), x.std(0)
     spread = spread.clamp(min=1e-3 * spread.max().item())  # some pixels are constant
-    x, test = (((part - mean) / spread).cpu().double() for part in (x, test))
+    x, test = (((part - mean) / spread).cpu() for part in (x, test))
     x, test = (F.pad(part, (0, 1), value=1.0) for part in (x, test))
     wanted = F.one_hot(train_y).cpu().double()
-    solved = torch.linalg.lstsq(x, wanted, rcond=1e-6, driver="gelsd").solution
+    solved = torch.linalg.lstsq(x, wanted, rcond=1e-12, driver="gelsd").solution
     return ((test @ solved).argmax(1) == test_y.cpu()).double().mean().item()
 
 
+# %% jupyter={"source_hidden": true}
 @torch.no_grad()
 def read_along(stack):
     """Return the shares that are read after 0, 4, 8, ... of the untrained blocks."""
-    found = []
+    stack, found = stack.double(), []
     for place in range(0, 65, 4):
-        x, test = (stack[:place](part) for part in (train_x, test_x))
+        x, test = (stack[:place](part.double()) for part in (train_x, test_x))
         found.append(squares(x, test))
     return found
 
 
-shown = {**wirings, "turning": bare}
-starts = {"turning": turning}
+shown = {**wirings, "f without ReLU": bare}
+starts = {"f without ReLU": linear}
 read_off = {
     name: [read_along(build(wiring, starts.get(name), seed)) for seed in range(3)]
     for name, wiring in shown.items()
@@ -670,44 +747,124 @@ read_off = {
 # %% tags=["figure"]
 ax = plots.plot_read(read_off, range(0, 65, 4), Figure().add_subplot())
 ax.set_title("Block by block, x + f(x) loses the classes")
-places = {"x + f(x)": (14, 0.55), "x + f(norm(x))": (40, 0.82), "turning": (52, 0.99)}
-plots.label_curves(ax, places)
+places = {"x + f(x)": (14, 0.55), "x + f(norm(x))": (40, 0.8)}
+plots.label_curves(ax, {**places, "f without ReLU": (42, 0.99)})
 alt = "Share that least squares reads after 0 to 64 untrained blocks, three seeds. "
 show(ax.figure, alt=alt + "x + f(x) falls to a half or less, the others stay near 0.9.")
 ends = {name: [one[-1] for one in found] for name, found in read_off.items()}
-holds(
-    max(ends["x + f(x)"]) < 0.55 < 0.75 < min(ends["turning"]), "It is lost on the way."
-)
+holds(max(ends["x + f(x)"]) < 0.6 < 0.75 < min(ends["x + f(norm(x))"]), "It is lost.")
+holds(min(ends["f without ReLU"]) > 0.85, "Without ReLU it is not.")
 
 
 # %% [markdown]
-# The classes get lost not in one place: every few blocks cost some more.
+# On paper, without ReLU 64 blocks are one linear map, and least squares undoes any invertible one. So it is the ReLUs that
+# lose the classes, where branches are large: every few blocks cost some more.
 #
 # ## Does the probe tell who learns?
 #
 # Every dot is a network with one of three seeds: those above, 16 and 32 blocks x + f(x), and turning with the constant
-# vector.
+# vector; (x + f(x))/√2, which is x + f(x) in another form, is left out.
 
 # %% tags=["figure", "trained"]
 names = [key.removesuffix(", read") for key in stored[0] if key.endswith("read")]
+names.remove("(x + f(x))/√2")
 points = {name: (before(name, "read"), row(name)) for name in names}
 ax = plots.plot_probe(points, Figure(figsize=(6, 4.4)).add_subplot())
 ax.set_title("What a probe reads, and what is learned")
-alt = "Share right after training against that of a probe before it, sixteen networks. "
-alt += "Low probes fail. Of the high ones most learn, and some fail."
+alt = f"Share right after training against that of a probe before it, {len(names)} "
+alt += "networks. The two of the lowest probe fail. Of the others most learn."
+fail = [name for name in names if max(row(name)) < 0.6]
+means = {name: sum(before(name, "read")) / 3 for name in names}
+print(f"{len(names)} networks; under 60 % after training, and the mean probe:")
+print(", ".join(f"{name}: {means[name]:.0%}" for name in fail))
+good = [means[name] for name in names if name not in fail]
+print(f"mean probes of the other {len(good)}: {min(good):.0%} to {max(good):.0%}")
 show(ax.figure, alt=alt)
-dots = [dot for pair in points.values() for dot in zip(*pair, strict=True)]
-holds(max(done for probe, done in dots if probe < 0.45) < 0.5, "Low probes warn.")
-holds(
-    min(done for probe, done in dots if probe > 0.9) < 0.5, "High ones do not promise."
-)
+low = [name for name in fail if means[name] < min(good)]
+holds(0 < len(low) < len(fail), "Low probes warn, high ones do not promise.")
 
 # %% [markdown]
-# Where the probe reads less than 45 %, the network fails. Where it reads nearly all, most learn, and some do not: branches
-# of a thousandth, and digits at a cosine of 0.998.
+# Two of the failing networks have the lowest probes; in both, branches are as large as x. In the other two nearly all can be
+# read. So a low probe is a warning, on the evidence of two networks, and a high one no promise.
 #
-# **Not settled**: at 1e-4 and in 600 steps the failing network learned to pass on what it lost at first. Why 3e-4 prevents
-# that, we do not know; nor in which way 64 random blocks lose the classes.
+# ## How far does one step move the outputs?
+#
+# At 3e-4 x + f(x) fails in 600 steps, and at 1e-4 it learns. Only the size of the steps differs. Adam moves a weight by
+# about the rate in every network; how far that moves the outputs depends on the network. So take one step, pass the same
+# 64 digits through before and after it, and divide the change of the last norm's output by what differs between digits
+# there. The second number leaves out what the change has in common for all digits:
+
+
+# %%
+def moved(net, rate, x, y):
+    before = net[:-1](x).detach()
+    F.cross_entropy(net(x), y).backward()
+    torch.optim.Adam(net.parameters(), rate).step()
+    change = net[:-1](x).detach() - before
+    differs = rms(before - before.mean(0))
+    return rms(change) / differs, rms(change - change.mean(0)) / differs
+
+
+# %% jupyter={"source_hidden": true}
+NETS = {
+    "x + f(x)": (bare, he, {}),
+    "x + f(norm(x))": (normed, he, {}),
+    "(x + f(x))/√2": (divided, he, {}),
+    "turning": (bare, turning, {}),
+    "turning, alike": (bare, turning, {"add": common}),
+    "x + f(norm(x)), alike": (normed, he, {"add": common}),
+    "x + f(norm(x)), more alike": (normed, he, {"add": 4 * common}),
+    "x + f(x), 32 blocks": (bare, he, {"depth": 32}),
+    "x + f(x), 16 blocks": (bare, he, {"depth": 16}),
+    "x + f(x)/2": (gated(1 / 2), he, {}),
+    "x + f(x)/4": (gated(1 / 4), he, {}),
+    "x + f(x)/8": (gated(1 / 8), he, {}),
+    "x + f(x)/1000": (gated(1 / 1000), he, {}),
+    "x + f(x)/√(1 + l)": (bare, he, {}),
+    "norm, branch like x": (as_large, he, {}),
+}
+
+
+def made(name, seed):
+    """Return a network of this lesson, untrained, and what is added to its images."""
+    wiring, start, more = NETS[name]
+    net = build(wiring, start, seed, more.get("depth", 64))
+    return faded(seed) if "√(" in name else net, more.get("add", 0.0)
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+def step_row(name, rate=3e-4, steps=60):
+    found = []
+    for seed in range(3):
+        net, add = made(name, seed)
+        found.append(moved(net, rate, batch[0] + add, batch[1]))
+    parts = (" ".join(f"{x:.1f}" for x in part) for part in zip(*found, strict=True))
+    print(f"{name:14} {rate:<6g}", *parts, sep="  ", end="")
+    print(f"   {steps:3} steps", *[f"{x:4.0%}" for x in row(name, rate, steps)])
+    return [whole for whole, _ in found]
+
+
+print("               rate    change       differing")
+for rate in (3e-4, 1e-4, 3e-5):
+    first = step_row("x + f(x)", rate, 600)
+    big = first if rate == 3e-4 else big
+steps = [step_row(f"x + f(x)/{divisor}") for divisor in (2, 4, 8)]
+for name in ("x + f(norm(x))", "turning", "turning, alike"):
+    step_row(name)
+ordered = all(a > b > c > d for a, b, c, d in zip(big, *steps, strict=True))
+holds(ordered, "The smaller the branch, the less one step moves the outputs.")
+holds(min(big) > 2 and max(steps[1]) < 1.5, "Several times, and once or less.")
+holds(min(row("x + f(x)", 3e-5, 600)) > 0.7, "With small steps it learns.")
+
+# %% [markdown]
+# 1 is as far as a digit is from the digits' mean. In the first three rows only the rate differs: at 3e-4 one step moves
+# the outputs by 3 to 7, and training fails; at smaller rates it moves them less, and the network learns. At one rate,
+# smaller branches do the same. Turning, with branches as large as x, moves them by less than 1, and learns. Most of a
+# large change is common to all digits. Where the second number is under a half, over 90 % are right in 60 steps.
+#
+# **Not shown** is a threshold: x + f(x) at 1e-4 and "turning, alike" move the outputs by 2 to 5, and learn. And this is the
+# first step alone; no run changes only the later ones. **Left open**: why large branches with ReLU multiply a small step so
+# far.
 #
 # ## A network to diagnose
 #
@@ -752,7 +909,7 @@ holds(accuracy(network, test_x, test_y) < 0.7, "As handed over it does not learn
 #    was meant. (With x + f(norm(x)) it grows eightfold.)
 # 3. `mended_network(depth)` returns `nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))` with `depth` blocks that
 #    all learn. The rms of the stream after each block is between 0.5 and 2 before training. The check trains it at 3e-4
-#    for 60 steps, with three seeds and depths, and wants 90 % right.
+#    for 60 steps, with 24, 48 and 64 blocks and a seed each, and wants 90 % right.
 #
 # <details><summary>Hint 1</summary>How large is a branch beside the stream that it joins, in each block? Compare with
 # the networks that learned. If x and f have size 1 and no common direction, how large is a · x + b · f?</details>
@@ -790,18 +947,6 @@ check(mended_network, "mended_network")
 # %% [markdown]
 # The [appendix](01_gradient_flow_more.ipynb) switches the two causes off one at a time.
 #
-# ## When a network does not learn
-#
-# What to measure, in this order, and what it said here:
-#
-# 1. **The rate**: at a third of it, in ten times the steps, x + f(x) learned.
-# 2. **Signal and stream gradient**: where they vanish or explode. Before a last norm a flood alone did no harm.
-# 3. **The weight gradient**: made of the two, and flat where both explode.
-# 4. **Each branch beside the stream**: as large, with He's weights and 64 blocks, failed; an eighth learned.
-# 5. **A probe on the untrained blocks**: low, it warned, while the curves were flat; high, it promised nothing.
-# 6. **What the steps can move** beside the weights: here 0.018 beside 0.18 and 0.09.
-# 7. Then **one switch at a time**: the flood, the likeness, the branch's size with the norm kept.
-#
 # ## The curves as a river
 #
 # One picture of these curves comes back in later lessons, measured by the library's recorder. Here are 24 blocks with norms.
@@ -822,75 +967,42 @@ alt = "Two rivers swell steadily: the blue signal to the right, the green stream
 show(ax.figure, alt=alt + "gradient below it to the left. Each block adds a tributary.")
 
 # %% [markdown]
-# **Above**, from left to right, the signal: the river is as wide as x is large, a tributary is what a block adds, a dark bar
-# is a norm. **Below**, from right to left, the stream gradient. The skip brings it through unchanged, so its tributary,
-# what came back through a branch, is the gradient before the block minus that after it.
+# **Above**, to the right, the signal: a tributary is what a block adds, a dark bar is a norm. **Below**, to the left, the
+# stream gradient: a tributary is what came back through a branch.
+#
+# ## When a network does not learn
+#
+# What to measure, in this order, and what it said here:
+#
+# 1. **The rate**: a smaller one, in as many steps.
+# 2. **Signal and stream gradient**: where they vanish or explode. Before a last norm a flood alone did no harm.
+# 3. **The weight gradient**: made of the two, and flat where both explode.
+# 4. **Each branch beside the stream**: as large, with He's weights and 64 blocks, failed; an eighth learned.
+# 5. **A probe on the untrained blocks**: low, it warned; high, it promised nothing.
+# 6. **One step, at the outputs**, beside what differs between inputs there.
+# 7. **What all the steps can move** beside the weights' own size.
+# 8. Then **one switch at a time**.
 #
 # ## The code of the stored runs
 #
-# Folded; a first reader may skip it. Two of the runs are computed again.
+# To be skipped. Two of the runs are computed again.
 
 
 # %% jupyter={"source_hidden": true}
-def gated(g):
-    return lambda x, f: x + g * f(x)
-
-
-class Centred(nn.Module):
-    """Subtract what 512 digits have in common here before training."""
-
-    def forward(self, x):
-        if not hasattr(self, "common"):
-            self.common = x.detach()[:512].mean(0)
-        return x - self.common
-
-
-common = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(device)
-common *= 4 / common.square().mean().sqrt()
-
-
-# %% jupyter={"source_hidden": true}
-NETS = {
-    "x + f(x)": (bare, he, {}),
-    "x + f(norm(x))": (normed, he, {}),
-    "(x + f(x))/√2": (divided, he, {}),
-    "turning": (bare, turning, {}),
-    "turning, alike": (bare, turning, {"add": common}),
-    "x + f(norm(x)), alike": (normed, he, {"add": common}),
-    "x + f(norm(x)), more alike": (normed, he, {"add": 4 * common}),
-    "x + f(x), centred once": (bare, he, {"centre": True}),
-    "x + f(x), 32 blocks": (bare, he, {"depth": 32}),
-    "x + f(x), 16 blocks": (bare, he, {"depth": 16}),
-    "x + f(x)/2": (gated(1 / 2), he, {}),
-    "x + f(x)/4": (gated(1 / 4), he, {}),
-    "x + f(x)/8": (gated(1 / 8), he, {}),
-    "x + f(x)/1000": (gated(1 / 1000), he, {}),
-    "x + f(x)/√(1 + l)": (bare, he, {"fade": True}),
-    "norm, branch like x": (as_large, he, {}),
-}
 RATES = {
-    "x + f(x)": ((1e-4, 60), (1e-4, 600), (3e-4, 600), (1e-3, 60)),
-    "x + f(norm(x))": ((1e-4, 60), (1e-3, 60)),
+    "x + f(x)": ((1e-4, 60), (1e-4, 600), (3e-4, 600), (3e-5, 600)),
+    "x + f(norm(x))": ((1e-4, 60), (3e-3, 60)),
     "(x + f(x))/√2": ((3e-4, 600),),
 }
 
 
 # %% tags=["runs"] jupyter={"source_hidden": true}
-def made(name, seed):
-    wiring, start, more = NETS[name]
-    net = build(wiring, start, seed, more.get("depth", 64))
-    for place, block in enumerate(net[:-2] if "fade" in more else ()):
-        block.wiring = gated((1 + place) ** -0.5)
-    return net.insert(64, Centred()) if "centre" in more else net
-
-
 def runs(seed, within=0.2, only=()):
     found = {}
-    for name, (_, _, more) in NETS.items():
-        add = more.get("add", 0.0)
+    for name in NETS:
         for rate, steps in ((3e-4, 60), *RATES.get(name, ())):
             if not only or (name in only and (rate, steps) == (3e-4, 60)):
-                net = made(name, seed)
+                net, add = made(name, seed)
                 features = untrained(net, add)
                 if steps == 60 and rate == 3e-4:
                     found[f"{name}, read"] = read(*features)
@@ -910,8 +1022,8 @@ holds(far < 0.2, "The stored runs are those of this code.")
 # %% [markdown]
 # ## Summary
 #
-# The folded cell holds the finished `GradientFlowRecorder`. A first reader may skip it: most of its lines are for cases
-# that ours forgets, such as a block that runs twice.
+# The folded cell, to be skipped, holds the finished `GradientFlowRecorder`, for cases that ours forgets, such as a block
+# that runs twice.
 
 
 # %% tags=["promote:gradient_flow/recorder"] jupyter={"source_hidden": true}
@@ -1035,7 +1147,7 @@ class GradientFlowRecorder:
 # |---|---|
 # | 1. rms(∇W) = rms(x) · rms(g) for one sample; times √B · k for a batch | a linear layer used once for each sample |
 # | 2. Where each block multiplies signal and gradient by the same factor, weight gradients are flat but for k | on average over random weights |
-# | 3. With He's weights, 64 blocks with branches as large as the stream fail, with the norm or without; from 1/2 to 1/8 of it they learn | these digits, 60 steps at 3e-4; a thousandth fails; turning, as large as x, learns |
+# | 3. With He's weights, 64 blocks with branches as large as the stream fail at 3e-4, and one step of Adam moves their outputs by several times what differs between digits; from 1/2 to 1/8 of it they learn | these digits, 60 steps; a thousandth fails; turning, as large as x, learns; a large step common to all digits did no harm there |
 # | 4. Before training, neither the curves nor the cosine tell which of these networks learn; a low probe warns, a high one promises nothing | the same; at 1e-4 the failing network learns |
 
 # %%

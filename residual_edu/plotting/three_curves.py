@@ -10,9 +10,9 @@ from residual_edu.plotting.style import DROPPED, GRADIENT, REFERENCE, STREAM, A,
 from residual_edu.renamed import refuse_old_names
 
 COLORS = {"signal": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
-COLORS |= {"x + f(x)": A, "x + f(norm(x))": B, "turning": REFERENCE}
+COLORS |= {"x + f(x)": A, "x + f(norm(x))": B, "f without ReLU": REFERENCE}
 DASHES = {"signal": "-", "stream gradient": "-.", "weight gradient": "--"}
-DASHES |= {"x + f(x)": "--", "x + f(norm(x))": "-", "turning": "-."}
+DASHES |= {"x + f(x)": "--", "x + f(norm(x))": "-", "f without ReLU": "-."}
 
 
 def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:

@@ -58,11 +58,12 @@ def test_two_stacks_have_a_line_a_seed_and_looks_of_their_own(ax):
 
 
 def test_what_is_read_along_the_blocks_has_a_line_a_seed_between_0_and_all(ax):
-    shares = {"x + f(x)": [[0.9, 0.6, 0.4], [0.9, 0.5, 0.3]], "turning": [[0.9, 0.9, 0.9]]}
+    shares = {"x + f(x)": [[0.9, 0.6, 0.4], [0.9, 0.5, 0.3]], "f without ReLU": [[0.9, 0.9, 0.9]]}
     assert plot_read(shares, range(0, 9, 4), ax) is ax
     curves = [line for line in ax.lines if len(line.get_xdata()) == 3]
-    assert [line.get_ydata().tolist() for line in curves] == [*shares["x + f(x)"], *shares["turning"]]
+    assert [line.get_ydata().tolist() for line in curves] == [*shares["x + f(x)"], *shares["f without ReLU"]]
     assert [line.get_color() for line in curves] == [A, A, REFERENCE]
+    assert len({line.get_linestyle() for line in curves}) == 2
     assert curves[0].get_xdata().tolist() == [0, 4, 8] and ax.get_ylim() == (0, 1.03)
     assert "guessing" in {text.get_text() for text in ax.texts}
 
