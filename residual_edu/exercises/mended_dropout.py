@@ -72,11 +72,6 @@ def shares(f: Answer, seed: int) -> tuple[float, float]:
     return tested.float().mean().item(), memorised.float().mean().item()
 
 
-def _outputs(f: Answer) -> None:
-    data, network = labelled(0), trained(f, 0)
-    outputs(network, data.test_x[:7])
-
-
 def _tests_well(f: Answer) -> None:
     tested, memorised = zip(*(shares(f, seed) for seed in SEEDS), strict=True)
     if sum(tested) < ASKED * len(SEEDS):
@@ -91,12 +86,12 @@ def _observe(f: Answer) -> Any:
     """Return in words what seed 0 shows: how well it tests, and how much it memorised."""
     tested, memorised = shares(f, 0)
     return [
-        "well" if tested > ASKED - 0.02 else "middling" if tested > 0.62 else "badly",
-        "all" if memorised > 0.93 else "most" if memorised > 0.65 else "half" if memorised > 0.32 else "few",
+        "well" if tested > ASKED - 0.02 else "middling" if tested > 0.6 else "badly",
+        "all" if memorised > 0.97 else "most" if memorised > 0.68 else "half" if memorised > 0.32 else "few",
     ]
 
 
-# Answers of our own, with other names for the parts of a block
+# Answers of our own: two blocks at twice the rate show the same as the lesson's four, in a third of the time
 
 
 class Coins(nn.Module):
@@ -126,10 +121,10 @@ class Joined(nn.Module):
         return x + self.out(self.f(self.into(layer_norm(x, x.shape[-1:]))))
 
 
-def learn(blocks: list[nn.Module], x: Tensor, y: Tensor, steps: int = 600, rate: float = 1e-3) -> nn.Module:
+def learn(blocks: list[nn.Module], x: Tensor, y: Tensor, steps: int = 400) -> nn.Module:
     """Return a network of such blocks, trained."""
     network = nn.Sequential(nn.Linear(64, 64), *blocks, nn.LayerNorm(64), nn.Linear(64, 10))
-    adam = torch.optim.Adam(network.parameters(), rate)
+    adam = torch.optim.Adam(network.parameters(), 2e-3)
     for _ in range(steps):
         rows = torch.randint(len(x), (50,))
         loss = cross_entropy(network(x[rows]), y[rows])
@@ -139,12 +134,12 @@ def learn(blocks: list[nn.Module], x: Tensor, y: Tensor, steps: int = 600, rate:
     return network
 
 
-def four(into: Callable[[], nn.Module] = nn.Identity, out: Callable[[], nn.Module] = nn.Identity) -> Answer:
-    """Return an answer with four blocks, a gate on what each branch receives and one on what it returns."""
+def two(into: Callable[[], nn.Module] = nn.Identity, out: Callable[[], nn.Module] = nn.Identity) -> Answer:
+    """Return an answer with two blocks, a gate on what each branch receives and one on what it returns."""
 
     def mended(x: Tensor, y: Tensor, seed: int) -> Network:
         torch.manual_seed(seed)
-        return learn([Joined(into(), out(), 64) for _ in range(4)], x, y)
+        return learn([Joined(into(), out(), 64) for _ in range(2)], x, y)
 
     return mended
 
@@ -152,13 +147,13 @@ def four(into: Callable[[], nn.Module] = nn.Identity, out: Callable[[], nn.Modul
 def at_the_start(x: Tensor, y: Tensor, seed: int) -> Network:
     """Return a network with dropout once, on the stream before the first block."""
     torch.manual_seed(seed)
-    return learn([nn.Dropout(0.7), *[Joined(nn.Identity(), nn.Identity(), 64) for _ in range(4)]], x, y)
+    return learn([nn.Dropout(0.7), *[Joined(nn.Identity(), nn.Identity(), 64) for _ in range(2)]], x, y)
 
 
 def briefly(x: Tensor, y: Tensor, seed: int) -> Network:
     """Return a network without dropout that stops before it memorises."""
     torch.manual_seed(seed)
-    return learn([Joined(nn.Identity(), nn.Identity(), 64) for _ in range(4)], x, y, steps=40)
+    return learn([Joined(nn.Identity(), nn.Identity(), 64) for _ in range(2)], x, y, steps=30)
 
 
 def classes(x: Tensor, y: Tensor, seed: int) -> Network:
@@ -168,37 +163,34 @@ def classes(x: Tensor, y: Tensor, seed: int) -> Network:
 
 
 MENDED_DROPOUT = Exercise(
-    reference=four(into=lambda: nn.Dropout(0.7)),
+    reference=two(into=lambda: nn.Dropout(0.7)),
     also_right=(at_the_start, briefly),
     observe=_observe,
     effort=25,  # it trains
-    properties=(
-        Property("it returns a function that maps images to ten outputs each", _outputs, ()),
-        Property("80 % of the test digits are right, on average over three seeds", _tests_well),
-    ),
+    properties=(Property("80 % of the test digits are right, on average over three seeds", _tests_well),),
     mistakes=(
         Mistake(
-            four(out=lambda: Coins(0.7, factor=False)),
+            two(out=lambda: Coins(0.7, factor=False)),
             "the network as it was handed over",
             "Send many ones through the gate, in training and in evaluation, and compare the means.",
         ),
         Mistake(
-            four(out=lambda: nn.Dropout(0.7)),
+            two(out=lambda: nn.Dropout(0.7)),
             "a network that still memorises most of the wrong labels",
             "Which branches receive the digits without noise?",
         ),
         Mistake(
-            four(into=lambda: Coins(0.7, factor=False)),
-            "a network whose branches receive other sizes in evaluation than in training, or too little noise",
+            two(into=lambda: Coins(0.7, factor=False)),
+            "a network that memorises about half of the wrong labels",
             "Send many ones through the gate, in training and in evaluation, and compare the means.",
         ),
         Mistake(
-            four(),
+            two(),
             "a network that nothing keeps from memorising",
             "It returns all of the wrong labels. Noise, or fewer steps, delays that.",
         ),
         Mistake(
-            four(into=lambda: Coins(0.7, always=True)),
+            two(into=lambda: Coins(0.7, always=True)),
             "a network that memorises little and still tests badly",
             "Call it twice in evaluation on the same images: are the outputs equal?",
         ),
@@ -212,7 +204,7 @@ MENDED_DROPOUT = Exercise(
     hints=(
         "Two faults. Compare the size of a branch's output in training and in evaluation; then ask what each branch "
         "receives.",
-        "Correct what the gate does to the mean; then find a place for it where no branch receives the digits clean.",
+        "Correct what the gate does to the mean; then place it where no branch receives the digits clean.",
     ),
 )
 
