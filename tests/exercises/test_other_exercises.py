@@ -30,6 +30,15 @@ LOST = "a network of the right sizes in which most of the difference between dig
 NAMES["mended_network", "repaired_flood", "the network as it was handed over"] = LOST
 NAMES["mended_network", "repaired_flood", "a network that learns, but slowly"] = "right"  # at three times the rate
 NAMES["repaired_flood", "mended_network", LOST] = "a network that learns, but slowly"
+# the camera's networks have no dropout, and learn wrong labels by heart
+NAMES["mended_camera", "mended_dropout", "a network that reads none of the camera's images"] = (
+    "a network that still memorises most of the wrong labels"
+)
+for mistake in (
+    "a mend for the bright images alone",
+    "a network that was trained on other numbers than it is given afterwards",
+):
+    NAMES["mended_camera", "mended_dropout", mistake] = "a network that nothing keeps from memorising"
 EACH = ("mended_camera", "the outputs in the place of the network?")  # true of every answer that returns a tensor
 
 
