@@ -1,114 +1,977 @@
 # %% [markdown]
 # # 03 · Dropout and stochastic depth
 #
-# 70 minutes. Nothing is downloaded. It is about one value of the gate g of [lesson 00](00_residual_connection.ipynb): a
-# coin. Its blocks begin with the LayerNorm of [lesson 02](02_layer_norm.ipynb), and it draws the stream as
-# [lesson 01](01_gradient_flow.ipynb) does.
+# 85 minutes. Nothing is downloaded. Of [lesson 00](00_residual_connection.ipynb) it uses the block x + f(x), whose
+# **branch** f adds to the **residual stream** x; of [lesson 02](02_layer_norm.ipynb), that LayerNorm stands before each branch.
 #
 # By the end you can
 #
-# - **write** dropout by hand, and say why evaluation needs no correction;
-# - **predict** mean and variance of a dropped-out number;
-# - **turn** a coin for each number into a coin for each sample, and count the branches that stay;
-# - **place** the coins where they help, and show what happens where they do not.
-
-# %% [markdown]
-# ## Before we start: three questions on earlier lessons
-#
-# Answer aloud, then open.
-#
-# <details><summary>1. In x + g·f(norm(x)), which letter is a dropped branch?</summary>g = 0. The stream x is not
-# touched (lesson 00).</details>
-#
-# <details><summary>2. In a picture of the stream, what does a tributary show, and what does hatching?</summary>What one
-# block adds; and a bed that swells more than ten times, which is cut off (lesson 01).</details>
-#
-# <details><summary>3. LayerNorm in evaluation: which statistics does it use?</summary>The same as in training, those of
-# the token before it. It has no second mode (lesson 02). Dropout has.</details>
+# - **write** dropout and DropPath, and say what changes in evaluation;
+# - **compute** what dropout adds to a loss, averaged over all its masks;
+# - **tell apart**, with runs that change one thing, which property of dropout acts;
+# - **say** where in a residual network it acts, and **mend** a network in which it does not.
 
 # %%
+from functools import partial
+
 import torch
 from matplotlib.figure import Figure
 from torch import nn
+from torch.nn import functional as F
 
-from residual_edu import LayerNorm, pre_norm_residual
 from residual_edu.datasets import digits
 from residual_edu.exercises import check
-from residual_edu.explorers.dropout import explore_coins
-from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.parts.dropout import bernoulli_mask
-from residual_edu.plotting.dropout import plot_coins, plot_depths_left
-from residual_edu.plotting.dropout import plot_moments, plot_scores
-from residual_edu.plotting.stream import plot_stream
-from residual_edu.training import accuracy, minibatches, train
+from residual_edu.plotting import dropout as plots
+from residual_edu.training import accuracy
 
 device = setup()
 progress("03")
 
 # %% [markdown]
-# ## Four numbers, four coins
+# ## Wrong labels, learned by heart
 #
-# A branch says 1, 2, 3, 4. A coin is thrown for each number: with probability p, the **rate**, the number is dropped,
-# that is, set to 0. Say p is 1/4, and the second coin fell badly. **What should become of the three that stay?** Think
-# of the sum that the next layer will see, on average over many throws.
+# 300 handwritten digits to train on. Somebody has redrawn 30 % of their labels at random, so that about 27 % are wrong.
+# The other 1,497 digits, with right labels, are for testing. The folded cell makes them, and `shares` counts what a
+# network has right.
 
-# %% tags=["predict"]
-guess = predict("The 3 stays, at p = 1/4. What should it be afterwards?", ["3", "2.25", "4"])
 
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-branch = torch.tensor([1.0, 2.0, 3.0, 4.0])
-keep = torch.tensor([1.0, 0.0, 1.0, 1.0])
-p = 0.25
-print(branch * keep / (1 - p))
-guess.reveal("4")
+# %% jupyter={"source_hidden": true}
+def labelled_digits(seed, redrawn=0.3):
+    """Return images, given labels and true labels of 300 digits, then test digits."""
+    data = digits(seed, test=1497)
+    x, test_x = data.train_images.flatten(1), data.test_images.flatten(1)
+    generator = torch.Generator().manual_seed(100 + seed)
+    chosen = torch.rand(300, generator=generator) < redrawn
+    random = torch.randint(10, (300,), generator=generator)
+    given = torch.where(chosen, random, data.train_labels)
+    parts = x, given, data.train_labels, test_x, data.test_labels
+    return [part.to(device) for part in parts]
+
+
+@torch.no_grad()
+def shares(network, x, given, true, test_x, test_y):
+    """Return what is right of the given labels, of the test digits, of wrong labels."""
+    network.eval()
+    predicted, tested = network(x).argmax(1), network(test_x).argmax(1)
+    network.train()
+    wrong = given != true
+    found = predicted == given, tested == test_y, (predicted == given)[wrong]
+    return [right.float().mean().item() if len(right) else 0 for right in found]
+
 
 # %% [markdown]
-# 4 is 3 / (3/4). A number that is seen three times out of four, and then as 4/3 of itself, is itself on average. This
-# is **inverted** dropout: the correction is made in training, where the coins are. Let us see whether the average
-# holds, over 100,000 throws for each rate, for a number that is 1.
+# The network is wide for so few digits: two hidden layers of 256 units. After each stands `nn.Dropout(p)`. In training
+# it sets each number that it receives to 0 with probability p, the **rate**; how, we write below. 600 steps of Adam, 50 digits a step.
+
 
 # %%
-generator = torch.Generator().manual_seed(0)
-rates = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
-coins = [torch.rand(100_000, generator=generator) >= p for p in rates]
-draws = torch.stack([kept / (1 - p) for kept, p in zip(coins, rates, strict=True)])
-means, variances = draws.mean(1), draws.var(1)
+def plain(gate, width=256):
+    first, second = nn.Linear(64, width), nn.Linear(width, width)
+    layers = first, nn.ReLU(), gate(), second, nn.ReLU(), gate(), nn.Linear(width, 10)
+    return nn.Sequential(*layers).to(device)
 
+
+def fit(build, data, seed, steps=600, rate=0.001, decay=0.0):
+    """Train a network, and yield it after each step."""
+    torch.manual_seed(seed)
+    network = build()
+    adam = torch.optim.AdamW(network.parameters(), rate, weight_decay=decay)
+    for _ in range(steps):
+        rows = torch.randint(len(data[1]), (50,)).to(device)
+        for part in network.modules():
+            part.rows = rows  # one gate, further below, asks which digits these are
+        loss = F.cross_entropy(network(data[0][rows]), data[1][rows])
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        yield network
+
+
+# %% [markdown]
+# The folded cell trains three networks (seeds 0, 1, 2, each with a split of its own) with p = 0, that is, without
+# dropout, and three with p = 0.7; then the same with all 300 labels right. `holds(...)` states what a cell should show.
+
+
+# %% tags=["figure", "trained"]
+def measured(seed, redrawn, p):
+    """Train one network; return its shares after every 30 steps."""
+    data = labelled_digits(seed, redrawn)
+    steps = enumerate(fit(partial(plain, partial(nn.Dropout, p)), data, seed), 1)
+    return [shares(net, *data) for step, net in steps if step % 30 == 0]
+
+
+kinds = ("27 % wrong", 0.3), ("right", 0)
+cases = [(name, redrawn, p) for name, redrawn in kinds for p in (0, 0.7)]
+trained = {(n, p): [measured(seed, r, p) for seed in range(3)] for n, r, p in cases}
+curves = {
+    key: [[at[1] for at in one] for one in three] for key, three in trained.items()
+}
+for (name, p), tests in curves.items():
+    end = " ".join(f"{one[-1]:.2f}" for one in tests)
+    print(f"labels {name:10}  p = {p:<3}  test digits right after 600 steps {end}")
+low, high = ([one[-1] for one in curves["27 % wrong", p]] for p in (0, 0.7))
+gains = [after - before for before, after in zip(low, high, strict=True)]
+holds(min(gains) > 0.08, "With wrong labels dropout gains over 0.08 in each seed.")
 fig = Figure(figsize=(6, 3.6))
-ax = plot_moments(rates, means.tolist(), variances.tolist(), fig.add_subplot())
-ax.set_title("The mean stays 1; the variance grows to 4")
-show(
-    fig,
-    alt="Mean and variance of a dropped-out 1 against the rate p, over 100,000 draws each. The "
-    "mean stays at 1; the variance follows p over 1 minus p, up to 4 at p = 0.8.",
+plots.plot_gap(curves, range(30, 601, 30), fig)
+fig.suptitle("Dropout closes a gap, where there is one", weight="bold")
+alt = "Test accuracy over 600 steps. With wrong labels and without dropout it rises to "
+alt += "0.88 and falls to 0.7; with dropout it stays near 0.9. With right labels all "
+show(fig, alt=alt + "curves end near 0.95.")
+
+# %% [markdown]
+# Without dropout the test accuracy first rises, then falls for 500 steps: the network begins to learn the wrong labels.
+# With dropout it falls little or not at all. And where all labels are right nothing falls, and dropout gains nothing.
+
+# %% tags=["predict"]
+guess = predict(
+    "With p = 0.7 and wrong labels: how often is the network right on its own 300 "
+    "labels, beside the test digits?",
+    ["more often", "about as often", "less often"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print("27 % wrong      own labels        test digits       wrong labels memorised")
+for p in (0, 0.7):
+    ends = [one[-1] for one in trained["27 % wrong", p]]
+    columns = zip(*ends, strict=True)
+    print(
+        f"p = {p:<10}",
+        "    ".join(" ".join(f"{v:.2f}" for v in one) for one in columns),
+    )
+gaps = [own - test for own, test, _ in ends]
+gap = sum(gaps) / 3
+holds(max(gaps) < -0.05, "With dropout its own labels come out worse.")
+guess.reveal(
+    "more often" if gap > 0.05 else "less often" if gap < -0.05 else "about as often",
+    why={
+        "more often": "That is usual, and true at p = 0. But here 27 % of the own "
+        "labels are wrong, and all test labels are right.",
+        "about as often": "That would need a network that learns some wrong labels by "
+        "heart, just as many as to make up for it.",
+        "less often": "27 % of its own labels are wrong. It draws the class that the "
+        "image shows, and there the label counts against it.",
+    },
+    after="We call a wrong label **memorised** if the network returns it in "
+    "evaluation: nothing but the label itself could have taught it that.",
 )
 
 # %% [markdown]
-# **Law.** Dropout keeps the mean of every number and gives it the variance x² · p / (1 - p).
+# ## Four numbers, four coins
+#
+# Take a layer's output [1, 2, 3, 4] and the rate p = 1/4. Throw a coin for each number: say the second falls badly, and
+# the 2 becomes 0. What should become of the three that stay?
+#
+# The next layer sums them with its weights. Each number x is kept with probability 1 − p. If it is then multiplied by
+# s, it is on average (1 − p) · s · x, and this is x for
+#
+# $$s = \frac{1}{1 - p}$$
+#
+# So the four numbers become [1.33, 0, 4, 5.33]. On average nothing has changed, and in evaluation nothing has to be
+# corrected: x is returned as it is. (This is **inverted** dropout. The first papers multiply by 1 − p in evaluation instead.) The result is s · x with probability 1 − p, so its mean square is x²/(1 − p). Subtract the squared mean:
+#
+# **Law 1.** Dropout keeps the mean of each number x and gives it the variance x² · p/(1 − p).
+#
+# ### Exercise 1 · 7 minutes · ●●○○○
+#
+# Write it. `torch.rand(shape)` draws numbers evenly from [0, 1).
+#
+# <details><summary>Hint 1</summary>With which probability is a number drawn by <code>torch.rand</code> below p?</details>
+# <details><summary>Hint 2</summary>Compare as many draws as x has numbers with p: True where a number stays. A product
+# with True is a product with 1. When must x come back as it is?</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "dropout", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def my_dropout(x, p, training):
+    """Return x after dropout of rate p in training, and x itself in evaluation."""
+    ### BEGIN SOLUTION
+    if not training:
+        return x
+    stays = torch.rand(x.shape) >= p
+    return x * stays / (1 - p)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dropout-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(my_dropout, "dropout")
 
 # %% [markdown]
-# Two lines of algebra say why: the number is x / (1 - p) with chance 1 - p, so its mean is x and its mean square
-# x² / (1 - p). Subtract x² and there it is. Now with a 2, over three seeds:
+# ## The average over all masks
+#
+# The coins of one layer are its **mask**. What do they do to the loss? Take one linear unit that receives the features x
+# through dropout, ŷ = Σ wᵢ x̃ᵢ, and the squared loss (y − ŷ)². The mean of ŷ is Σ wᵢ xᵢ, as without dropout (Law 1). A
+# squared error is, on average, the squared error of the mean plus the variance:
+#
+# $$\mathrm{E}\,(y - \hat y)^2 = \Big(y - \sum_i w_i x_i\Big)^2 + \mathrm{Var}(\hat y)$$
+#
+# The coins are independent, so the variance of the sum is the sum of the variances of wᵢ x̃ᵢ. The last step is yours.
+#
+# ### Exercise 2 · 6 minutes · ●●○○○
+#
+# Return Var(ŷ), averaged over the rows of x: what dropout adds to the mean squared loss.
+#
+# <details><summary>Hint 1</summary>Law 1 gives the variance of x̃ᵢ. What does a factor wᵢ do to a variance?</details>
+# <details><summary>Hint 2</summary>One variance for each row and feature. Sum over the features, then average over the
+# rows.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "dropout-penalty", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def penalty(x, w, p):
+    """Return what dropout adds, for x (rows, features) and weights w (features,)."""
+    ### BEGIN SOLUTION
+    variances = (x * w).square() * p / (1 - p)
+    return variances.sum(dim=-1).mean()
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dropout-penalty-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(penalty, "dropout_penalty")
+
+# %% [markdown]
+# So dropout, averaged over all masks, is a **penalty** on the weights, as weight decay is, with another weight for each
+# feature. For a linear layer we need neither coins nor steps: the weights that minimise squared loss plus penalty solve
+# a linear equation.
+#
+# We try it on the wrong labels. 512 features of each digit come from a random layer with ReLU that is not trained; the
+# last layer is solved exactly for ten outputs, 1 for the given label and 0 else. Without a penalty it fits
+# all 300 labels.
+
+
+# %% [markdown]
+# The two folded cells hold the features and the equation; they may be skipped.
+
+
+# %% jupyter={"source_hidden": true}
+def features(seed):
+    """Return 512 random features of the 300 digits, and of the test digits."""
+    x, given, true, test_x, test_y = labelled_digits(seed)
+    torch.manual_seed(seed)
+    first = nn.Linear(64, 512).to(device)
+    with torch.no_grad():
+        h, test_h = F.relu(first(x)).double(), F.relu(first(test_x)).double()
+    return h, given, true, test_h, test_y
+
+
+def last_layer(h, given, p, masks=None):
+    """Return the weights that fit the labels: with the penalty, or `masks` a digit."""
+    targets, size = F.one_hot(given, 10).to(h.dtype), h.shape[-1]
+    if masks is None:
+        square, cross = h.T @ h + p / (1 - p) * (h * h).sum(0).diag(), h.T @ targets
+    else:
+        square, cross = h.new_zeros(size, size), h.new_zeros(size, 10)
+        for _ in range(masks):
+            kept = h * (torch.rand(h.shape) >= p).to(device) / (1 - p)
+            square, cross = (
+                square + kept.T @ kept / masks,
+                cross + kept.T @ targets / masks,
+            )
+    tiny = 1e-9 * torch.eye(size, dtype=h.dtype, device=h.device)
+    return torch.linalg.solve(square + tiny, cross)
+
+
+# %% jupyter={"source_hidden": true}
+def two_columns(found):
+    """Write the test shares and the memorised shares of three seeds."""
+    _, *parts = zip(*found, strict=True)
+    return "      ".join(" ".join(f"{share:.2f}" for share in one) for one in parts)
+
+
+def solved(seed, p, masks=None):
+    """Return the shares of `shares` for the solved layer."""
+    h, given, *rest = features(seed)
+    layer = nn.Linear(512, 10, bias=False).to(h)
+    layer.weight.data = last_layer(h, given, p, masks).T
+    return shares(layer, h, given, *rest)
+
 
 # %%
-for seed in range(3):
-    coins = torch.rand(100_000, generator=torch.Generator().manual_seed(seed)) >= 0.3
-    dropped = 2.0 * coins / 0.7
-    assert abs(dropped.mean() - 2.0) < 4 * (4 * 0.3 / 0.7 / 100_000) ** 0.5  # 4 standard errors
-    assert abs(dropped.var() - 4 * 0.3 / 0.7) < 0.02
-print("2 stays 2 on average, with variance 4 · 0.3 / 0.7 = 1.714")
+print(f"{'':15} test digits right   wrong labels memorised")
+print(f"{'no penalty':15}", two_columns([solved(seed, 0) for seed in range(3)]))
+
+# %% tags=["predict"]
+guess = predict(
+    "With the penalty of p = 0.7, and not one coin thrown: how many test digits are "
+    "right?",
+    ["about 45 %", "about 65 %", "over 80 %"],
+)
+
+# %% tags=["reveal"]
+# Answer first, then run this cell.
+print(f"{'':15} test digits right   wrong labels memorised")
+for p in (0, 0.3, 0.5, 0.7, 0.85):
+    print(f"penalty, {p:<6}", two_columns([solved(seed, p) for seed in range(3)]))
+for masks in (1, 3, 10, 100):
+    found = [solved(seed, 0.7, masks) for seed in range(3)]
+    print(f"masks, {masks:<8}", two_columns(found))
+middle = sorted(solved(seed, 0.7)[1] for seed in range(3))[1]
+guess.reveal(
+    "about 45 %" if middle < 0.55 else "about 65 %" if middle < 0.75 else "over 80 %",
+    why={
+        "about 45 %": "That is the layer without a penalty, whose weights are free to "
+        "fit all 300 labels.",
+        "about 65 %": "That is what one mask for each digit gives, in the second "
+        "table.",
+        "over 80 %": "The penalty is what the coins do on average. Nothing else of "
+        "them is needed here.",
+    },
+    after="The lower half throws coins after all: each digit is given that many "
+    "times, each time with another mask, and the layer is solved for all of them. "
+    "From about ten masks a digit on it is what the penalty gives.",
+)
 
 # %% [markdown]
-# ## The finished piece
+# **Law 2.** For one linear layer and squared loss, dropout of rate p is, on average, a penalty; `penalty` above is its
+# formula. ([Srivastava et al. (2014)](https://jmlr.org/papers/v15/srivastava14a.html) derive it for linear regression,
+# [Wager, Wang and Liang (2013)](https://arxiv.org/abs/1307.1493) to first order for logistic regression.)
 #
-# A function for the formula, a module for the rate and the mode: in training it throws coins, and `model.eval()`
-# switches it off. A **generator** can be handed in; whoever wants the same coins again seeds it again, and no other
-# random number in the program moves.
+# ## Which property of the coins?
+#
+# With hidden layers there is no such formula, so we ask the trained network of the opening, again with 27 % wrong labels.
+# Dropout has several properties: it sets numbers to zero, it multiplies, it trains a smaller network at each step, and
+# it draws anew each time. Each gate below changes some of them; its noise has mean and variance of p = 0.7.
 
 
-# %% tags=["promote:parts/dropout"]
+# %%
+class Gate(nn.Module):
+    def __init__(self, kind, p=0.7):
+        super().__init__()
+        self.kind, self.p, self.kept = kind, p, None
+
+    def forward(self, h):
+        if not self.training and "always" not in self.kind:
+            return h
+        noise = (self.p / (1 - self.p)) ** 0.5 * torch.randn(h.shape).to(h)
+        if self.kind == "Gaussian factors":
+            return h * (1 + noise)
+        if self.kind == "added noise":  # of each unit's own size in the batch
+            return h + h.detach().square().mean(0).sqrt() * noise
+        if self.kept is None or self.kind == "one mask a step":
+            shape = (300, h.shape[-1]) if "own" in self.kind else h.shape[-1:]
+            self.kept = (torch.rand(shape) >= self.p).to(h)
+        mask = self.kept[self.rows] if "own" in self.kind else self.kept
+        return h * mask / (1 if "unscaled" in self.kind else 1 - self.p)
+
+
+# %% [markdown]
+# The folded cells hold every other training of this lesson: of this network (`PLAIN`), of networks with four and
+# with 24 residual blocks, and `runs`, which computes them for one seed. Three seeds were computed with it and stored;
+# a few rows of seed 0 are computed anew. You may skip them.
+
+# %% jupyter={"source_hidden": true}
+GATES = "Gaussian factors", "added noise", "one mask a step", "own mask, kept"
+GATES += "same units always", "same units always, unscaled"
+PLAIN = {kind: (partial(plain, partial(Gate, kind)), {}) for kind in GATES}
+for p in (0, 0.3, 0.5, 0.7, 0.85):
+    PLAIN[f"p = {p}"] = (partial(plain, partial(nn.Dropout, p)), {})
+WITHOUT, LONG = partial(plain, nn.Identity), {"steps": 2400}
+PLAIN |= {
+    "weight decay 3": (WITHOUT, {"decay": 3.0}),
+    "small rate": (WITHOUT, {"rate": 0.0001} | LONG),
+    "long, p = 0": (WITHOUT, LONG),
+    "long, p = 0.7": (partial(plain, partial(nn.Dropout, 0.7)), LONG),
+}
+
+
+def stopped(data, seed):
+    """Train on 240 digits; return the shares where the others' loss is lowest."""
+    found, part, late = (
+        [],
+        [data[0][:240], data[1][:240]],
+        (data[0][240:], data[1][240:]),
+    )
+    for step, network in enumerate(fit(partial(plain, nn.Identity), part, seed), 1):
+        if step % 10 == 0:
+            right = shares(network, *data)
+            held = F.cross_entropy(network(late[0]), late[1]).item()
+            found.append((held, right))
+    return min(found)[1]
+
+
+# %% jupyter={"source_hidden": true}
+class Block(nn.Module):
+    """x + out(f(hears(norm(x)))), then a dropout on the sum."""
+
+    def __init__(self, width, hears=0.0, out=0.0, stream=0.0, shape="unit"):
+        super().__init__()
+        self.norm, self.stream, self.removed = nn.LayerNorm(width), stream, False
+        self.hears, self.out, self.shape = hears, out, shape
+        first, second = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.f = nn.Sequential(first, nn.ReLU(), second)
+
+    def drop(self, h, p):
+        if not self.training or p == 0:
+            return h
+        shape = {"unit": h.shape, "sample": (len(h), 1), "batch": (1, 1)}[self.shape]
+        return h * (torch.rand(shape) >= p).to(h) / (1 - p)
+
+    def forward(self, x):
+        if self.removed:
+            return x
+        branch = self.drop(self.f(self.drop(self.norm(x), self.hears)), self.out)
+        return self.drop(x + branch, self.stream)
+
+
+# %% jupyter={"source_hidden": true}
+def residual(settings, start=0.0, width=128):
+    """Return a network with a block for each of `settings`."""
+    blocks = [Block(width, **one) for one in settings]
+    first = nn.Linear(64, width), nn.Dropout(start)
+    last = nn.LayerNorm(width), nn.Linear(width, 10)
+    return nn.Sequential(*first, *blocks, *last).to(device)
+
+
+FOUR = {"no dropout": ([{}] * 4,), "once, at the start, 0.7": ([{}] * 4, 0.7)}
+for name, where in ("branch outputs", "out"), ("branch inputs", "hears"):
+    FOUR[f"{name}, 0.7"] = ([{where: 0.7}] * 4,)
+FOUR["branch outputs, 0.9"] = ([{"out": 0.9}] * 4,)
+FOUR["stream, each block, 0.26"] = ([{"stream": 0.26}] * 4,)
+for clean in range(4):
+    some = [{"hears": 0.7 * (place != clean)} for place in range(4)]
+    FOUR[f"branch inputs, 0.7, but block {clean + 1}"] = (some,)
+DEEP = {
+    f"a coin a {shape}": {"out": 0.5, "shape": shape}
+    for shape in ("unit", "sample", "batch")
+}
+DEEP |= {"no dropout": {}, "no dropout, 100 steps": {}, "no dropout, small rate": {}}
+DEEP |= {f"stream {p}": {"stream": p} for p in (0.1, 0.3)} | {
+    "branch 0.3": {"out": 0.3}
+}
+
+
+# %% jupyter={"source_hidden": true}
+def deep(name, seed):
+    """Train 24 blocks on 1,437 digits; return the test share, and without 12 blocks."""
+    x, y, test_x, test_y = (part.to(device) for part in digits())
+    data, test = (x.flatten(1), y), (test_x.flatten(1), test_y)
+    steps, rate = (100 if "100" in name else 200), (3e-4 if "small" in name else 1e-3)
+    build = partial(residual, [DEEP[name]] * 24, width=64)
+    *_, network = fit(build, data, seed, steps, rate)
+    right, generator = [accuracy(network, *test)], torch.Generator().manual_seed(seed)
+    for _ in range(5):
+        for place in torch.randperm(22, generator=generator)[:12].tolist():
+            network[3 + place].removed = True
+        right.append(accuracy(network, *test))
+        for block in network[2:26]:
+            block.removed = False
+    return {
+        f"24, {name}: test": right[0],
+        f"24, {name}: without 12": sum(right[1:]) / 5,
+    }
+
+
+# %% tags=["runs"] jupyter={"source_hidden": true}
+def runs(seed, within=0.25, only=()):
+    found, data, rows = {}, labelled_digits(seed), dict(PLAIN)
+    for name, blocks in FOUR.items():
+        rows[f"4, {name}"] = (partial(residual, *blocks), {"steps": 400})
+    for name in only or rows:
+        build, settings = rows[name]
+        for step, network in enumerate(fit(build, data, seed, **settings), 1):
+            if step % 200 == 0:
+                _, test, wrong = shares(network, *data)
+                found |= {f"{name}: test {step}": test, f"{name}: wrong {step}": wrong}
+    if not only:
+        found["stopped early: test"] = stopped(data, seed)[1]
+        for name in DEEP:
+            found |= deep(name, seed)
+    return {name: round(share, 3) for name, share in found.items()}
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+from residual_edu.lesson import stored_runs
+
+stored = stored_runs("03_dropout_and_stochastic_depth")["runs"]
+again = runs(0, only=("Gaussian factors", "own mask, kept", "4, branch outputs, 0.7"))
+near = max(abs(share - stored[0][name]) for name, share in again.items())
+holds(near < 0.25, "The stored runs are those of this code.")
+
+
+def row(name, what="test", step=600):
+    step = 400 if name.startswith("4, ") and step == 600 else step
+    return [stored[seed][f"{name}: {what} {step}"] for seed in range(3)]
+
+
+def say(*names):
+    print(f"{'':34} test digits right   wrong labels memorised")
+    for name in names:
+        found = zip(row(name), row(name), row(name, "wrong"), strict=True)
+        print(f"{name.removeprefix('4, '):34}", two_columns(list(found)))
+
+
+def mean(name, what="test", step=600):
+    return sum(row(name, what, step)) / 3
+
+
+say("p = 0", "p = 0.3", "p = 0.5", "p = 0.7", "p = 0.85")
+holds(
+    mean("p = 0") < mean("p = 0.3") < mean("p = 0.5") < mean("p = 0.7"),
+    "More helps, to 0.7.",
+)
+
+# %% tags=["predict"]
+guess = predict(
+    "Gaussian factors: mean 1, variance p/(1 − p), no zeros. How well does the "
+    "network test?",
+    ["as with dropout", "about half-way", "as without dropout"],
+)
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+def placed(name, low, high):
+    """Return where a row lies between two others: 0 at the first, 1 at the second."""
+    return (mean(name) - mean(low)) / (mean(high) - mean(low))
+
+
+say("p = 0", "p = 0.7", "Gaussian factors", "added noise", "one mask a step")
+at = placed("Gaussian factors", "p = 0", "p = 0.7")
+holds(min(mean(name) for name in GATES[:3]) > 0.83, "All three do as well as dropout.")
+guess.reveal(
+    "as with dropout"
+    if at > 0.7
+    else "about half-way"
+    if at > 0.3
+    else "as without dropout",
+    why={
+        "as with dropout": "Law 2 asks for mean and variance alone, and here the "
+        "trained network agrees with it.",
+        "about half-way": "That would be so if variance and zeros both mattered.",
+        "as without dropout": "That would be so if units had to be switched off, so "
+        "that others learn to do without them.",
+    },
+    after="Noise that is *added*, without any factor, does it too, and so does one "
+    "mask for all 50 digits of a step. So neither zeros nor the product are needed.",
+)
+
+
+# %% jupyter={"source_hidden": true}
+def swapped_masks(seed):
+    """Train with kept masks; return which labels come with masks of their own, and with
+    another digit's: their own labels, and the other's."""
+    x, given, *rest = data = labelled_digits(seed)
+    *_, network = fit(partial(plain, partial(Gate, "own mask, kept")), data, seed)
+    returned, order = [], torch.randperm(300).to(device)
+    for rows in torch.arange(300).to(device), order:
+        for part in network.modules():
+            part.rows = rows
+        returned.append(network(x).argmax(1))
+    differ = given != given[order]
+    own, swapped = returned[0] == given, returned[1][differ]
+    found = own, swapped == given[differ], swapped == given[order][differ]
+    return [share.float().mean().item() for share in found]
+
+
+# %% [markdown]
+# Next, coins that are thrown once. "Own mask, kept": for each digit a mask of its own in each layer, drawn before the
+# training and used whenever that digit comes; in evaluation no mask, as always. The cell above, folded, prepares a control.
+
+# %% tags=["predict"]
+guess = predict(
+    "Each digit keeps its own mask of p = 0.7. How well does the network test?",
+    ["as with dropout", "between the two", "as without dropout", "worse than both"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+say("p = 0", "p = 0.7", *GATES[3:])
+print("\nmasks on. Its own: right. Another's: its own label, the other's label")
+for seed in range(3):
+    print("  ", *[f"{share:.2f}" for share in swapped_masks(seed)])
+at = placed("own mask, kept", "p = 0", "p = 0.7")
+holds(max(row("own mask, kept")) < min(row("p = 0")), "Kept masks are worse.")
+limits = {-0.3: "worse than both", 0.3: "as without dropout", 0.7: "between the two"}
+guess.reveal(
+    next((name for limit, name in limits.items() if at < limit), "as with dropout"),
+    why={
+        "as with dropout": "That would be so if each digit had to do without most "
+        "units, whichever they are.",
+        "between the two": "That would be so if kept masks were a weaker noise.",
+        "as without dropout": "In training it does fit all labels. But it fits them "
+        "through the masks, and evaluation has none.",
+        "worse than both": "A mask that is kept is a name tag: the network reads the "
+        "label off the mask, and evaluation takes the tags away.",
+    },
+    after="With the mask of another digit the network returns that digit's label, "
+    "whatever the image. In the two rows of the same units, 70 % are dropped for all "
+    "digits, in evaluation too: a smaller network. It memorises as before, and without "
+    "the factor 1/(1 − p) it helps, though less than dropout.",
+)
+
+# %% [markdown]
+# **Law 3.** What acts is noise that is drawn anew. Zeros, multiplication and smaller networks are not needed (here, in
+# 600 steps).
+#
+# ## What else closes the gap?
+#
+# Dropout is not the only remedy. Three others, without dropout: **weight decay** of 3, chosen among four values;
+# **early stopping**, with 60 of the 300 digits kept back, where the loss on their given labels is lowest; and a tenth of
+# the learning rate.
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+say("p = 0", "weight decay 3")
+early = [stored[seed]["stopped early: test"] for seed in range(3)]
+print(f"{'stopped early':34}", " ".join(f"{one:.2f}" for one in early))
+print(
+    f"{'a tenth of the rate':34}", " ".join(f"{one:.2f}" for one in row("small rate"))
+)
+names = {
+    "p = 0": "long, p = 0",
+    "p = 0.7": "long, p = 0.7",
+    "p = 0, rate/10": "small rate",
+}
+steps = range(200, 2401, 200)
+curves = {
+    name: [
+        [stored[seed][f"{key}: wrong {step}"] for step in steps] for seed in range(3)
+    ]
+    for name, key in names.items()
+}
+holds(min(row("small rate")) > 0.8, "A tenth of the rate does as well as dropout here.")
+
+# %% [markdown]
+# All help; the small rate as much as dropout. A small rate postpones memorising. Does dropout prevent it? We
+# train on, to 2,400 steps.
+
+# %% tags=["predict"]
+guess = predict(
+    "After 2,400 steps with p = 0.7: how many of the wrong labels are memorised?",
+    ["under 30 %", "about half", "over 75 %"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+ax = plots.plot_memorised(curves, steps, Figure(figsize=(6, 3.6)).add_subplot())
+ax.set_title("Both delay memorising, and do not prevent it")
+alt = "Share of wrong labels memorised over 2,400 steps. Without dropout it is near 1 "
+alt += "from step 600 on; with dropout it climbs to 0.9, with a tenth of the rate to "
+alt += "a third."
+show(ax.figure, alt=alt)
+end = mean("long, p = 0.7", "wrong", 2400)
+holds(min(row("long, p = 0.7", "wrong", 2400)) > 0.7, "In the end it memorises.")
+right = " ".join(f"{one:.2f}" for one in row("long, p = 0.7", step=2400))
+print("p = 0.7 after 2,400 steps: test digits right", right)
+guess.reveal(
+    "under 30 %" if end < 0.3 else "about half" if end < 0.75 else "over 75 %",
+    why={
+        "under 30 %": "That is the state after 600 steps. The training loss still "
+        "falls then, and only wrong labels are left to lower it.",
+        "about half": "The curve is still rising where it passes a half.",
+        "over 75 %": "Noise makes a label harder to learn by heart, not impossible: "
+        "the gradient still asks for it at each step.",
+    },
+)
+
+# %% [markdown]
+# ## Where in a residual network?
+#
+# Four pre-norm blocks of width 128 on the same wrong labels, 400 steps. Dropout can act in several places:
+#
+# - on the **output** of each branch: x + **D**(f(norm(x))), as in [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762);
+# - on the **input** of each branch: x + f(**D**(norm(x)));
+# - on the **stream**: once at the start, **D**(x₀), or after each block, **D**(x + f(norm(x))).
+#
+# The plain network without skips went from about 0.7 to 0.9 with p = 0.7.
+
+# %% tags=["predict"]
+guess = predict(
+    "p = 0.7 on the output of each branch: how well does the network test?",
+    ["much better than without", "a little better", "as without"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+say(*[f"4, {name}" for name in FOUR if "block " not in name or "each" in name])
+gain = mean("4, branch outputs, 0.7") - mean("4, no dropout")
+holds(
+    min(mean("4, branch inputs, 0.7"), mean("4, once, at the start, 0.7"))
+    > 0.07 + max(mean("4, branch outputs, 0.7"), mean("4, stream, each block, 0.26")),
+    "On inputs, or once at the start, it helps; on outputs and in each block it does "
+    "not.",
+)
+guess.reveal(
+    "much better than without"
+    if gain > 0.1
+    else "a little better"
+    if gain > 0.05
+    else "as without",
+    why={
+        "much better than without": "That is what noise on the inputs does. Noise on "
+        "an output leaves the digit in the stream as it was.",
+        "a little better": "That is where p = 0.9 begins to act.",
+        "as without": "The skip carries the digit past all coins, into the sum that "
+        "the next branch receives.",
+    },
+    after="Noise of 0.26 after each of four blocks keeps 0.74⁴ = 0.3 of the stream, as "
+    "0.7 once does, and does not help. Why the two differ we did not find out.",
+)
+
+# %% [markdown]
+# On outputs, dropout of 0.7 did not act; on inputs it did. Is it enough to reach most branches? We put 0.7 on the inputs
+# of three of the four branches, and leave the fourth without.
+
+# %% tags=["predict"]
+guess = predict(
+    "Which single branch without noise undoes the whole effect?",
+    ["branch 1", "branch 4", "any of them", "none of them"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+but = [f"4, branch inputs, 0.7, but block {block}" for block in (1, 2, 3, 4)]
+say("4, no dropout", "4, branch inputs, 0.7", *but)
+lost = [1 - placed(name, "4, no dropout", "4, branch inputs, 0.7") for name in but]
+undone = [place for place, share in enumerate(lost, 1) if share > 0.8]
+holds(lost[0] > 0.75 and max(lost[1:]) < 0.7, "Branch 1 alone undoes it.")
+guess.reveal(
+    {(1,): "branch 1", (4,): "branch 4", (): "none of them"}.get(
+        tuple(undone), "any of them"
+    ),
+    why={
+        "branch 1": "Only the first branch receives the digit before any noise has "
+        "been added to the stream.",
+        "branch 4": "What it receives holds the outputs of three noisy branches.",
+        "any of them": "The later ones receive the digit plus the outputs of noisy "
+        "branches, and these are noise too.",
+        "none of them": "One branch of two layers is wide enough to learn 300 labels "
+        "by heart.",
+    },
+)
+
+# %% [markdown]
+# **Law 4.** In a residual network, noise on the branches' inputs delays memorising. A first branch that receives the
+# digits without noise is enough to memorise their labels.
+#
+# ### On the stream, block after block
+#
+# Law 1 says what dropout after each block does to the stream: each time its mean square is divided by 1 − p. After 24
+# blocks with p = 0.3 that is 0.7⁻²⁴ = 5,200 times, or 72 in the rms; what the blocks add comes on top. The river shows it: its width is the rms of
+# the stream, each tributary what one block adds.
+
+# %% tags=["figure"]
+from residual_edu.gradient_flow import GradientFlowRecorder
+from residual_edu.plotting.stream import plot_stream
+
+images, labels, *_ = labelled_digits(0)
+fig = Figure(figsize=(6, 6))
+for ax, where in zip(fig.subplots(2, 1), ("out", "stream"), strict=True):
+    torch.manual_seed(0)
+    model = residual([{where: 0.3}] * 24, width=64)
+    with GradientFlowRecorder(model, model[2:26]) as flow:
+        F.cross_entropy(model(images.requires_grad_()), labels).backward()
+    plot_stream(flow, ax, norms="pre")
+    grown = flow.activation[0, -1] / flow.activation[0, 0]
+    name = "outputs of the branches" if where == "out" else "stream, after each block"
+    ax.set_title(f"Dropout 0.3, {name}: times {grown:.0f}")
+show(
+    fig,
+    alt="Two rivers of 24 new blocks. With dropout on the branches' outputs the bed "
+    "grows a little. With dropout on the stream after each block it grows until it is "
+    "cut off.",
+)
+
+
+# %% tags=["trained"]
+def deep_row(name, what):
+    return [f"{stored[seed][f'24, {name}: {what}']:.2f}" for seed in range(3)]
+
+
+print("24 blocks, 1,437 right labels, 200 steps: test digits right")
+for name in "no dropout", "branch 0.3", "stream 0.1", "stream 0.3":
+    print(f"{name:12}", *deep_row(name, "test"))
+holds(max(deep_row("stream 0.3", "test")) < "0.40", "Stream 0.3 fails.")
+
+# %% [markdown]
+# ## One coin for a whole branch
+#
+# **DropPath** throws one coin for each row of a batch (a **sample**), and the whole branch stays or goes:
+# x + D(f(norm(x))), with a D that takes a sample whole. Could dropout do that by chance? Of six units all go with
+# probability 0.3⁶, once in 1,400; with one coin, three times in ten.
+#
+# ### Exercise 3 · 5 minutes · ●●○○○
+#
+# Write it for branches with any number of axes, (batch, ...). `u` holds one draw from [0, 1) for each sample; the sample
+# stays where `u >= p`.
+#
+# <details><summary>Hint 1</summary>`u >= p` has the shape (batch,). Against which axis of (batch, channels) would it be
+# broadcast as it is?</details>
+# <details><summary>Hint 2</summary>It needs as many axes as the branch, the first of length batch and all others of
+# length 1: <code>branch.ndim</code> says how many.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "drop_path", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def my_drop_path(branch, u, p):
+    """Keep the samples with u >= p, divided by 1 - p; set the others to 0."""
+    ### BEGIN SOLUTION
+    keep = (u >= p).view(-1, *[1] * (branch.ndim - 1))
+    return branch * keep / (1 - p)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "drop_path-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(my_drop_path, "drop_path")
+
+# %% [markdown]
+# The idea is the **stochastic depth** of [Huang et al. (2016)](https://arxiv.org/abs/1603.09382): a network that is short in
+# training and deep in evaluation. Two versions are in use:
+#
+# | | coin for | a branch that goes | rate of block i of n |
+# |---|---|---|---|
+# | Huang et al., [their code](https://github.com/yueatsprograms/Stochastic_Depth) | the mini-batch | is not computed, which saves time | rate · i/n; in evaluation times (1 − rate) |
+# | [timm's DropPath](https://github.com/huggingface/pytorch-image-models/blob/main/timm/layers/drop.py) | each sample | is computed and multiplied by 0, which saves none | rate · (i − 1)/(n − 1) |
+#
+# So the first block of timm's models is never dropped, and Huang's is, seldom. On our digits neither gains accuracy.
+# What does it buy? 24 blocks, 1,437 right labels, rate 0.5 in all blocks, 200 steps. In evaluation we then take out 12 of
+# the inner 22 blocks, drawn at random (mean of five draws).
+
+# %% tags=["predict"]
+guess = predict(
+    "Without 12 blocks: which training leaves the most digits right?",
+    ["no dropout", "a coin a unit", "a coin a sample", "the last two, equally"],
+)
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+rows = "no dropout", "a coin a unit", "a coin a sample", "a coin a batch"
+rows += "no dropout, 100 steps", "no dropout, small rate"
+print(f"{'':24} all 24 blocks      12 taken out")
+left = []
+for name in rows:
+    with_all, without = deep_row(name, "test"), deep_row(name, "without 12")
+    print(f"{name:24}", *with_all, "   ", *without)
+    left.append(sum(map(float, without)) / 3)
+holds(min(left[1:3]) - left[0] > 0.03, "Both kinds of coins leave more than none.")
+guess.reveal(
+    "the last two, equally"
+    if abs(left[1] - left[2]) < 0.025 and left[1] - left[0] > 0.025
+    else rows[left.index(max(left[:3]))],
+    why={
+        "no dropout": "It has never met a stream without some of its branches.",
+        "a coin a unit": "It never loses a branch in training, as the other does half "
+        "of the time.",
+        "a coin a sample": "It has met missing branches in training. But so, it turns "
+        "out, are noisy ones good enough.",
+        "the last two, equally": "Both make a branch as noisy: by Law 1 mean and "
+        "variance of each number are the same.",
+    },
+    after="The last two rows learn more slowly, as the noisy networks do, and lose "
+    "more: slowness is not the reason.",
+)
+
+# %% [markdown]
+# **Law 5.** Noise on the branches' outputs teaches a network to do with fewer of them. One coin for a unit teaches it
+# as well as one for a whole branch.
+#
+# ## A network that dropout does not help
+#
+# A colleague uses the same 300 digits with wrong labels and a dropout of 0.7, and reports that it does harm. The folded
+# cell trains four of the colleague's blocks with `trained_with(block, x, y, seed)`.
+
+
+# %%
+class Coins(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, h):
+        if self.training:
+            return h * (torch.rand(h.shape) >= self.p)
+        return h
+
+
+class TheirBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        first, second = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.f = nn.Sequential(
+            nn.LayerNorm(width), first, nn.ReLU(), second, Coins(0.7)
+        )
+
+    def forward(self, x):
+        return x + self.f(x)
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+def trained_with(block, x, y, seed):
+    """Train four blocks on x (300, 64), y (300,) for 600 steps; return the network."""
+    torch.manual_seed(seed)
+    first, last = nn.Linear(64, 64), nn.Linear(64, 10)
+    network = nn.Sequential(
+        first, *[block(64) for _ in range(4)], nn.LayerNorm(64), last
+    )
+    adam = torch.optim.Adam(network.parameters(), 0.001)
+    for _ in range(600):
+        rows = torch.randint(len(x), (50,))
+        loss = F.cross_entropy(network(x[rows]), y[rows])
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return network
+
+
+data = [part.detach().cpu() for part in labelled_digits(0)]
+own, tested, wrong = shares(trained_with(TheirBlock, *data[:2], seed=0), *data)
+print(f"own labels {own:.2f}, test digits {tested:.2f}, memorised {wrong:.2f}")
+holds(tested < 0.68 and wrong > 0.7, "The network as handed over tests badly.")
+
+# %% [markdown]
+# ### Exercise 4 · 14 minutes · ●●●●○
+#
+# Two faults; mending one is not enough.
+#
+# 1. **Measure** what the gate does to many ones, in `train()` and in `eval()`, and what is memorised.
+# 2. **Name** the two laws that are broken.
+# 3. **Mend** the function in any way. The check wants 80 % of the test digits right, on average over three seeds.
+#
+# <details><summary>Hint 1</summary>By which factor does the mean of a branch's output change from training to
+# evaluation?</details>
+# <details><summary>Hint 2</summary>With the first fault mended, most wrong labels are still memorised. Which branches
+# receive the digits without noise?</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mend-the-dropout", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mended(x, y, seed):
+    """Train on x (300, 64) and y (300,); return what maps images to outputs (n, 10)."""
+
+    ### BEGIN SOLUTION
+    # Law 1: without 1/(1 - p) a branch is 3.3 times as large in evaluation as in
+    # training. Law 4: noise on outputs leaves the first branch clean digits. So
+    # nn.Dropout, and before the first layer of each branch.
+    class Mended(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            first, second = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+            gate = nn.Dropout(0.7)
+            self.f = nn.Sequential(nn.LayerNorm(width), gate, first, nn.ReLU(), second)
+
+        def forward(self, x):
+            return x + self.f(x)
+
+    return trained_with(Mended, x, y, seed)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mend-the-dropout-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(mended, "mended_dropout")
+
+# %% [markdown]
+# ## What practice does
+#
+# - **Transformers.** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) drop 0.1 of each branch's output, and of the
+#   sum of embeddings and positions: once at the start of the stream.
+# - **Large language models** that see each text once have little to memorise, and dropout is mostly left out;
+#   [Liu, Bauer and Manning (2025)](https://arxiv.org/abs/2505.24788) report better models without it.
+# - **Vision transformers** often use DropPath, with rates that rise from 0 (`drop_path_schedule` below).
+# - **Small data, many epochs:** dropout, weight decay, early stopping, a smaller rate. All delay memorising; compare
+#   them, on digits kept back.
+#
+# The folded cells hold the finished `Dropout` and `DropPath`; a first reader may skip them. A `generator` makes the masks repeatable.
+
+
+# %% tags=["promote:parts/dropout"] jupyter={"source_hidden": true}
 from torch import nn
 
 from residual_edu.parts.dropout import bernoulli_mask
@@ -133,72 +996,7 @@ class Dropout(nn.Module):
         return dropout(x, self.p, self.training, self.generator)
 
 
-# %% [markdown]
-# The coins themselves, `bernoulli_mask`, are one line of the same module: `torch.rand(...) >= rate`.
-#
-# A model left in training mode by mistake is dropout's classic trap: nothing fails, the answers are just worse. There
-# is a simple test: ask twice. **A gate of rate 0.3, left in training, gets the same ones twice. How many of the numbers
-# that leave it are the same both times?**
-
-# %% tags=["predict"]
-guess = predict("Two calls at rate 0.3: the share that agrees", ["all", "0.7", "0.58", "0.49"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-gate, ones = Dropout(0.3), torch.ones(100, 1000, device=device)
-for seed in range(3):
-    gate.generator = torch.Generator().manual_seed(seed)
-    assert abs((gate(ones) == gate(ones)).float().mean() - (0.7 * 0.7 + 0.3 * 0.3)) < 0.01
-again = [Dropout(0.3, torch.Generator().manual_seed(5))(ones) for _ in range(2)]
-assert again[0].equal(again[1])  # the same generator, the same coins
-assert gate.eval()(ones) is ones and Dropout(0.0)(ones) is ones  # no coin, no copy
-assert nn.Dropout(0.3).eval()(ones).equal(ones)  # and so says torch's own
-guess.reveal("0.58")
-
-# %% [markdown]
-# Kept twice, 0.49, or dropped twice, 0.09. In evaluation everything agrees, for the very same tensor comes back: the
-# division in training has already set the average right. Older texts multiply by 1 - p in evaluation instead; who does
-# both shrinks twice.
-
-# %% [markdown]
-# ## One coin for a whole sample
-#
-# A residual block can go without its branch: x gets through. So why not throw one coin for the whole branch? Each
-# *sample* of a batch has its own coin. That is **stochastic depth**, and its gate is called DropPath.
-#
-# Could dropout do the same by chance? It throws a coin for each number, or **unit**. **How often does a sample of six
-# units lose all six, at p = 0.3?** For DropPath it is three times in ten.
-
-# %% tags=["predict"]
-guess = predict("Six coins of rate 0.3, all badly", ["3 in 10", "1 in 20", "1 in 1,400"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-units = bernoulli_mask((8, 6), 0.3, "cpu", torch.Generator().manual_seed(2))
-samples = bernoulli_mask((8, 1), 0.3, "cpu", torch.Generator().manual_seed(7)).expand(8, 6)
-fields = {"a coin for each unit": units, "a coin for each sample": samples}
-fig = Figure(figsize=(6, 3.3))
-for ax, (name, coins) in zip(fig.subplots(1, 2), fields.items(), strict=True):
-    plot_coins(coins.tolist(), ax).set_title(name, weight="normal")
-finding = "A coin for each sample takes whole rows (grey: dropped)"
-fig.suptitle(finding, x=0.01, ha="left", weight="bold")
-show(
-    fig,
-    alt="Two fields of eight samples by six features. With a coin for each unit single squares "
-    "are grey, scattered; with a coin for each sample whole rows are grey.",
-)
-for seed in range(3):
-    coins = bernoulli_mask((1_000_000, 6), 0.3, "cpu", torch.Generator().manual_seed(seed))
-    assert abs((coins == 0).all(1).sum() - 0.3**6 * 1_000_000) < 110  # 4 standard deviations
-guess.reveal("1 in 1,400")
-
-# %% [markdown]
-# 0.3 to the sixth is 0.0007. So dropout thins every sample a little, and DropPath takes the branch from some samples
-# altogether. In shapes: the coins of a branch `(batch, tokens, channels)` are `(batch, 1, 1)`, and broadcasting does
-# the rest.
-
-
-# %% tags=["promote:parts/drop_path"]
+# %% tags=["promote:parts/drop_path"] jupyter={"source_hidden": true}
 from torch import nn
 
 from residual_edu.parts.dropout import bernoulli_mask
@@ -226,359 +1024,18 @@ class DropPath(nn.Module):
         return drop_path(x, self.drop_prob, self.training, self.generator)
 
 
-# %%
-x = torch.randn(1000, 3, 4).to(device)
-for seed in range(3):
-    out = DropPath(0.3, torch.Generator().manual_seed(seed))(x)
-    gone = (out == 0).all(-1).all(-1)
-    assert out[~gone].allclose(x[~gone] / 0.7)  # a sample stays whole and grows, or goes whole
-    assert 0.24 < gone.float().mean() < 0.36
-
-# %% [markdown]
-# For each single number, mean and variance are dropout's. The difference is who shares a coin: with DropPath a sample
-# meets a whole branch or none of it, and so, in a stack of blocks, a network of its own depth.
-
-# %% [markdown]
-# ### Exercise 1 · 6 minutes · ●●○○○
-#
-# Write DropPath's formula. `u` holds one number for each sample, drawn evenly from [0, 1); the sample stays where
-# `u >= p`. The branch may have any number of axes. Two lines are enough.
-#
-# <details><summary>Hint 1</summary>Compare u with p first: one yes or no for each sample. Which shape lets it meet a branch of three axes?</details>
-# <details><summary>Hint 2</summary><code>u >= p</code> needs as many axes as the branch, each of length 1 but the first. By what is the rest divided?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "drop_path", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def my_drop_path(branch, u, p):
-    """Keep the samples with u >= p, divided by 1 - p; set the others to 0."""
-    ### BEGIN SOLUTION
-    keep = (u >= p).view(-1, *[1] * (branch.ndim - 1))
-    return branch * keep / (1 - p)
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "drop_path-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(my_drop_path, "drop_path")
-
-# %% [markdown]
-# ## How deep is the network today?
-#
-# The paper behind DropPath argues that early blocks matter most, since all others build on them. So the rate climbs
-# with depth: here from 0 at the first block, in even steps, to the given rate at the last. **Twelve blocks, up to 0.5:
-# how many branches are at work on average?**
-
-# %% tags=["predict"]
-guess = predict("On average, of 12 branches there stay", ["6", "9", "11"])
-
-
-# %% tags=["promote:parts/drop_path"]
 def drop_path_schedule(depth, max_rate):
     return [max_rate * (i / max(depth - 1, 1)) for i in range(depth)]
 
 
 # %% [markdown]
-# The first block is never dropped, the last every other time.
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-rates = drop_path_schedule(12, 0.5)
-print([round(rate, 2) for rate in rates])
-guess.reveal(f"{12 - sum(rates):g}")
-
-# %% [markdown]
-# The average rate is 1/4, so nine of twelve. But how does the number spread? It is sometimes told that each depth from
-# 1 to 12 is equally likely. **What do you think?**
-
-# %% tags=["predict"]
-guess = predict(
-    "Of 12 branches, with rates up to 0.5: how likely is it that at most 4 stay?",
-    ["1/3", "about 1/10", "less than 1/100"],
-)
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-exact = torch.ones(1, dtype=torch.float64)
-for rate in rates:  # one more branch: it goes, or it stays and moves every count up by one
-    goes, stays = rate * exact, (1 - rate) * exact
-    exact = nn.functional.pad(goes, (0, 1)) + nn.functional.pad(stays, (1, 0))
-generator = torch.Generator().manual_seed(0)
-coins = torch.rand(100_000, 12, generator=generator) >= torch.tensor(rates)
-seen = coins.sum(1).bincount(minlength=13) / 100_000
-fig = Figure(figsize=(6, 3.6))
-ax = plot_depths_left(exact.tolist(), seen.tolist(), fig.add_subplot())
-ax.set_title("6 to 12 of 12 branches stay: far from uniform")
-show(
-    fig,
-    alt="Probability that 0 to 12 branches stay, exact bars under measured dots: a hill with "
-    "its top at 9, next to nothing below 5. A dashed line shows the uniform distribution, "
-    "which it does not resemble.",
-)
-guess.reveal("less than 1/100")
-assert exact[:5].sum() < 0.01 and exact[6:].sum() > 0.98
-assert abs((exact * torch.arange(13)).sum() - 9) < 1e-9
-
-# %% [markdown]
-# **Law.** The number of branches that stay is a sum of coins that differ, which is called Poisson-binomial: mean
-# n - Σp, variance Σp(1 - p). Here 9, give or take 1.4. A sum of many such coins is a hill, not a plain.
-
-# %%
-for seed in range(3):
-    generator = torch.Generator().manual_seed(seed)
-    coins = torch.rand(100_000, 12, generator=generator) >= torch.tensor(rates)
-    left = coins.sum(1).double()
-    assert abs(left.mean() - 9) < 0.02
-    assert abs(left.var() - sum(r * (1 - r) for r in rates)) < 0.05
-print(f"standard deviation {sum(r * (1 - r) for r in rates) ** 0.5:.2f}")
-
-# %% [markdown]
-# ### Exercise 2 · 8 minutes · ●●●○○
-#
-# The loop above the figure went by fast. Write it yourself: `depths_left(rates)` returns the chance that 0, 1, ..., n
-# branches stay, as a tensor of n + 1 numbers.
-#
-# <details><summary>Hint 1</summary>Begin with no branch: 0 stay, for certain. What does one more branch do to each chance?</details>
-# <details><summary>Hint 2</summary>A branch of rate r leaves <code>r * chances</code> at the same counts and adds <code>(1 - r) * chances</code> one count higher.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "depths_left", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def depths_left(rates):
-    """Return the chance that 0, 1, ..., n branches stay."""
-    ### BEGIN SOLUTION
-    chances = torch.ones(1, dtype=torch.float64)
-    for rate in rates:
-        grown = torch.zeros(len(chances) + 1, dtype=torch.float64)
-        grown[:-1] += rate * chances
-        grown[1:] += (1 - rate) * chances
-        chances = grown
-    return chances
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "depths_left-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check(depths_left, "depths_left")
-
-# %% [markdown]
-# ## Where the coins fall
-#
-# A coin can fall in two places: on the branch, `x + g·f(norm(x))`, or on the stream, `g·(x + f(norm(x)))`. On paper
-# they look alike. Take coins on the stream, 24 blocks at p = 0.3, and follow one number. **How likely is it that no
-# coin has hit it by the end?**
-
-# %% tags=["predict"]
-guess = predict("24 gates at p = 0.3: no coin has hit it", ["1/3", "1/100", "1/5,000"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-for seed in range(3):
-    generator = torch.Generator().manual_seed(seed)
-    untouched = torch.ones(1_000_000)
-    for _ in range(24):
-        untouched *= bernoulli_mask((1_000_000,), 0.3, "cpu", generator)
-    assert 130 < untouched.sum() < 250
-print("of a million numbers, fewer than 250 are left")
-guess.reveal("1/5,000")
-
-# %% [markdown]
-# ### Exercise 3 · 3 minutes · ●○○○○
-#
-# Write that chance down, for any rate and depth: `survival(p, depth)`, for one number of the stream.
-#
-# <details><summary>Hint 1</summary>What is left after one gate? And of that, after the next?</details>
-# <details><summary>Hint 2</summary>One factor of (1 - p) for each gate.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "survival", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def survival(p, depth):
-    """Return the chance that a number passes `depth` gates of rate p."""
-    ### BEGIN SOLUTION
-    return (1 - p) ** depth
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "survival-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-check(survival, "survival")
-
-# %% [markdown]
-# On the branch, a coin takes one contribution of many. On the stream it takes everything that came before, and what
-# survives is divided by 0.7 each time: the mean is kept. Is the mean square? **What is it after six gates, if every
-# number began as 1?**
-
-# %% tags=["predict"]
-guess = predict("The mean square behind six gates at 0.3", ["1", "1.4", "8.5"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-for seed in range(3):
-    generator = torch.Generator().manual_seed(seed)
-    stream = torch.ones(1_000_000)
-    for _ in range(6):
-        stream = Dropout(0.3, generator)(stream)
-    assert abs(stream.square().mean() * 0.7**6 - 1) < 0.02
-guess.reveal("8.5")
-
-# %% [markdown]
-# **Law.** Coins on the stream multiply its mean square by 1 / (1 - p) at every gate: 8.5-fold after 6, 5,200-fold after
-# 24. A few numbers carry everything.
-
-# %% [markdown]
-# ## Twenty-four blocks of digits
-#
-# Now for real: 24 pre-norm blocks of width 64 on scikit-learn's digits, 120 steps of Adam. The gate is dropout; the
-# `if` in `forward` decides whether its coins fall on the branch or on the stream.
-
-
-# %%
-class Block(nn.Module):
-    def __init__(self, gate, on, width=64):
-        super().__init__()
-        self.layer = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
-        self.norm, self.gate, self.on = LayerNorm(width), gate, on
-
-    def forward(self, x):
-        if self.on == "branch":
-            return pre_norm_residual(x, self.layer, self.norm, [self.gate])
-        return self.gate(pre_norm_residual(x, self.layer, self.norm))
-
-
-def stack(p, on, seed, depth=24):
-    torch.manual_seed(seed)
-    gate = Dropout(p, torch.Generator().manual_seed(seed))
-    blocks = [Block(gate, on) for _ in range(depth)]
-    return nn.Sequential(*blocks, LayerNorm(64), nn.Linear(64, 10)).to(device)
-
-
-# %%
-data = digits()
-images, labels = data.train_images.flatten(1).to(device), data.train_labels.to(device)
-test_images, test_labels = data.test_images.flatten(1).to(device), data.test_labels.to(device)
-
-
-def score(on, p, seed, depth=24):
-    model = stack(p, on, seed, depth)
-    adam = torch.optim.Adam(model.parameters(), 1e-3, fused=True)  # fused saves a third of the time
-    batches = minibatches(images, labels, seed=seed)
-    train(lambda x, y: nn.functional.cross_entropy(model(x), y), batches, adam, 120)
-    return accuracy(model, test_images, test_labels)
-
-
-# %% [markdown]
-# Twelve networks follow, about fifteen seconds of work. **What will coins on the stream leave of the accuracy?** There
-# are ten digits, so that guessing scores 0.1.
-
-# %% tags=["predict"]
-guess = predict("At p = 0.3 on the stream, the test accuracy is about", ["0.9", "0.5", "0.1"])
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-scores = {"on the branch": [], "on the stream": []}
-for name, rows in scores.items():
-    for p in (0.1, 0.3):
-        rows.append([score(name.removeprefix("on the "), p, seed) for seed in range(3)])
-fig = Figure(figsize=(6, 3.6))
-ax = plot_scores(scores, [0.1, 0.3], fig.add_subplot())
-ax.set_title("Rate 0.3: harmless on the branch, not the stream")
-show(
-    fig,
-    alt="Test accuracy of 24 blocks on digits, three seeds each. On the branch above 0.9 at "
-    "both rates; on the stream still above 0.9 at p = 0.1 but at chance, 0.1, at p = 0.3.",
-)
-guess.reveal("0.1")
-for name, rows in scores.items():
-    ranges = (f"p = {p}: {min(r):.2f} to {max(r):.2f}" for p, r in zip((0.1, 0.3), rows, strict=True))
-    print(f"{name}, three seeds:", "; ".join(ranges))
-holds(min(min(row) for row in scores["on the branch"]) > 0.93, "With coins on the branch the accuracy is above 0.93.")
-holds(max(scores["on the stream"][1]) < 0.3, "With coins on the stream at p = 0.3 it is near chance.")
-holds(min(scores["on the stream"][0]) > 0.85, "With coins on the stream at p = 0.1 it is above 0.85.")
-
-# %% [markdown]
-# **Law.** Coins belong on the branch. There they are a gate like any other: g is 0 or 1 / (1 - p), and the stream is
-# never cut.
-#
-# Be fair to the loser: at p = 0.1 it still learns. There 0.9^24 leaves 8 numbers in 100 untouched, at p = 0.3 it is 2
-# in 10,000. If that is the reason, p = 0.3 should do no harm in a stack of six blocks, where 0.7^6 leaves 12 in 100.
-# **Does it learn?**
-
-# %% tags=["predict"]
-guess = predict("Six blocks, p = 0.3 on the stream: test accuracy", ["about 0.1", "above 0.9"])
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-shallow = [score("stream", 0.3, seed, depth=6) for seed in range(3)]
-print("test accuracy of three seeds:", *(f"{accuracy:.2f}" for accuracy in shallow))
-holds(min(shallow) > 0.9, "In six blocks coins on the stream at p = 0.3 leave an accuracy above 0.9.")
-guess.reveal("above 0.9")
-
-# %% [markdown]
-# The same rate, the same place: it is depth that makes the difference. Which is why a coin on the stream can go
-# unnoticed in a shallow model, until somebody stacks more of it.
-
-# %% [markdown]
-# ## The same, as a river
-#
-# Both stacks are new, p = 0.3, 24 blocks, one batch of digits, with the coins thrown. **In which of the two will the
-# bed flood?**
-
-# %%
-fig = Figure(figsize=(6, 6.4))
-for ax, on in zip(fig.subplots(2, 1), ("branch", "stream"), strict=True):
-    model = stack(0.3, on, seed=0)
-    with GradientFlowRecorder(model, model[:24]) as flow:
-        said = model(images[:64].clone().requires_grad_())
-        nn.functional.cross_entropy(said, labels[:64]).backward()
-    plot_stream(flow, ax, norms="pre")
-    finding = "a river with a steady bed" if on == "branch" else "every block shakes all of it"
-    ax.set_title(f"Coins on the {on}: {finding}")
-    swells = flow.activation[0, -1] / flow.activation[0, 0]
-    assert swells < 5 if on == "branch" else swells > 10
-show(
-    fig,
-    alt="Two rivers of 24 blocks. With coins on the branch the signal swells gently, to less "
-    "than three times its size, and thin tributaries join it. With coins on the stream the "
-    "tributaries widen with the bed, and from the twelfth block on the bed is cut off and "
-    "hatched: it floods.",
-)
-
-# %% [markdown]
-# On the branch a coin takes something from one tributary, and the bed hardly notices. On the stream it tears a hole
-# into the bed itself; what a block "adds" there, its output minus its input, is mostly the damage.
-
-# %% [markdown]
-# ## Move it yourself
-#
-# How large is the noise of the coins beside the signal, block after block? The signal is the stream without coins; the
-# noise is how far two runs with different coins lie apart (over √2, since both are noisy). The branches here are new
-# ones, with weights as large as He's.
-#
-# **Find out:** at p = 0.3, behind how many blocks are coins on the stream as loud as the signal? Can coins on the
-# branch get there, for units or for whole samples? And if you raise the rate? (What you tried stays as a grey curve.)
-
-# %% tags=["explorer"]
-explore_coins()
-
-# %% [markdown]
-# <details><summary>Answer</summary>On the stream it takes three blocks, and every further one makes it worse: 24 blocks
-# are at 55 times the signal. On the branch 48 blocks at 0.3 come close and do not get there: each adds a little fresh
-# noise to a stream that has grown. A coin for each sample is about as loud as a coin for each unit. From p = 0.35 on
-# the branch's noise does pass the signal, near block 20, but it stays near it: at 0.6 and 48 blocks it is 1.5 times
-# as large.</details>
-
-# %% [markdown]
-# ## The laws of this lesson
-#
-# | law | number seen | where it holds |
-# |---|---|---|
-# | dropout keeps the mean | 2 stays 2, over 100,000 draws | training; evaluation needs no correction |
-# | its variance is x² p / (1 - p) | 1.714 for x = 2, p = 0.3 | independent coins |
-# | evaluation returns the very same tensor | two calls agree; in training, 58 % do | any p; 58 % at p = 0.3 |
-# | a sample of k units loses all of them: p^k by unit coins, p by its own | 1 in 1,400 against 3 in 10 | k = 6, p = 0.3 |
-# | branches that stay: mean n - Σp, a hill | 9 ± 1.4 of 12, at most 4 in less than 1 of 100 | independent coins, any rates |
-# | coins on the stream multiply its mean square by 1 / (1 - p) at each gate | 8.5 after 6 at p = 0.3 | what the blocks add comes on top |
-# | coins on the branch: it learns | above 0.93 test accuracy at p = 0.1 and 0.3 | 24 blocks, digits, three seeds |
-# | coins on the stream: depth decides | chance at p = 0.3; above 0.85 at p = 0.1, above 0.9 at six blocks | the same |
-#
-# Sources: dropout, Srivastava et al., 2014 (jmlr.org/papers/v15/srivastava14a.html); stochastic depth, Huang et al.,
-# 2016 (arXiv 1603.09382). Dropout and DropPath are one gate with two coins. Lesson 04 takes the placement of the norm;
-# lesson 05 learns the gate instead of tossing it.
+# | law | where it stops |
+# |---|---|
+# | 1. Dropout keeps the mean of each number x and gives it the variance x² · p/(1 − p); evaluation changes nothing | masks that are kept; a gate without 1/(1 − p) |
+# | 2. For one linear layer and squared loss it is, on average, the penalty p/(1 − p) · Σ wᵢ² xᵢ² | hidden layers |
+# | 3. Noise drawn anew at each step delays the memorising of wrong labels; zeros, products, smaller networks are not needed | right labels: no gain. Long enough, it memorises |
+# | 4. In a residual network noise must reach what the branches receive; a clean first branch is enough to memorise | outputs: at p = 0.9 it begins to act |
+# | 5. Noise on the branches' outputs makes half of the blocks dispensable, a coin a unit as well as a coin a branch | rate 0.5, 24 blocks; accuracy with all blocks is not better |
 
 # %%
 summary("03")
@@ -588,4 +1045,5 @@ summary("03")
 #
 # - [Lesson 04](04_pre_norm_and_post_norm.ipynb) asks where the norm should stand.
 # - [Homework for lessons 02 and 03](homework/hw_02_03.ipynb).
+# - [The appendix](03_dropout_and_stochastic_depth_more.ipynb): how many branches stay, how loud the noise is, the explorer.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

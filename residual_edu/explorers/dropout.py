@@ -18,9 +18,14 @@ from residual_edu.plotting.dropout import plot_noise
 from residual_edu.plotting.style import DROPPED
 
 DEEPEST, WIDTH, SAMPLES = 48, 64, 64
-PLACES = {"units of the branch": "branch", "samples of the branch": "path", "units of the stream": "stream"}
-DASHES = {"branch": "-", "path": "--", "stream": ":"}  # of the curves that stay
-WORDS = "tried before: units of the branch solid,\nsamples of the branch dashed, units of the stream dotted"
+PLACES = {
+    "units of the branch": "branch",
+    "samples of the branch": "path",
+    "units of the stream": "stream",
+    "the stream, at the start": "start",
+}
+DASHES = {"branch": "-", "path": "--", "stream": ":", "start": "-."}  # of the curves that stay
+WORDS = "tried before: units of the branch solid, its samples dashed,\nthe stream dotted, its start dash-dotted"
 
 
 def noises(rate: float, depth: int, place: str) -> np.ndarray:
@@ -39,11 +44,14 @@ def streams(depth: int, place: str, rate: float, coins: int | None) -> list[Tens
     x, first, second = ingredients()
     training, generator = coins is not None, torch.Generator().manual_seed(coins or 0)
     gate = partial(drop_path if place == "path" else dropout, training=training, generator=generator)
+    x = gate(x, rate) if place == "start" else x
     places = [x]
     for inward, outward in zip(first[:depth], second[:depth], strict=True):
         layer = partial(feed_forward, inward, outward)
         if place == "stream":
             x = gate(pre_norm_residual(x, layer, layer_norm), rate)
+        elif place == "start":
+            x = pre_norm_residual(x, layer, layer_norm)
         else:
             x = pre_norm_residual(x, layer, layer_norm, [lambda branch: gate(branch, rate)])
         places.append(x)
@@ -102,7 +110,7 @@ def explore_coins() -> Explorer:
         "Noise over signal along 24 pre-norm blocks with dropout of 0.3 on each branch: it rises in the first blocks, "
         "then stays below the signal, because each block adds a little fresh noise to a growing stream."
     )
-    states: States = {"rate": [0.1, 0.3, 0.35, 0.6], "depth": [3, 12, 24, DEEPEST], "place": list(PLACES)}
+    states: States = {"rate": [0.1, 0.3, 0.6], "depth": [3, 12, 24, DEEPEST], "place": list(PLACES)}
     return Explorer(
         figure, picture.draw, controls, alt=alt, animated=picture.moving, keep=lambda: picture.tried, states=states
     )

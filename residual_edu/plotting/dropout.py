@@ -1,13 +1,14 @@
-"""Dropout: mean and variance, what a mask drops, how many branches stay, accuracies, and noise."""
+"""Dropout: the gap that it closes, its mean and variance, what a mask drops, how many branches stay, and noise."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import BRANCH, DROPPED, PALE, REFERENCE, STREAM, A, B
+from residual_edu.plotting.style import BRANCH, DROPPED, PALE, REFERENCE, SERIES, STREAM, A, B
 
 
 def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: Axes) -> Axes:
@@ -55,21 +56,44 @@ def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-def plot_scores(scores: Mapping[str, ArrayLike], rates: Sequence[float], ax: Axes, chance: float = 0.1) -> Axes:
-    """Draw test accuracies, ``(rates, seeds)``, with dropout on the branch and on the stream, and chance."""
-    places = np.arange(len(rates))
-    looks = ((BRANCH, "s", "--", -0.08), (STREAM, "o", "-", 0.08))
-    for (name, values), (color, mark, dash, shift) in zip(scores.items(), looks, strict=True):
-        values = np.asarray(values, float)
-        for place, row in zip(places, values, strict=True):
-            ax.plot([place + shift] * len(row), row, mark, color=color, ms=7)
-        ax.plot(places + shift, np.median(values, 1), color=color, ls=dash, lw=1.2)
-        end = (places[-1] + shift, float(np.median(values[-1])))
-        ax.annotate(name, end, (10, 8), color=color, va="center", textcoords="offset points")
-    ax.axhline(chance, color=REFERENCE, lw=1, ls=":")
-    ax.annotate("chance", (places[0], chance), (0, 4), color=REFERENCE, textcoords="offset points")
-    ax.set(xlabel="p, the rate", ylabel="test accuracy", ylim=(0, 1.03), xlim=(-0.3, len(rates) - 0.2))
-    ax.set_xticks(places, [f"{rate:g}" for rate in rates])
+def plot_gap(curves: Mapping[tuple[str, float | int], ArrayLike], steps: Sequence[int], figure: Figure) -> None:
+    """Draw test accuracies with and without dropout, a panel for each kind of labels, a line a seed.
+
+    Args:
+        curves: ``(seeds, steps)`` for each kind of labels and rate; one rate of each kind is 0.
+        steps: where along the training they were measured.
+        figure: where to draw; the panels share their axes.
+    """
+    kinds = list(dict.fromkeys(kind for kind, _ in curves))
+    panels = figure.subplots(1, len(kinds), sharey=True)
+    for ax, kind in zip(panels, kinds, strict=True):
+        for p in sorted(p for other, p in curves if other == kind):
+            rows = np.asarray(curves[kind, p], float)
+            ink, dash = (B, "-") if p else (A, "--")
+            ax.plot(list(steps), rows.T, dash, color=ink, lw=1.3)
+            if ax is panels[0]:
+                height = rows[:, -1].max() + 0.03 if p else rows[:, -1].min() - 0.03
+                ax.text(steps[-1], height, f"p = {p:g}", color=ink, weight="bold", ha="right", va="center")
+        ax.set_title(f"labels {kind}", weight="normal", loc="center")
+        ax.set(xlabel="step", xlim=(0, steps[-1]), ylim=(0.55, 1))
+    panels[0].set_ylabel("test digits right")
+
+
+def plot_memorised(curves: Mapping[str, ArrayLike], steps: Sequence[int], ax: Axes) -> Axes:
+    """Draw the share of wrong labels that is memorised, ``(seeds, steps)`` for each of at most three names."""
+    for (name, values), (ink, dash, mark) in zip(curves.items(), SERIES, strict=False):
+        rows = np.asarray(values, float)
+        ax.plot(list(steps), rows.T, dash, marker=mark, ms=4, color=ink, lw=1.3)
+        ax.annotate(
+            name,
+            (steps[-1], rows[:, -1].mean()),
+            (6, 0),
+            color=ink,
+            va="center",
+            textcoords="offset points",
+            weight="bold",
+        )
+    ax.set(xlabel="step", ylabel="wrong labels memorised", xlim=(0, steps[-1]), ylim=(0, 1.03))
     return ax
 
 

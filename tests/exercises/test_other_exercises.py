@@ -32,6 +32,15 @@ NAMES["mended_network", "repaired_network", "a network that learns, but slowly"]
 NAMES["mended_network", "repaired_network", "a network that learns, and whose stream grows"] = (
     "right"  # it may grow there
 )
+# the camera's networks have no dropout, and learn wrong labels by heart
+NAMES["mended_camera", "mended_dropout", "a network that reads none of the camera's images"] = (
+    "a network that still memorises most of the wrong labels"
+)
+for mistake in (
+    "a mend for the bright images alone",
+    "a network that was trained on other numbers than it is given afterwards",
+):
+    NAMES["mended_camera", "mended_dropout", mistake] = "a network that nothing keeps from memorising"
 EACH = ("mended_camera", "the outputs in the place of the network?")  # true of every answer that returns a tensor
 
 

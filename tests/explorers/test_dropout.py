@@ -24,6 +24,11 @@ def test_on_the_stream_the_noise_passes_the_signal_early_and_grows():
     assert np.argmax(noise > 1) in (2, 3) and noise[-1] > 10
 
 
+def test_once_at_the_start_the_noise_fades_a_little():
+    noise = noises(0.3, 24, "start")
+    assert 0.55 < noise[0] < 0.75 and 0.3 < noise[-1] < noise[0]
+
+
 def test_every_control_changes_the_picture():
     explorer = explore_coins()
     pictures = {explorer.image.value}

@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.dropout import plot_coins, plot_depths_left, plot_moments, plot_noise, plot_scores
+from residual_edu.plotting.dropout import (
+    plot_coins,
+    plot_depths_left,
+    plot_gap,
+    plot_memorised,
+    plot_moments,
+    plot_noise,
+)
 
 
 @pytest.fixture
@@ -39,11 +46,20 @@ def test_depths_left_draws_bars_dots_and_the_uniform_line(ax):
     assert ax.lines[1].get_ydata()[0] == 0.5  # one half each for 1 and 2 branches
 
 
-def test_scores_draws_every_seed_and_names_both_places(ax):
-    scores = {"on the branch": [[0.9, 0.91], [0.8, 0.82]], "on the stream": [[0.7, 0.71], [0.1, 0.12]]}
-    assert plot_scores(scores, [0.1, 0.3], ax) is ax
-    assert [row.tolist() for row in dots(ax)] == [[0.9, 0.91], [0.8, 0.82], [0.7, 0.71], [0.1, 0.12]]
-    assert {"on the branch", "on the stream", "chance"} <= set(words(ax))
+def test_the_gap_has_a_panel_for_each_kind_of_labels_and_a_line_a_seed():
+    figure = Figure()
+    curves = {("wrong", 0): [[0.7, 0.6]] * 3, ("wrong", 0.7): [[0.8, 0.9]] * 3, ("right", 0): [[0.9, 0.9]] * 3}
+    plot_gap(curves, [30, 60], figure)
+    left, right = figure.axes
+    assert [len(left.lines), len(right.lines)] == [6, 3]
+    assert list(left.lines[0].get_ydata()) == [0.7, 0.6] and left.lines[0].get_linestyle() == "--"
+    assert "wrong" in left.get_title("center") and "right" in right.get_title("center")
+
+
+def test_memorised_draws_every_seed_and_names_each_curve(ax):
+    assert plot_memorised({"p = 0": [[0.5, 1]] * 3, "p = 0.7": [[0.1, 0.9]] * 3}, [200, 400], ax) is ax
+    assert len(ax.lines) == 6 and words(ax) == ["p = 0", "p = 0.7"]
+    assert ax.lines[0].get_linestyle() != ax.lines[3].get_linestyle()
 
 
 def test_noise_begins_with_the_curve(ax):

@@ -1,20 +1,22 @@
 # %% [markdown]
-# # Homework for lessons 02 and 03 · Norms and random branches
+# # Homework for lessons 02 and 03 · A shift, a noise, and a gate from outside
 #
-# 35 minutes. It needs lessons 02 and 03, and of the library only what they finished.
+# 45 minutes. It needs lessons 02 and 03, and of the library only what they finished.
 #
 # By the end you can
 #
 # - **make** any norm independent of a row's mean, in float16 too;
-# - **choose** the rate of a drop-path schedule by the number of blocks that it leaves;
-# - **compute** how noisy stochastic depth makes a branch.
+# - **compute** the rate of dropout that gives a wanted noise;
+# - **find out** from outside what a gate drops, and how often, whatever its code says.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
 # %%
 import torch
 
-from residual_edu import drop_path, drop_path_schedule, layer_norm, rms_norm
+from torch import nn
+
+from residual_edu import DropPath, Dropout, drop_path, layer_norm, rms_norm
 from residual_edu.exercises import attempt
 from residual_edu.exercises.gradients import gradients
 from residual_edu.exercises.properties import close
@@ -99,53 +101,12 @@ for kind, one in kinds.items():
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## How deep on average
+# ## How noisy is a branch?
 #
-# `drop_path_schedule(depth, rate)` gives the first block rate 0 and the last one `rate`, in equal steps. A dropped
-# block is skipped for that sample. So each sample passes through a network of random depth:
-
-# %%
-rates = drop_path_schedule(5, 0.4)
-print("rates:", ", ".join(f"{rate:.1f}" for rate in rates), f"  blocks left, on average: {5 - sum(rates):.1f}")
-
-# %% [markdown]
-# ### Exercise 2 · 8 minutes · ●●○○○
+# In lesson 03 noise delayed the memorising of wrong labels, and Gaussian factors did as well as coins. To compare gates
+# one needs the rate that belongs to a noise.
 #
-# Return the `rate` with which the schedule leaves `expected` of `depth` blocks on average. Here `depth` is at least 2
-# and `expected` more than half of it and at most all of it.
-#
-# <details><summary>Hint 1</summary>What is the mean of rates that rise in equal steps from 0 to
-# <code>rate</code>?</details>
-# <details><summary>Hint 2</summary>The mean is half of the last rate. Write the number of blocks dropped on average, in
-# terms of depth and rate, and set it to the number that may be dropped.</details>
-
-
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "rate-for", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rate_for(depth, expected):
-    """Return the rate of the last block, in [0, 1)."""
-    ### BEGIN SOLUTION
-    lost = depth - expected
-    return 2 * lost / depth
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "rate-for-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-with attempt("rate_for"):
-    for depth, expected, wanted in ((24, 18, 0.5), (2, 1.5, 0.5), (32, 31, 0.0625), (10, 5.5, 0.9), (24, 24, 0.0)):
-        close(float(rate_for(depth, expected)), wanted, f"rate_for({depth}, {expected})")
-    rate = float(rate_for(5, 4))
-    close(5 - sum(drop_path_schedule(5, rate)), 4.0, f"with rate_for(5, 4) = {rate:.4g}, the number of blocks left")
-
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "rate-for-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-for blocks, left in ((2, 1.5), (5, 4.0), (12, 11.4), (36, 18.5), (100, 63.0), (7, 7)):
-    last = float(rate_for(blocks, left))
-    mean_depth = sum(1 - last * i / (blocks - 1) for i in range(blocks))
-    close(mean_depth, float(left), f"with rate_for({blocks}, {left}) = {last:.4g}, the number of blocks left")
-### END HIDDEN TESTS
-
-# %% [markdown]
-# ### Exercise 3 · 10 minutes · ●●●○○
+# ### Exercise 2 · 10 minutes · ●●●○○
 #
 # The output of a branch is 1 for every sample, and `drop_path` is applied to it. The mean stays 1; for each sample the
 # result is 0 or more than 1. Return the rate at which the standard deviation of the result is `noise` times its mean.
@@ -185,8 +146,123 @@ for ratio, p in ((0, 0.0), (0.5, 0.2), (1 / 3, 0.1), (2.0, 0.8), (3, 0.9), (0.1,
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# ## What does this gate drop?
+#
+# A library's gate is called `drop`, with an argument `rate`. Does it throw a coin for each unit, each sample, or the whole batch? Is
+# the coin new in each call? Names do not tell, and lesson 03's patient had a gate that was wrong. So measure it.
+#
+# Three gates, all called with ones, all with a mean of about 1 over many calls:
+
+
+# %%
+class Kept(nn.Module):
+    """Dropout with a mask for each shape, drawn once."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p, self.masks = p, {}
+
+    def forward(self, h):
+        if not self.training:
+            return h
+        mask = self.masks.setdefault(h.shape, torch.rand(h.shape) >= self.p)
+        return h * mask / (1 - self.p)
+
+
+torch.manual_seed(0)
+for gate in (Dropout(0.5), DropPath(0.5), Kept(0.5)):
+    print(type(gate).__name__, gate(torch.ones(3, 4)).int().tolist())
+
+# %% [markdown]
+# ### Exercise 3 · 18 minutes · ●●●●○
+#
+# `gate` is a module that drops in training and returns its input in evaluation. Return what it drops, and its rate to
+# within 0.03, as in `("sample", 0.3)`:
+#
+# - "unit": a coin for each number, new in each call;
+# - "sample": a coin for each sample (the first axis), new in each call;
+# - "batch": one coin for the whole batch, new in each call;
+# - "kept": one coin for each number, thrown once; later calls with the same shape use it again.
+#
+# All rates are between 0.1 and 0.8. A gate may come in evaluation mode, and must be left in the mode in which it came.
+# It may forget to divide by 1 - p. Look at outputs alone, not at attributes.
+#
+# <details><summary>Hint 1</summary>Which of the four can be told apart by one call with many samples and features, and
+# which need a second call?</details>
+# <details><summary>Hint 2</summary>The rate is a share of zeros. Of how many coins must it be a share, to be right to
+# within 0.03? How many calls is that for a gate with one coin a call?</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "describe-gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def describe_gate(gate):
+    """Return what the gate drops ("unit", "sample", "batch" or "kept") and its rate."""
+    ### BEGIN SOLUTION
+    mode = gate.training
+    gate.train()
+    masks = torch.stack([gate(torch.ones(40, 40)) == 0 for _ in range(3000)])
+    gate.train(mode)
+    rate = masks.double().mean().item()
+    if (masks == masks[:1]).all():
+        return "kept", rate
+    if (masks == masks[:, :1, :1]).all():
+        return "batch", rate
+    return "sample" if (masks == masks[:, :, :1]).all() else "unit", rate
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "describe-gate-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+class ForTheBatch(nn.Module):
+    """One coin a call, without the factor 1 / (1 - p)."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, h):
+        return h * (torch.rand(()) >= self.p) if self.training else h
+
+
+with attempt("describe_gate"):
+    torch.manual_seed(3)
+    cases = {"unit": Dropout(0.3), "sample": DropPath(0.6), "kept": Kept(0.3), "batch": ForTheBatch(0.2)}
+    for kind, gate in cases.items():
+        gate.train(kind != "sample")
+        found = describe_gate(gate)
+        rate = {"unit": 0.3, "sample": 0.6, "kept": 0.3, "batch": 0.2}[kind]
+        assert found[0] == kind, f"a gate of the kind {kind!r}: got {found[0]!r}, wanted {kind!r}"
+        assert abs(found[1] - rate) < 0.035, f"a gate of the kind {kind!r}: got the rate {found[1]:.3g}, wanted {rate}"
+        assert gate.training == (kind != "sample"), f"its mode: got training {gate.training}, wanted it as it was"
+
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-gate-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+class Sealed(nn.Module):
+    def __init__(self, shape, chance, factor):
+        nn.Module.__init__(self)
+        self.inner, self.chance, self.factor, self.seen = shape, chance, factor, {}
+
+    def forward(self, x):
+        if self.training is False:
+            return x
+        drawn = torch.rand({"sample": (len(x), *[1] * (x.ndim - 1)), "batch": ()}.get(self.inner, x.shape))
+        if self.inner == "kept":
+            drawn = self.seen.setdefault(x.shape, drawn)
+        return x * (drawn >= self.chance) * self.factor
+
+
+torch.manual_seed(17)
+for shape in ("unit", "sample", "batch", "kept"):
+    for chance, factor, trains in ((0.15, 1.0, True), (0.75, 4.0, False), (0.4, 1.0, False)):
+        sealed = Sealed(shape, chance, factor).train(trains)
+        kind, rate = describe_gate(sealed)
+        assert kind == shape, f"a gate of the kind {shape!r} and rate {chance}: got {kind!r}, wanted {shape!r}"
+        assert abs(rate - chance) < 0.04, f"a gate of the kind {shape!r}: got the rate {rate:.3g}, wanted {chance}"
+        assert sealed.training == trains, f"its mode: got training {sealed.training}, wanted {trains}"
+### END HIDDEN TESTS
+
+# %% [markdown]
 # | what you used | where it holds |
 # |---|---|
 # | LayerNorm is RMSNorm of the centred row | every row, if it is centred in float32 or wider |
-# | a linear schedule drops depth · rate / 2 blocks on average | rates in equal steps from 0 |
 # | dropping at rate p gives a noise of √(p/(1 - p)) | a branch whose output does not depend on what was dropped |
+# | what a gate does shows in two calls on ones; its rate needs many coins | gates whose noise is zeros |

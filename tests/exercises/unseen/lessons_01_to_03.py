@@ -285,3 +285,31 @@ class _(Rms):
 class _(Rms):
     def forward(self, x):
         return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+wrong("dropout", "the mask itself")(lambda x, p, training: (torch.rand(x.shape) >= p).double() if training else x)
+wrong("dropout", "detached")(
+    lambda x, p, training: x.detach() * (torch.rand(x.shape) >= p) / (1 - p) if training else x
+)
+wrong("dropout", "whole columns")(
+    lambda x, p, training: x * (torch.rand(x.shape[1:]) >= p) / (1 - p) if training else x
+)
+wrong("dropout", "in place")(lambda x, p, training: x.mul_(torch.rand(x.shape) >= p).div_(1 - p) if training else x)
+wrong("dropout", "a correction by the share that was measured")(
+    lambda x, p, training: x * (m := torch.rand(x.shape) >= p) / m.double().mean().clamp(min=1e-3) if training else x
+)
+right("dropout", "torch.bernoulli")(
+    lambda x, p, training: x * torch.bernoulli(torch.full_like(x, 1 - p)) / (1 - p) if training else x
+)
+right("dropout", "NumPy's coins")(
+    lambda x, p, training: (
+        x * torch.from_numpy((np.random.default_rng().random(tuple(x.shape)) >= p).astype(float)) / (1 - p)
+        if training
+        else x
+    )
+)
+wrong("dropout_penalty", "the weights detached")(lambda x, w, p: (x * w.detach()).square().sum(-1).mean() * p / (1 - p))
+wrong("dropout_penalty", "the standard deviation")(
+    lambda x, w, p: ((x * w).square().sum(-1) * p / (1 - p)).sqrt().mean()
+)
+right("dropout_penalty", "einsum")(lambda x, w, p: torch.einsum("ni,ni,i,i->", x, x, w, w) / len(x) * p / (1 - p))

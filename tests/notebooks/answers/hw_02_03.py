@@ -1,7 +1,5 @@
 """Right and wrong answers to the homework of lessons 02 and 03."""
 
-from fractions import Fraction
-
 import torch
 
 from residual_edu import layer_norm, rms_norm
@@ -38,7 +36,69 @@ def reseeds(noise):
     return noise**2 / (1 + noise**2)
 
 
-SHOWN = {(24, 18): 0.5, (2, 1.5): 0.5, (32, 31): 0.0625, (10, 5.5): 0.9, (24, 24): 0.0, (5, 4): 0.4}
+def masks_of(gate, calls=3000, shape=(40, 40)):
+    mode = gate.training
+    gate.train()
+    masks = torch.stack([gate(torch.ones(shape)) == 0 for _ in range(calls)])
+    gate.train(mode)
+    return masks
+
+
+def kind_of(masks):
+    if (masks == masks[:1]).all():
+        return "kept"
+    if (masks == masks[:, :1, :1]).all():
+        return "batch"
+    return "sample" if (masks == masks[:, :, :1]).all() else "unit"
+
+
+def by_the_factor(gate):
+    mode = gate.training
+    gate.train()
+    largest = max(gate(torch.ones(40, 40)).max().item() for _ in range(50))
+    gate.train(mode)
+    return kind_of(masks_of(gate)), 1 - 1 / largest
+
+
+def of_one_call(gate):
+    masks = masks_of(gate, 1)
+    return ("sample" if (masks == masks[:, :, :1]).all() else "unit"), masks.double().mean().item()
+
+
+def few_calls(gate):
+    masks = masks_of(gate, 12)
+    return kind_of(masks), masks.double().mean().item()
+
+
+def stays_in_training(gate):
+    gate.train()
+    masks = masks_of(gate)
+    return kind_of(masks), masks.double().mean().item()
+
+
+def as_it_came(gate):
+    masks = torch.stack([gate(torch.ones(40, 40)) == 0 for _ in range(3000)])
+    return kind_of(masks), masks.double().mean().item()
+
+
+def kept_is_unit(gate):
+    masks = masks_of(gate)
+    return {"kept": "unit"}.get(kind_of(masks), kind_of(masks)), masks.double().mean().item()
+
+
+def the_share_that_stays(gate):
+    masks = masks_of(gate)
+    return kind_of(masks), 1 - masks.double().mean().item()
+
+
+def by_attributes(gate):
+    masks = masks_of(gate)
+    return kind_of(masks), getattr(gate, "p", getattr(gate, "drop_prob", 0.5))
+
+
+def wide_and_short(gate):
+    masks = masks_of(gate, 2500, (60, 30))
+    return kind_of(masks), torch.tensor(masks.double().mean().item())
 
 
 def with_a_matrix(x, norm):
@@ -71,16 +131,6 @@ WRONG = {
         overwrites_float64,
         with_the_norms_that_are_shown,
     ],
-    "rate_for": [
-        lambda depth, expected: 1 - expected / depth,
-        lambda depth, expected: 0.5 if expected < depth else 0.0,
-        lambda depth, expected: {(24, 18): 0.5, (5, 4): 0.4}.get((depth, expected), 0.0),
-        lambda depth, expected: (depth - expected) / 12,
-        lambda depth, expected: 2 * (depth - expected) / (depth - 1),
-        lambda depth, expected: round(2 * (depth - expected) / depth, 2),
-        lambda depth, expected: min(0.5, 2 * (depth - expected) / depth),
-        lambda depth, expected: SHOWN.get((depth, expected), 0.5),
-    ],
     "rate_of_noise": [
         lambda noise: noise / (1 + noise),
         lambda noise: noise / 2,
@@ -92,6 +142,16 @@ WRONG = {
         lambda noise: 1 / (1 + 1 / noise**2),
         reseeds,
     ],
+    "describe_gate": [
+        by_the_factor,
+        of_one_call,
+        few_calls,
+        stays_in_training,
+        as_it_came,
+        kept_is_unit,
+        the_share_that_stays,
+        by_attributes,
+    ],
 }
 
 
@@ -101,14 +161,10 @@ RIGHT = {
         lambda x, norm: norm(x - x.mean(-1, keepdim=True, dtype=torch.float64)).to(x.dtype),
         lambda x, norm: norm(centred(x.to(torch.promote_types(x.dtype, torch.float32)))).to(x.dtype),
     ],
-    "rate_for": [
-        lambda depth, expected: 2 - 2 * torch.tensor(expected / depth, dtype=torch.float64),
-        lambda depth, expected: 2 * (depth - Fraction(expected)) / depth,
-        lambda depth, expected: halved(lambda rate: depth * (1 - rate / 2) > expected),
-    ],
     "rate_of_noise": [
         lambda noise: 1 - 1 / (1 + torch.as_tensor(noise, dtype=torch.float64) ** 2),
         lambda noise: halved(lambda rate: rate / (1 - rate) < noise**2),
         lambda noise: abs(noise / complex(1, noise)) ** 2,
     ],
+    "describe_gate": [wide_and_short],
 }
