@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 00 · The residual connection
 #
-# 90 minutes. You need Python and basic PyTorch: tensors, `nn.Module`, `backward()`. Nothing is downloaded.
+# 90 minutes. You need Python and basic PyTorch: tensors, `nn.Module`, `backward()`.
 #
 # By the end you can
 #
@@ -64,8 +64,7 @@ class Stack(nn.Module):
 # %% [markdown]
 # 1,437 digits are there to train on, and 360 to test on. From all pixels one mean is subtracted, and one standard
 # deviation divided out, so that x has the size 1 (its root mean square, **rms**). We train with Adam at a rate of
-# 0.001 for 150 steps of 64 digits, with the seeds 0, 1 and 2. The folded cell holds the data and the usual loop. (`start`
-# may change the weights of a block.)
+# 0.001 for 150 steps of 64 digits, with the seeds 0, 1 and 2. (Folded: data, loop.)
 
 # %% jupyter={"source_hidden": true}
 data = digits()
@@ -258,8 +257,6 @@ def depth_to_find(layers, x):
 check(depth_to_find, "depth_to_find")
 
 # %% [markdown]
-# (On `list(build(plain).blocks)` and `test_x` it finds 11: you asked for the largest entry, and paper gives the rms.)
-#
 # ## The gradient or the signal?
 #
 # In this stack two things vanish on their way: the **signal**, which is what differs between digits, and the
@@ -560,7 +557,6 @@ def he(f):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 for name, words in (
-    ("depth 8, 150 steps", "PyTorch's weights,  8 blocks,   150 steps"),
     ("depth 8, 1500 steps", "PyTorch's weights,  8 blocks, 1,500 steps"),
     ("--, 1000 steps", "PyTorch's weights, 16 blocks, 1,000 steps"),
     ("He, depth 16, 150 steps", "He's weights,      16 blocks,   150 steps"),
@@ -713,10 +709,10 @@ holds(
 # tests that.
 #
 # **Law 3.** With branches as large as their input, x and the gradient grow by 2^(L/2) for x + f(x), by √(1 + L) with
-# a norm before f, and by about √e with a gate of 1/√L. (Why the gradient too, with a norm: in the
-# [appendix](00_residual_connection_more.ipynb).)
+# a norm before f, and by about √e with a gate of 1/√L.
 #
-# The appendix also has an explorer: find the largest gate that holds for any depth.
+# The [appendix](00_residual_connection_more.ipynb) says why the gradient too, and has an explorer: find the largest gate that
+# holds for any depth.
 #
 # ### Exercise 2 · 4 minutes · ●●○○○
 #
@@ -1026,9 +1022,7 @@ RUNS |= {
     "first block, vanishing": (fades, rotation, first),
     "first block, vanishing, eps 1e-30": (fades, rotation, first | {"eps": 1e-30}),
 }
-for depth, steps in (8, 150), (8, 1500):
-    settings = {"depth": depth, "steps": steps}
-    RUNS[f"depth {depth}, {steps} steps"] = plain, None, settings
+RUNS["depth 8, 1500 steps"] = plain, None, {"depth": 8, "steps": 1500}
 for depth, steps in (16, 150), (64, 500):
     settings = slow | {"depth": depth, "steps": steps}
     RUNS[f"He, depth {depth}, {steps} steps"] = plain, he, settings
