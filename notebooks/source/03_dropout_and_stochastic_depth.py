@@ -658,8 +658,7 @@ guess.reveal(
         "under 30 %": "That is the state after 600 steps. The training loss still "
         "falls then, and only wrong labels are left to lower it.",
         "about half": "The curve is still rising where it passes a half.",
-        "over 75 %": "Noise makes a label harder to learn by heart, not impossible: "
-        "the gradient still asks for it at each step.",
+        "over 75 %": "Noise makes a label harder to learn by heart, not impossible.",
     },
 )
 

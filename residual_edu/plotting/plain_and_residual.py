@@ -47,7 +47,7 @@ def plot_along(sizes: Mapping[str, ArrayLike], laws: Mapping[str, ArrayLike], ax
         first: the number of the first place: 0 between the blocks, 1 in them.
     """
     for law in laws.values():
-        ax.plot(first + np.arange(len(law)), np.asarray(law, float), color=REFERENCE, linewidth=0.8)
+        ax.plot(first + np.arange(np.shape(law)[-1]), np.asarray(law, float), color=REFERENCE, linewidth=0.8)
     for name, values in sizes.items():
         ink, dash = LOOKS[name]
         rows = np.atleast_2d(np.asarray(values, float))
