@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, layer_norm
 
 from residual_edu.datasets import camera_digits, digits
-from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, unchanged
+from residual_edu.exercises.classifier import Network, outputs
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, unchanged
 from residual_edu.training import minibatches, train
 
-Network = Callable[[Tensor], Tensor]
 Answer = Callable[[Tensor, Tensor, int], Network]
 
 ASKED = 0.9  # the share of test digits that must be right, with each seed
@@ -29,18 +29,7 @@ def pictures() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def right(network: Network, x: Tensor, y: Tensor) -> Tensor:
     """Return for each image whether ``network`` classifies it rightly, or raise ``Unmet`` for what is no network."""
-    if network is None:
-        raise Broken("it returned nothing (is a `return` missing?), where a function of images was asked for")
-    if not callable(network):
-        raise Unmet(f"it returned a {type(network).__name__}, where a function of images was asked for")
-    if isinstance(network, nn.Module):
-        network.eval()
-    with torch.no_grad():
-        outputs = network(x.clone())
-    if not isinstance(outputs, Tensor) or outputs.shape != (len(x), 10):
-        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else f"of type {type(outputs).__name__}"
-        raise Unmet(f"the outputs for {len(x)} images are {shape}, where ({len(x)}, 10) was asked for")
-    return (outputs.argmax(-1) == y).float()
+    return (outputs(network, x).argmax(-1) == y).float()
 
 
 def trained(f: Answer, seed: int) -> Network:

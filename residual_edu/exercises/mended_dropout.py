@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, layer_norm
 
 from residual_edu.datasets import digits
-from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, unchanged
+from residual_edu.exercises.classifier import Network, outputs
+from residual_edu.exercises.exercise import Exercise, Mistake, Property, Unmet, unchanged
 
-Network = Callable[[Tensor], Tensor]
 Answer = Callable[[Tensor, Tensor, int], Network]
 
 ASKED = 0.8  # the share of test digits that must be right, on average over the seeds
@@ -37,22 +37,6 @@ def labelled(seed: int) -> Labelled:
     return Labelled(
         data.train_images.flatten(1), given, data.train_labels, data.test_images.flatten(1), data.test_labels
     )
-
-
-def outputs(network: Network, x: Tensor) -> Tensor:
-    """Return ten outputs for each image, in evaluation, or raise ``Unmet`` for what is no network."""
-    if network is None:
-        raise Broken("it returned nothing (is a `return` missing?), where a function of images was asked for")
-    if not callable(network):
-        raise Unmet(f"it returned a {type(network).__name__}, where a function of images was asked for")
-    if isinstance(network, nn.Module):
-        network.eval()
-    with torch.no_grad():
-        found = network(x.clone())
-    if not isinstance(found, Tensor) or found.shape != (len(x), 10):
-        shape = tuple(found.shape) if isinstance(found, Tensor) else f"of type {type(found).__name__}"
-        raise Unmet(f"the outputs for {len(x)} images are {shape}, where ({len(x)}, 10) was asked for")
-    return found
 
 
 def trained(f: Answer, seed: int) -> Network:
