@@ -51,6 +51,14 @@ def as_installed(monkeypatch):
             monkeypatch.setattr(owner, name, plain)
 
 
+def pytest_collection_modifyitems(items):
+    """Two workers share the tests by file; one takes all of grading, which looks for processes that it left behind."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            whole = item.path.parent if item.path.parent.name == "grading" else item.path
+            item.add_marker(pytest.mark.xdist_group("/".join(whole.parts[-2:])))
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)

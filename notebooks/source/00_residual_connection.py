@@ -107,10 +107,10 @@ def right(stack):
 
 wirings = {"f(x)": plain, "x + f(x)": residual}
 nets = {name: [trained(w, seed=s) for s in range(3)] for name, w in wirings.items()}
-curves = {name: [one[1] for one in found] for name, found in nets.items()}
+curves = {f"x = {name}": [one[1] for one in found] for name, found in nets.items()}
 shares = {name: [right(one[0]) for one in found] for name, found in nets.items()}
-for name, found in curves.items():
-    ends = [f"{sum(losses[-10:]) / 10:.3f}" for losses in found]
+for name in wirings:
+    ends = [f"{sum(losses[-10:]) / 10:.3f}" for losses in curves[f"x = {name}"]]
     print(f"x = {name:8}  loss at the end", *ends, end="")
     print("   test digits right", *[f"{one:4.0%}" for one in shares[name]])
 holds(max(shares["f(x)"]) < 0.15, "Without x + nothing is learned.")

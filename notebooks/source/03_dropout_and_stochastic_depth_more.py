@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03, appendix · How many branches stay, and how loud the noise is
+# # 03, appendix · How many branches stay, and how large the noise is
 #
 # Not needed for [lesson 03](03_dropout_and_stochastic_depth.ipynb), and not counted in it.
 
@@ -7,8 +7,10 @@
 import torch
 from matplotlib.figure import Figure
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from residual_edu import drop_path_schedule
+from residual_edu.datasets import digits
 from residual_edu.exercises import check
 from residual_edu.lesson import holds, setup, show
 from residual_edu.parts.dropout import bernoulli_mask
@@ -140,6 +142,51 @@ def survival(p, depth):
 
 # %% nbgrader={"grade": true, "grade_id": "survival-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 check(survival, "survival")
+
+# %% [markdown]
+# ## The stream as a river
+#
+# Dropout of 0.3 on the outputs of 24 branches, and on the stream after each of 24 blocks. By Law 1 the second multiplies the rms of
+# the stream by 72, and what the blocks add comes on top. The width of the river is the rms of the stream in a new
+# network, each tributary is what one block adds. (As in lesson 01, a tick is a norm, and the green half below is the
+# gradient, on its way back.)
+
+
+# %%
+class Block(nn.Module):
+    def __init__(self, width, outputs=0.0, stream=0.0):
+        super().__init__()
+        first, second = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        layers = nn.LayerNorm(width), first, nn.ReLU(), second, nn.Dropout(outputs)
+        self.f, self.stream = nn.Sequential(*layers), nn.Dropout(stream)
+
+    def forward(self, x):
+        return self.stream(x + self.f(x))
+
+
+# %% tags=["figure"]
+from residual_edu.gradient_flow import GradientFlowRecorder
+from residual_edu.plotting.stream import plot_stream
+
+images = digits().train_images.flatten(1)[:300].to(device)
+labels = digits().train_labels[:300].to(device)
+fig = Figure(figsize=(6, 6))
+places = {"outputs": "outputs of the branches", "stream": "stream, after each block"}
+for ax, (where, name) in zip(fig.subplots(2, 1), places.items(), strict=True):
+    torch.manual_seed(0)
+    blocks = [Block(64, **{where: 0.3}) for _ in range(24)]
+    last = nn.LayerNorm(64), nn.Linear(64, 10)
+    model = nn.Sequential(nn.Linear(64, 64), *blocks, *last).to(device)
+    with GradientFlowRecorder(model, blocks) as flow:
+        cross_entropy(model(images.requires_grad_()), labels).backward()
+    plot_stream(flow, ax, norms="pre")
+    grown = flow.activation[0, -1] / flow.activation[0, 0]
+    ax.set_title(f"Dropout 0.3, {name}: times {grown:.0f}")
+show(
+    fig,
+    alt="Two rivers of 24 new blocks. With dropout on the branches' outputs the bed "
+    "grows a few times. With dropout on the stream after each block it is cut off.",
+)
 
 # %% [markdown]
 # ## Move it yourself

@@ -1,81 +1,1203 @@
 # %% [markdown]
 # # 04 · Pre-norm and post-norm
 #
-# 90 minutes. Nothing is downloaded. Of [lesson 03](03_dropout_and_stochastic_depth.ipynb) it needs what a coin on the
-# stream does to all that came before; of [lesson 02](02_layer_norm.ipynb), what a norm does to the gradient on its way
-# back; of [lesson 00](00_residual_connection.ipynb), how the stream grows with depth.
+# 90 minutes. Nothing is downloaded. It follows [lesson 03](03_dropout_and_stochastic_depth.ipynb). Of [lesson 02](02_layer_norm.ipynb) it uses what LayerNorm does to a row, and to the
+# gradient on its way back; of [lesson 00](00_residual_connection.ipynb), how to follow a distance through x + f(x) on paper.
 #
 # By the end you can
 #
-# - **write** both wirings of a block from one diagram;
-# - **predict** the gradient of the last block at any depth, from a single number;
-# - **choose** a placement, the size of the first weights and a warm-up for a deep stack;
-# - **tell** the wirings apart in somebody's code, whatever its docstring says;
-# - **repair** a pre-norm network that has lost its last norm.
-
-# %% [markdown]
-# ## Before we start: three questions on earlier lessons
-#
-# Answer aloud, then open.
-#
-# <details><summary>1. Each of 64 branches says something as large as what it is asked. How large does the stream
-# become, with and without a norm before the branch?</summary>With it about 8, the root of 1 + 64: each branch adds 1 to
-# the square. Without it 2³², for each branch doubles the square (lesson 00).</details>
-#
-# <details><summary>2. LayerNorm is handed a row with a spread of 5. What happens to the gradient on its way
-# back?</summary>Two directions of it are taken out, and the rest is divided by 5 (lesson 02).</details>
-#
-# <details><summary>3. 24 coins of 0.3 in a row fall on the stream. How much of it gets past all of them?</summary>0.7²⁴,
-# two in ten thousand (lesson 03). You will meet this number again.</details>
+# - **compute** on paper what each placement of the norm leaves of the difference between two inputs;
+# - **say** what one step of Adam adds to every branch, and what each placement makes of it;
+# - **separate**, by runs that change one thing, a cause from what only goes with it;
+# - **choose** placement, learning rate, warm-up and initial weights, and **recognise** a placement in somebody's code.
 
 # %%
-import numpy as np
+import math
+
 import torch
 from matplotlib.figure import Figure
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn import functional as F
 
-from residual_edu import LayerNorm, SimpleFeedForward, layer_norm
 from residual_edu.datasets import digits
 from residual_edu.exercises import check
-from residual_edu.explorers.placement import explore_placement
-from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import placement as draw
-from residual_edu.plotting.stream import plot_stream
-from residual_edu.training import accuracy, linear_warmup, minibatches, train
+from residual_edu.plotting import placement as plots
+from residual_edu.training import accuracy
 
 device = setup()
 progress("04")
 
 # %% [markdown]
-# ## One diagram
+# ## One norm, two places
 #
-# Two blocks of a network, drawn twice. Put a finger on the blue line at the left and follow it to the right. **What do
-# you meet?**
+# The first Transformer ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)) has its norm after each sum. Since
+# [GPT-2](https://github.com/openai/gpt-2/blob/master/src/model.py) most have it before each branch. Follow the blue
+# line, the residual stream:
+
+# %% tags=["figure"]
+fig = Figure(figsize=(6, 4.2))
+above, below = fig.subplots(2, 1)
+plots.plot_wiring("pre", above).set_title(
+    "pre-norm: on the stream stand sums, then one norm"
+)
+plots.plot_wiring("post", below).set_title("post-norm: each sum is followed by a norm")
+alt = "Two blocks, drawn twice. Pre-norm: the norm stands before f on the branch, and "
+alt += "one more after the last block. Post-norm: the norm stands on the stream, after "
+show(fig, alt=alt + "each sum.")
+
+# %% [markdown]
+# `Block` is both. f is a linear layer, a ReLU, a linear layer. The weights are random, with the variances 1/64 and
+# 2/64. On paper, as in lesson 02, the two layers multiply a mean square by 1 and by 2, and the ReLU halves it: f(x) is as large as x. That is
+# our choice: with PyTorch's own, smaller weights f(x) is a quarter as large.
+
 
 # %%
-fig = Figure(figsize=(6, 4.4))
-above, below = fig.subplots(2, 1)
-draw.plot_wiring("pre", above).set_title("pre-norm: nothing but sums, until the end")
-draw.plot_wiring("post", below).set_title("post-norm: a norm on the line in every block")
-show(
-    fig,
-    alt="Two wirings of two blocks. Pre-norm: the norm stands before f on the branch, and one more norm after the "
-    "last block. Post-norm: the norm stands on the stream behind each sum.",
+class Block(nn.Module):
+    def __init__(self, place, size=1.0):
+        super().__init__()
+        self.place, self.norm = place, nn.LayerNorm(64)
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        nn.init.normal_(self.first.weight, std=math.sqrt(1 / 64))
+        nn.init.normal_(self.second.weight, std=math.sqrt(2 / 64) * size)
+        nn.init.zeros_(self.first.bias)
+        nn.init.zeros_(self.second.bias)
+
+    def f(self, x):
+        return self.second(F.relu(self.first(x)))
+
+    def forward(self, x):
+        if self.place == "pre":
+            return x + self.f(self.norm(x))
+        return self.norm(x + self.f(x))
+
+
+def build(place, depth=48, seed=0, size=1.0):
+    torch.manual_seed(seed)
+    blocks = [Block(place, size) for _ in range(depth)]
+    last = nn.LayerNorm(64) if place == "pre" else nn.Identity()
+    return nn.Sequential(*blocks, last, nn.Linear(64, 10)).to(device)
+
+
+# %% [markdown]
+# We train 48 blocks of each kind on digits of 8 × 8 pixels, with Adam at twice its default rate, 0.002, and three seeds. (Folded: the data, and
+# the training loop of the lessons before, here with a `watch` that is called before each step.)
+
+
+# %% jupyter={"source_hidden": true}
+from functools import partial
+
+data = digits()
+train_x, test_x = (F.layer_norm(x.flatten(1), (64,)).to(device) for x in data[::2])
+train_y, test_y = (y.to(device) for y in data[1::2])
+
+
+def train(net, rate, steps, seed, watch=lambda step: None, make=None, clip=None):
+    optimizer = (make or partial(torch.optim.Adam, fused=True))(net.parameters(), 0.1)
+    generator, losses = torch.Generator().manual_seed(seed), []
+    for step in range(steps):
+        watch(step)
+        for group in optimizer.param_groups:  # `rate` may be a function of the step
+            group["lr"] = rate(step) if callable(rate) else rate
+        rows = torch.randint(len(train_x), (64,), generator=generator).to(device)
+        loss = F.cross_entropy(net(train_x[rows]), train_y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(net.parameters(), clip)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def right(net):
+    return accuracy(net, test_x, test_y)
+
+
+# %% tags=["figure", "trained"]
+from residual_edu.plotting.plain_and_residual import plot_two_losses
+
+nets = {
+    place: [build(place, seed=seed) for seed in range(3)] for place in ("pre", "post")
+}
+losses, shares = {}, {}
+for place, three in nets.items():
+    found = [train(net, 0.002, 120, seed) for seed, net in enumerate(three)]
+    losses[f"{place}-norm"] = found
+    shares[place] = [right(net) for net in three]
+    print(f"{place}-norm: test digits right", *[f"{one:4.0%}" for one in shares[place]])
+holds(min(shares["pre"]) > 0.85, "Pre-norm trains with each seed.")
+holds(max(shares["post"]) < 0.3, "Post-norm trains with none.")
+ax = plot_two_losses(losses, Figure().add_subplot(), guessing=math.log(10))
+ax.set_title("48 blocks, 120 steps of Adam at 0.002")
+ax.texts[-1].set_position((25, 2.1))  # below the curves
+alt = (
+    "Training loss, three seeds. Pre-norm falls to about 0.1; post-norm stays at 2.3, "
+)
+show(ax.figure, alt=alt + "the loss of guessing at random.")
+
+# %% [markdown]
+# Layers, rate and batches are the same. Perhaps post-norm is only slow?
+
+# %% jupyter={"source_hidden": true}
+from residual_edu.lesson import stored_runs
+
+stored = stored_runs("04_pre_norm_and_post_norm")["runs"]  # its code: at the end
+
+
+def row(name, step, what=""):
+    """Return the stored share of test digits right at a step, for three seeds."""
+    return [stored[seed][f"{name}: {step}{what}"] for seed in range(3)]
+
+
+def tell(name, *steps, what=""):
+    kinds = {"": "{:4.0%}", " left": "{:4.1f}", " directions": "{:4.1f}"}
+    times = 64 if what == " directions" else 1
+    found = [
+        "  ".join(kinds[what].format(times * one) for one in row(name, step, what))
+        for step in steps
+    ]
+    print(f"{name:36}", "      ".join(found))
+
+
+# %% tags=["predict"]
+guess = predict(
+    "Post-norm trains on, to 1,200 steps. How many test digits are right?",
+    ["about 10 %", "about 50 %", "over 80 %"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print(f"{'rate 0.002':36} 120 steps             240 steps             1,200 steps")
+tell("post, 0.002", 120, 240, 1200)
+print("rate 0.001, Adam's default")
+for name in "post", "post, PyTorch's weights":
+    tell(name, 120, 240, 1200)
+end = sum(row("post, 0.002", 1200)) / 3
+holds(end < 0.3, "After 1,200 steps post-norm still guesses.")
+guess.reveal(
+    "about 10 %" if end < 0.3 else "about 50 %" if end < 0.65 else "over 80 %",
+    why={
+        "about 10 %": "More steps at this rate do not help it.",
+        "about 50 %": "That would be so if the steps were right and too few.",
+        "over 80 %": "That would be so if the two placements differed in speed alone.",
+    },
+    after="With PyTorch's weights post-norm trains, so the size of the branches "
+    "matters. Shares in tables are means over the 20 steps before, stored, one number "
+    "for each seed.",
 )
 
 # %% [markdown]
-# The first Transformer was the lower one; GPT-2 and most networks since are the upper one. The same boxes, one of them
-# moved. It is also among the most asked questions about Transformers, because a well-known page describes the lower
-# one and its code runs the upper.
+# ## Where the digits went
 #
-# Each is one line. Around f go the gates of the other lessons (`apply_gates`), and an f that is `nn.Identity` means that
-# there is no branch: then the very same x comes back. What f returns must have the shape of x (`check_branch`), since a
-# sum would quietly broadcast. Here is the finished piece.
+# Take 64 test digits, and follow them through the blocks of seed 0: how far apart are they? We measure `apart`: the root mean square (rms) of
+# their differences from their mean, after a norm, so that the two placements can be compared. For the images it is 0.7, and it can be at most 1.
 
 
-# %% tags=["promote:parts/residual"]
+# %%
+import copy
+
+
+def rms(x):
+    return x.square().mean().sqrt().item()
+
+
+def apart(x):
+    x = F.layer_norm(x, (64,))
+    return rms(x - x.mean(0))
+
+
+@torch.no_grad()
+def distances(net, x):
+    """Return how far the rows of x are apart after each block, over the start."""
+    net, x = copy.deepcopy(net).cpu().double(), x.cpu().double()
+    found = [apart(x)]
+    for block in net[:-2]:
+        x = block(x)
+        found.append(apart(x))
+    return [one / found[0] for one in found]
+
+
+# %% tags=["figure", "trained"]
+def watched(place, steps, seed=0):
+    """Train, and return `distances` before some of the steps."""
+    net, found = build(place, seed=seed), {}
+
+    def watch(step):
+        if step in steps:
+            found[f"{place}-norm, step {step}"] = distances(net, test_x[:64])
+
+    train(net, 0.002, max(steps) + 1, seed, watch)
+    return found
+
+
+curves = watched("post", (0, 1, 10, 60)) | watched("pre", (60,))
+ax = plots.plot_distances(curves, Figure(figsize=(6, 4)).add_subplot())
+ax.set_title("Post-norm's digits become alike")
+alt = (
+    "Distance between digits after each block, over the start, logarithmic. Post-norm "
+)
+alt += "loses half at step 0, and at step 60 all but less than a thousandth. "
+show(ax.figure, alt=alt + "Pre-norm at step 60 has lost nothing.")
+ends = {name: curve[-1] for name, curve in curves.items()}
+lost = ends["post-norm, step 60"]
+print(", ".join(f"{name}: {end:.1g}" for name, end in ends.items()))
+holds(lost < 1e-3 < 0.4 < ends["pre-norm, step 60"], "Post-norm makes digits alike.")
+
+# %% [markdown]
+# At step 0 half of the distance is left with this seed. After 60 steps less than a thousandth is left: the last linear layer (the **head**)
+# receives nearly the same 64 numbers for every digit. What multiplies a distance in each block?
+#
+# ## One block on paper
+#
+# Take two inputs x that differ a little, and rows of rms 1. Two numbers describe a branch:
+#
+# - **r**, its size: rms of f(x) over rms of x.
+# - its **gain**: how many times as far apart two outputs are as the two inputs, on average over the directions in which these may differ.
+#
+# Both are 1 for our weights at the start. The weights are random, so f(x) is perpendicular to x on average, and squares
+# add (lesson 02). **The sum** x + f(x) has the rms √(1 + r²), and the distance has become √(1 + gain²) times as large. **Post-norm's norm** divides both by √(1 + r²). It also
+# removes two of 64 directions (the mean, and the row itself), on average 2/64 of the square. So one block of post-norm multiplies a
+# distance by
+#
+# $$\sqrt{\frac{1 + \mathrm{gain}^2}{1 + r^2}\cdot\frac{62}{64}}$$
+#
+# and 48 blocks by the product of 48 such factors. The gradient on its way back passes the transposed matrices, whose average gain is the same, and is
+# multiplied by the same product. For r = gain = 1 that is 0.984 a block, 0.47 in all.
+#
+# In pre-norm the sum is not divided, until the last norm. The rest is yours.
+#
+# ### Exercise 1 · 9 minutes · ●●●○○
+#
+# Return what a pre-norm network leaves of a small distance, after its last norm, if each of `depth` branches has the
+# same r and gain. The stream starts with the rms 1. A branch receives norm(x), and its output is perpendicular to
+# the stream. Leave the two directions out, since they matter little here.
+#
+# <details><summary>Hint 1</summary>Follow two numbers from block to block: the squared rms of the stream, and the
+# squared distance.</details>
+# <details><summary>Hint 2</summary>The norm before a branch divides the distance, too, by the rms of the stream at that
+# place. What the branch then adds to the two squares is r² and gain² · (the divided distance)².</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "pre-norm-left", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def pre_norm_left(r, gain, depth):
+    """Return the distance after the last norm, over that at the start."""
+    ### BEGIN SOLUTION
+    size, distance = 1.0, 1.0  # both squared
+    for _ in range(depth):
+        distance += gain**2 * distance / size
+        size += r**2
+    return math.sqrt(distance / size)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "pre-norm-left-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(pre_norm_left, "pre_norm_left")
+
+# %% [markdown]
+# ## Larger branches, or a smaller gain?
+#
+# A factor below 1 needs r above the gain. In the 60 steps in which the digits became alike, did r grow, or did the gain
+# fall? We measure the gain with small random differences.
+
+
+# %%
+@torch.no_grad()
+def size_and_gain(f, x):
+    v = 0.01 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
+    out = f(x)
+    return rms(out) / rms(x), rms(f(x + v) - out) / rms(v)
+
+
+def factor(r, gain):
+    return math.sqrt((1 + gain**2) / (1 + r**2) * 62 / 64)
+
+
+# %% jupyter={"source_hidden": true}
+def state(net):
+    """Return r, common part, gain, two products, what is left, and the gradients'."""
+    net, x = copy.deepcopy(net).cpu().double(), test_x[:64].cpu().double()
+    logs, paper, summed = [], 1.0, 1.0
+    for block in net[:-2]:
+        r, gain = size_and_gain(block.f, x)
+        with torch.no_grad():
+            out = block.f(x)
+            common = rms(out.mean(0)) / rms(x)
+            logs.append([math.log(one) for one in (r, common, gain)])
+            paper *= factor(r, gain)
+            summed *= factor(r, gain) * math.sqrt(1 + r**2) / rms(x + out)
+            x = block(x)
+    batch, labels = train_x[:64].cpu().double(), train_y[:64].cpu()
+    F.cross_entropy(net(batch), labels).backward()
+    first, last = (rms(net[place].second.weight.grad) for place in (0, 47))
+    means = [math.exp(sum(one) / len(logs)) for one in zip(*logs, strict=True)]
+    return *means, paper, summed, distances(net, test_x[:64])[-1], first / last
+
+
+# %% jupyter={"source_hidden": true}
+states = {}
+for seed in range(3):
+    net = build("post", seed=seed)
+
+    def watch(step, net=net, seed=seed):
+        if step in (0, 10, 60):
+            states[step, seed] = state(net)
+
+    train(net, 0.002, 61, seed, watch)
+pairs = [(states[0, seed], states[60, seed]) for seed in range(3)]
+grown = sum(after[0] - before[0] for before, after in pairs) / 3
+fallen = sum(before[2] - after[2] for before, after in pairs) / 3
+if max(grown, fallen) < 0.05:
+    became = "neither"
+elif fallen < grown / 2:
+    became = "r grows"
+else:
+    became = "the gain falls" if grown < fallen / 2 else "both, equally"
+
+# %% tags=["predict"]
+guess = predict(
+    "From step 0 to step 60 of failing: what becomes of the branches?",
+    ["r grows", "the gain falls", "both, equally", "neither"],
+)
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print("step seed     r   gain    (means over the blocks)")
+for (step, seed), (r, _, gain, *_) in sorted(states.items()):
+    print(f"{step:4} {seed:4}  {r:.2f}   {gain:.2f}")
+holds(grown > 0.1 and fallen < 0.08, "r grows, and the gain stays.")
+guess.reveal(
+    became,
+    why={
+        "r grows": "The branches' outputs become larger, and the gain stays.",
+        "the gain falls": "That happens where units of the ReLU die. Here they do not.",
+        "both, equally": "Then the branches would only have become steeper or flatter.",
+        "neither": "Then the factor would stay what it was at step 0.",
+    },
+)
+
+# %% [markdown]
+# Now the product of the 48 factors, beside the distance that is left, and beside the gradient of the first block over that of the last. "With
+# sum" divides by the measured rms of x + f(x) in the place of √(1 + r²).
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+print("step seed    product   with sum   distance   gradient")
+for (step, seed), (*_, paper, summed, left, gradient) in sorted(states.items()):
+    numbers = f"{paper:8.1g}   {summed:8.1g}   {left:8.1g}   {gradient:8.1g}"
+    print(f"{step:4} {seed:4}   {numbers}")
+holds(max(after[5] for _, after in pairs) < 1e-3, "Little of the distance is left.")
+
+# %% [markdown]
+# **Law 1.** A post-norm block multiplies the distance between inputs, and the gradient, by √(1 + gain²) over the rms of x +
+# f(x), which is √(1 + r²) where the two are perpendicular.
+#
+# So nearly the same product makes the digits alike and the gradient of the first blocks vanish. "With sum" is right to a factor of
+# twenty, over 48 blocks. "Product" is too large after training: the outputs of f have turned towards x by then, and a sum of vectors that point the same way is longer.
+#
+# ## Why do the branches grow?
+#
+# The first step of Adam moves each weight by the rate, up or down, unless its gradient is near Adam's eps of 10⁻⁸ or smaller. One output of f is a
+# weighted sum of 64 hidden units. After the ReLU these are never negative; their mean is 0.4, and their mean square ½. If all 64
+# weights of a sum move the same way, the output moves at a rate of 0.001 by 64 · 0.4 · 0.001 = 0.026. If each moved up or down by chance, it would move by
+# 0.001 · √(64 · ½) = 0.006.
+#
+# We take one step with new networks, and compare each f before and after it, on the same inputs.
+
+
+# %%
+def moved(place, seed, rate=0.001):
+    """Return how far one step of Adam moves f(x): all of it, and what digits share."""
+    net = build(place, seed=seed)
+    old, x, found = copy.deepcopy(net), test_x[:64], []
+    train(net, rate, 1, seed)
+    with torch.no_grad():
+        for was, now in zip(old[:-2], net[:-2], strict=True):
+            given = was.norm(x) if place == "pre" else x
+            hidden = F.relu(was.first(given))
+            second = now.second(hidden) - was.second(hidden)
+            whole = now.f(given) - was.f(given)
+            both = second, second.mean(0), whole, whole.mean(0)
+            found.append([rms(part) for part in both])
+            x = was(x)
+    return [sum(column) / 48 for column in zip(*found, strict=True)]
+
+
+moves = {(p, seed): moved(p, seed) for p in ("post", "pre") for seed in range(3)}
+shared = sum(moves["post", seed][3] / moves["post", seed][2] for seed in range(3)) / 3
+
+# %% tags=["predict"]
+guess = predict(
+    "One step, post-norm: how much of f's move is the same for all digits?",
+    ["about a tenth", "about half", "over nine tenths"],
+)
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print("              second layer alone        all of f")
+print("place seed    moves    shared        moves    shared")
+for (place, seed), (second, alike, whole, common) in moves.items():
+    print(f"{place:5} {seed:4}    {second:.3f}    {alike:.3f}", end="")
+    print(f"         {whole:.3f}    {common:.3f}")
+holds(shared > 0.85, "One step moves f alike for all digits.")
+guess.reveal(
+    "about a tenth"
+    if shared < 0.3
+    else "about half"
+    if shared < 0.8
+    else "over nine tenths",
+    why={
+        "about a tenth": "That would be so if two digits had little in common in the "
+        "hidden units.",
+        "about half": "They have more in common than that: a unit that is never "
+        "negative has a mean.",
+        "over nine tenths": "A weight is moved once, for all digits, and most of what "
+        "it is multiplied by, its hidden unit, is the same for all of them.",
+    },
+    after="The second layer alone comes near to 0.026. With the first layer f moves "
+    "more than twice as far. Pre-norm's branches move so too.",
+)
+
+# %% [markdown]
+# Why do most weights of a sum move the same way? The gradient of a weight is a sum over the digits: its hidden unit times the gradient of its
+# output. Where the hidden units are nearly the same for all digits, and none is negative, all 64 weights of an output have gradients of one sign.
+#
+# So one step of Adam adds a common part to all 48 branches, with both placements. A tenth of the rate makes a tenth of the step. How much of r
+# is common? We average f's output over the 64 digits, and take the rms of what is left:
+
+# %% tags=["trained"]
+print("step seed     r   common")
+for (step, seed), (r, common, *_) in sorted(states.items()):
+    print(f"{step:4} {seed:4}  {r:.2f}     {common:.2f}")
+holds(min(one[1] / one[0] for one in states.values()) > 0.8, "Most of r is common.")
+early = [max(states[10, seed][5:]) for seed in range(3)]
+holds(max(early) < 1e-3, "After ten steps the digits are alike.")
+
+# %% [markdown]
+# Nearly all of it, from the start: hidden units that are never negative have a mean, the digits share one, and each block's common output makes the
+# inputs of the next more alike. And the common part is what grows; being the same for all inputs, it raises r and not the gain. In post-norm each of 48 norms then divides the distance a little more; in pre-norm, as you derived, one norm
+# does. Ten steps are enough: after them less than a thousandth of the distance is left, and of the gradient that reaches the first block.
+#
+# ## Put the common part in
+#
+# All this goes together. Is a common part enough to stop a network? At a rate of 0.0003, 48 post-norm blocks do train, if
+# slowly. Before training, we add something to each branch:
+#
+# - A: **post-norm, a vector.** A random vector of rms 2 is added to f's bias, another one in each block. Now r = √(1 + 4) =
+#   2.24, and the gain is still 1.
+# - B: **post-norm, a turn.** f(x) + 2 · Qx, with a random rotation Q in each block. This is as large, r = 2.24, but
+#   it differs between digits: the gain is 2.24 too.
+# - C: **pre-norm, a vector**, as in A.
+#
+# First compute what 48 blocks leave in each, in a cell of your own: `factor(r, gain) ** 48`, and `pre_norm_left(r, gain, 48)`.
+
+
+# %% jupyter={"source_hidden": true}
+@torch.no_grad()
+def with_vectors(net, seed, size=2.0, same=False):
+    """Add a random vector to the bias of each branch."""
+    generator = torch.Generator().manual_seed(100 + seed)
+    vectors = F.layer_norm(torch.randn(48, 64, generator=generator), (64,))
+    for block, vector in zip(net[:-2], vectors, strict=False):
+        block.second.bias += size * (vectors[0] if same else vector).to(device)
+    return net
+
+
+def with_turns(net, seed, size=2.0):
+    """Add a rotation of its input to each branch's output."""
+    generator = torch.Generator().manual_seed(100 + seed)
+    for block in net[:-2]:
+        turn, _ = torch.linalg.qr(torch.randn(64, 64, generator=generator))
+        block.f = partial(turned, block.f, size * turn.to(device))
+    return net
+
+
+def turned(f, turn, x):
+    return f(x) + x @ turn.to(x)
+
+
+# %% tags=["predict"]
+guess = predict(
+    "Which of them train, in 240 steps at 0.0003?",
+    ["A, B and C", "B and C", "B alone", "C alone"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print(f"{'rate 0.0003, right after':36} 240 steps")
+tell("post, 0.0003", 240)
+cases = {"A": "post, vector", "B": "post, turn", "C": "pre, vector"}
+for name in cases.values():
+    tell(name, 240)
+train_well = [case for case, name in cases.items() if sum(row(name, 240)) / 3 > 0.6]
+holds(max(row("post, vector", 240)) < 0.3, "A does not train.")
+holds(min(row("post, turn", 240) + row("pre, vector", 240)) > 0.8, "B and C train.")
+choice = {"ABC": "A, B and C", "BC": "B and C", "B": "B alone", "C": "C alone"}
+guess.reveal(
+    choice.get("".join(train_well), "none of these"),
+    why={
+        "A, B and C": "In A 48 factors of 0.57 leave 10⁻¹² of the distance.",
+        "B and C": "In B the distance grows with the sum. In C the vectors add up in "
+        "the stream, but they are divided out once.",
+        "B alone": "A norm does not remove such a vector (it removes the mean over "
+        "features). But pre-norm divides by the sum of all vectors once.",
+        "C alone": "B's branches are as large as A's, and r = gain.",
+    },
+)
+
+# %% [markdown]
+# (Pre-norm with turns, or with larger or equal vectors: [appendix](04_pre_norm_and_post_norm_more.ipynb).)
+
+# %% tags=["figure"]
+from residual_edu.exercises.pre_norm_left import left as solved
+
+curves, paper = {}, {}
+kinds = ("post-norm, vector", with_vectors), ("post-norm, turn", with_turns)
+for name, edit in (*kinds, ("pre-norm, vector", with_vectors)):
+    made = [edit(build(name.partition("-")[0], seed=s), s).double() for s in range(3)]
+    curves[name] = [distances(net, test_x[:64].double()) for net in made]
+paper["post"] = [factor(5**0.5, 1) ** depth for depth in range(49)]
+paper["turn"] = [factor(5**0.5, 5**0.5) ** depth for depth in range(49)]
+paper["pre"] = [solved(5**0.5, 1, depth) for depth in range(49)]  # exercise 1
+ax = plots.plot_distances(curves, Figure(figsize=(6, 4)).add_subplot(), paper)
+ax.set_title("New networks: measured, and on paper (thin)")
+alt = (
+    "Distance left after each of 48 blocks, logarithmic. Post-norm with vectors falls "
+)
+alt += "along its thin line to 1e-12; with turns, and pre-norm with vectors, it stays "
+show(ax.figure, alt=alt + "above a tenth.")
+
+# %% [markdown]
+# **Law 2.** A large part that all digits share is enough to stop a deep post-norm network; an output as large that differs
+# between digits is not. Pre-norm divides by the sum of all parts once.
+#
+# ## A network that has failed
+#
+# Does it recover? The folded cell makes one, with 40 steps at 0.003. Then it trains at 0.0003, as a new network does.
+
+
+# %% jupyter={"source_hidden": true}
+def failed(seed):
+    """Return 48 post-norm blocks after 40 steps at a rate of 0.003."""
+    net = build("post", seed=seed)
+    train(net, 0.003, 40, seed)
+    return net
+
+
+handed_over = failed(0)
+
+# %% tags=["predict"]
+guess = predict(
+    "400 more steps at 0.0003: what becomes of the failed network?",
+    ["it trains", "half-way", "it still guesses"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print(f"{'at 0.0003, right after':36} 400 steps")
+tell("failed", 400)
+tell("post, 0.0003", 400)
+middle = sum(row("failed", 400)) / 3
+r, common, gain, *_, left, _ = state(handed_over)
+print(f"seed 0: r {r:.2f}, common {common:.2f}, gain {gain:.2f}, left {left:.0e}")
+holds(max(row("failed", 400)) < 0.4, "The failed network does not recover.")
+guess.reveal(
+    "it still guesses"
+    if middle < 0.3
+    else "half-way"
+    if middle < 0.65
+    else "it trains",
+    why={
+        "it trains": "A new network does, at this rate. But here the head "
+        "receives the same numbers for all digits.",
+        "half-way": "That would be so if some blocks had stayed as they were.",
+        "it still guesses": "What reaches the head is the same for all digits.",
+    },
+)
+
+# %% jupyter={"source_hidden": true}
+net = copy.deepcopy(handed_over)
+F.cross_entropy(net(train_x[:64]), train_y[:64]).backward()
+print(
+    f"gradient of the first block's last weights: {rms(net[0].second.weight.grad):.0e}"
+)
+
+# %% [markdown]
+# That is far below Adam's eps: the first blocks hardly move any more.
+#
+# ### Exercise 2 · 14 minutes · ●●●●○
+#
+# Mend it, without a step of training, and without touching a weight: only the 48 bias vectors `block.second.bias` may
+# change. `blocks` are the 48 blocks, each with `block.f(x)` and `block(x)`; `x` are 256 digits. The check wants half of
+# the distance between *other* digits to be left after the last block.
+#
+# <details><summary>Hint 1</summary>Which part of <code>block.f(x)</code>, with one row a digit, do all digits share?</details>
+# <details><summary>Hint 2</summary>The bias is added to f's output, so it can cancel that part. The second block
+# receives what the first one, mended, returns.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mend-the-biases", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mend(blocks, x):
+    """Change the biases `block.second.bias` in place, so that digits stay apart."""
+    ### BEGIN SOLUTION
+    with torch.no_grad():
+        for block in blocks:
+            block.second.bias -= block.f(x).mean(0)
+            x = block(x)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mend-the-biases-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(mend, "mended_biases")
+
+# %% [markdown]
+# Does it learn again? The next cell trains the network that was handed over, with your biases, for 400 steps at 0.0003.
+
+# %% tags=["trained"]
+mine = copy.deepcopy(handed_over)
+try:
+    mend(mine[:48], train_x[:256])
+except NotImplementedError:
+    print("Exercise 2 is not written yet: run this cell again after it.")
+else:
+    r, common, gain, *_, left, _ = state(mine)
+    print(f"mended: r {r:.2f}, common {common:.2f}, gain {gain:.2f}, left {left:.2g}")
+    train(mine, 0.0003, 400, 9)
+    print(f"after 400 steps: {right(mine):.0%} of the test digits right")
+    holds(right(mine) > 0.35, "The mended network learns.")
+
+# %% [markdown]
+# Stored, for three seeds, with other ways to change the same biases:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+print(f"{'at 0.0003, right after':36} 400 steps")
+ways = "mended as in exercise 2", "set to 0", "a random vector added"
+for name in ("failed", *(f"failed, {way}" for way in ways)):
+    tell(name, 400)
+mended, *others = (row(f"failed, {way}", 400) for way in ways)
+zeros = copy.deepcopy(handed_over)
+for block in zeros[:48]:
+    block.second.bias.data.zero_()
+print(f"biases set to 0, seed 0: r {state(zeros)[0]:.2f}")
+holds(min(mended) > 0.45 > max(max(one) for one in others), "Only the first mends.")
+
+# %% [markdown]
+# With biases of 0, r stays large: the weights produce the common part too.
+#
+# ## Take it out in each step
+#
+# Now the rate is 0.001, Adam's default. From each branch's output we subtract its mean over the digits of the batch (in the test,
+# over all test digits), in each step. The mean is a constant there: no gradient passes through it.
+#
+# That changes two things: the common part goes, and the branch becomes smaller, since most of it was common. So we also change one at a time:
+# "size kept" multiplies what is left until it is as large as f(x); "as small" leaves the common part in, and makes f(x) as small as what would be left.
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+taken = "common part subtracted"
+three = taken, "subtracted, size kept", "common part left in, as small"
+print(f"{'rate 0.001, right after':36} 120 steps             240 steps")
+for name in "post", *(f"post, {how}" for how in three):
+    tell(name, 120, 240)
+least = min(min(row(f"post, {how}", 240)) for how in three)
+holds(max(row("post", 120)) < 0.3 < least, "Each change lets it learn.")
+
+# %% [markdown]
+# Each alone lets the network learn. The factor is far below 1 only where r is large *and* above the gain: where the common part is large.
+
+# %% tags=["predict"]
+guess = predict(
+    "The common part is subtracted in each step. What is right after 1,200 steps?",
+    ["over 85 %", "about as many", "under 50 %"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print(f"{'rate 0.001, right after':36} 240 steps             1,200 steps")
+for how in three:
+    tell(f"post, {how}", 240, 1200)
+end = sum(row(f"post, {taken}", 1200)) / 3
+holds(end < 0.5, "Without the common part it learns, and falls back.")
+guess.reveal(
+    "under 50 %" if end < 0.5 else "about as many" if end < 0.85 else "over 85 %",
+    why={
+        "over 85 %": "That would be so if the common part were the only way to fail.",
+        "about as many": "That would be so if it had found a place to stay.",
+        "under 50 %": "There is a second way to fail, and it comes later.",
+    },
+)
+
+# %% [markdown]
+# ## A second failure
+#
+# Are the digits alike again? We look at the last block: the distance that is left, and the **number of directions** in which its outputs
+# differ. Take their differences from the mean, and the squared singular values s of that matrix: (Σs)²/Σs² is 1 if all differ along one line,
+# and 64 if they differ equally in all directions.
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+print(f"{'distance left':36} 120 steps             1,200 steps")
+for name in "pre", f"post, {taken}":
+    tell(name, 120, 1200, what=" left")
+print("directions")
+for name in "pre", f"post, {taken}":
+    tell(name, 120, 1200, what=" directions")
+late = [64 * one for one in row(f"post, {taken}", 1200, " directions")]
+holds(max(late) < 4, "Few directions are left.")
+holds(min(row(f"post, {taken}", 1200, " left")) > 0.5, "The distance is left.")
+
+# %% [markdown]
+# The digits stay as far apart as can be: `apart` is 0.7 at the start and at most 1, so 1.4 is the ceiling. But nearly all their differences lie along one or
+# two lines. So post-norm fails in two ways at this rate: the digits become alike; and where that is prevented, they come to differ along few
+# directions. (Why steps of this size do that, we did not find out. The appendix switches off other
+# suspects of the first failure: with SGD it fails as well.)
+#
+# ## What makes post-norm train
+#
+# Smaller initial weights, as with PyTorch's above; "branches / √48" divides f's last weights by √48, so that r = 0.14. And a smaller rate:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+print(f"{'':36} 120 steps             240 steps")
+tell("post, 0.003, branches / √48", 120, 240)
+print(f"{'':36} 400 steps             1,200 steps")
+tell("post, 0.0003", 400, 1200)
+holds(min(row("post, 0.003, branches / √48", 240)) > 0.6, "Small branches train.")
+holds(min(row("post, 0.0003", 400)) > 0.6, "At a smaller rate it trains.")
+
+# %% [markdown]
+# The first Transformer was trained with a **schedule**: the rate grows to its full value, the **warm-up**, and then falls as 1/√step. We
+# take 0.0006, between a rate that trains and one that fails, and 2,400 steps:
+#
+# - constant, which fails
+# - warm-up of 300 steps, then constant
+# - falling alone: constant for 300 steps, then as 1/√step
+# - both: warm-up of 300 steps, then falling
+
+# %% tags=["predict"]
+guess = predict(
+    "48 post-norm blocks, 2,400 steps. Which of the last three end over 80 %?",
+    ["all three", "warm-up, and both", "falling, and both", "both alone"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print(f"{'':36} 300 steps             600 steps             2,400 steps")
+ends = {}
+for name, *late in ("",), (", falling",), (", warm-up", 2400), (", both", 2400):
+    tell(f"post, 0.0006{name}", 300, 600, *late)
+    ends[name[2:3]] = min(row(f"post, 0.0006{name}", max(600, *late, 0)))
+well = "".join(one for one in "wfb" if ends[one] > 0.8)
+holds(ends["b"] > 0.8 > max(ends["f"], ends["w"]), "Both are needed.")
+guess.reveal(
+    {"wfb": "all three", "wb": "warm-up, and both", "fb": "falling, and both"}.get(
+        well, "both alone"
+    ),
+    why={
+        "all three": "Without a warm-up the first steps are too large at this rate.",
+        "warm-up, and both": "The warm-up gets the network through the first steps. "
+        "But at the full rate it does not last.",
+        "falling, and both": "It fails before the rate falls.",
+        "both alone": "The warm-up gets it through the first steps, and the fall keeps "
+        "it there.",
+    },
+)
+
+# %% [markdown]
+# Which failure is it with the warm-up alone? And is the schedule enough at 0.001?
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+print(f"{'directions':36} 600 steps             2,400 steps")
+for name in "post, 0.0006, warm-up", "post, 0.0006, both":
+    tell(name, 600, 2400, what=" directions")
+few, many = (
+    sum(row(f"post, 0.0006, {how}", 2400, " directions")) for how in ("warm-up", "both")
+)
+holds(few < 0.75 * many, "With the warm-up alone directions are lost.")
+print(f"\n{'rate 0.001, right after 1,200 steps':36} constant              both")
+for name, scheduled in ("post", "post, 0.001"), (f"post, {taken}", f"post, {taken}"):
+    found = row(name, 1200), row(f"{scheduled}, both", 1200)
+    shares = ["  ".join(f"{one:4.0%}" for one in three) for three in found]
+    print(f"{name:36}", "      ".join(shares))
+holds(min(found[1]) > 0.7, "Schedule and subtracting together train.")
+holds(max(*found[0], *row("post, 0.001, both", 1200)) < 0.6, "Neither does alone.")
+
+# %% [markdown]
+# With the warm-up alone it is the second failure. And at 0.001 neither cure is enough alone, and both together are.
+#
+# ### Move it yourself
+#
+# 64 settings, three seeds each, 80 steps. "As large": branches as large as x; "small": divided by √depth. Each setting that
+# you try leaves a mark, small branches as squares. **Find** post-norm's largest rate for each depth, with branches as large as x. Does
+# it fall as 1 over the depth? What becomes of it with small branches, and in pre-norm?
+
+# %% tags=["explorer"] jupyter={"source_hidden": true}
+from residual_edu.explorers.depth_and_rate import explore_rates
+
+PLACES, SIZES = ("pre-norm", "post-norm"), ("as large", "small")
+DEPTHS, RATES = (6, 12, 24, 48), (0.0003, 0.001, 0.003, 0.01)
+grid = [(p, s, d, r) for p in PLACES for s in SIZES for d in DEPTHS for r in RATES]
+explore_rates(
+    {
+        key: [stored[s]["map, {} {} {} {:g}".format(*key)] for s in range(3)]
+        for key in grid
+    }
+)
+
+# %% [markdown]
+# <details><summary>Answer</summary>Post-norm, branches as large as x: 0.01 at 6 blocks (larger ones were not tried), 0.003
+# at 12, 0.001 at 24, and 0.0003 at 48, where it learns slowly. That is faster than 1 over the depth. With small branches the limit is
+# several times higher: 48 blocks train at 0.003, and 24 fail at 0.01. All of pre-norm's settings train.</details>
+#
+# **Law 3.** The largest rate at which post-norm trains falls with the depth, here from 0.01 or more at 6 blocks to less than
+# 0.001 at 48, in 80 steps. Over more steps it is lower: at 0.0003, 48 blocks train to 1,200 steps, and by 3,000 one of three networks fell back. Small branches raise it several times. Above it digits become alike, or come to differ along few
+# directions; a warm-up helps against the first, a falling rate against the second.
+#
+# [DeepNorm](https://arxiv.org/abs/2203.00555) (Wang et al., 2022) makes post-norm trainable at 1,000 layers by smaller weights and a larger
+# skip.
+#
+# ## What the last block receives
+#
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) compared the two before training, at the last block: post-norm's gradient
+# there stays the same with more blocks. And pre-norm's? The same loss and head, and four times as many blocks. ("Scaled": branches
+# divided by √depth.)
+
+
+# %% jupyter={"source_hidden": true}
+def last_norm(place, depth, size, seed):
+    """Return what the last norm divides by, and the gradient of the last weights."""
+    sizes = []
+    for head in range(4):
+        net = build(place, depth, seed, size)
+        norm = net[-2] if place == "pre" else net[-3].norm
+        norm.register_forward_pre_hook(lambda _, inputs: sizes.append(rms(inputs[0])))
+        torch.manual_seed(1000 + head)
+        net[-1].reset_parameters()
+        F.cross_entropy(net(train_x[:64]), train_y[:64]).backward()
+        sizes.append(net[-3].second.weight.grad.norm().item())
+    return sizes[0], math.exp(sum(map(math.log, sizes[1::2])) / 4)
+
+
+depths, found = (2, 4, 8, 16, 32), {}
+for name, small in ("pre-norm", 0), ("post-norm", 0), ("pre-norm, scaled", 1):
+    found[name] = [
+        [
+            last_norm(name[:-5] if not small else "pre", d, d**-0.5 if small else 1, s)
+            for d in depths
+        ]
+        for s in range(6)
+    ]
+
+
+def mean_at(name, depth):
+    logs = [math.log(one[depths.index(depth)][1]) for one in found[name]]
+    return math.exp(sum(logs) / len(logs))
+
+
+# %% tags=["predict"]
+guess = predict(
+    "From 4 to 16 blocks, pre-norm: what becomes of the last block's gradient?",
+    ["divided by 4", "divided by 2", "unchanged", "doubled"],
+)
+
+
+# %% tags=["reveal"]
+# Answer first, then run this cell.
+for name in found:
+    print(f"{name:16}", *[f"{d} blocks {mean_at(name, d):.2f}  " for d in depths])
+ratio = mean_at("pre-norm", 16) / mean_at("pre-norm", 4)
+limits = {0.35: "divided by 4", 0.75: "divided by 2", 1.4: "unchanged"}
+guess.reveal(
+    next((name for limit, name in limits.items() if ratio < limit), "doubled"),
+    why={
+        "divided by 4": "That would be 1 over the depth. The stream grows as its root.",
+        "divided by 2": "The last norm divides the gradient by the stream's rms, and "
+        "√(1 + 4) = 2.2 has become √(1 + 16) = 4.1.",
+        "unchanged": "That is post-norm, whose last norm receives √(1 + 1).",
+        "doubled": "Nothing here grows on the way from the loss to the last block.",
+    },
+)
+
+# %% [markdown]
+# The last norm is handed √(1 + depth) in pre-norm and √2 in post-norm, and divides the gradient by that (lesson 02).
+# So for all networks, gradient times divisor is nearly one number (to a factor of 1.7):
+
+# %% tags=["figure"]
+everything = {
+    name: tuple(zip(*(p for one in six for p in one), strict=True))
+    for name, six in found.items()
+}
+products = [
+    d * g
+    for sizes, grads in everything.values()
+    for d, g in zip(sizes, grads, strict=True)
+]
+middle = sorted(products)[len(products) // 2]
+ax = plots.plot_last_drop(everything, Figure().add_subplot(), middle)
+ax.set_title("The last gradient is what the last norm leaves")
+alt = "Gradient of the last block against what the last norm divides by, logarithmic. "
+show(ax.figure, alt=alt + "The marks of all networks lie along one falling line.")
+holds(max(products) < 1.7 * min(products), "Gradient times divisor varies little.")
+
+# %% [markdown]
+# **Law 4.** In a new pre-norm network the stream grows as √(1 + depth), and the gradient of the last block falls as 1 over
+# that. A late block adds as much as an early one, to a larger stream.
+#
+# Xiong et al. conclude that post-norm's large last gradient makes it need a warm-up. But the size of Adam's first step depends on the rate,
+# and above eps not on the size of the gradient.
+#
+# ## Which placement is it?
+#
+# A is modelled on [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/).
+#
+# ```python
+# # A
+# def forward(self, x, sublayer):
+#     """A residual connection, followed by a layer norm."""
+#     return x + self.dropout(sublayer(self.norm(x)))
+#
+# # B
+# def forward(self, x):
+#     x = self.norm(x)
+#     return x + self.layer(x)
+#
+# # C
+# def forward(self, x):
+#     out = self.layer(x)
+#     out += x
+#     return self.norm(out)
+#
+# # D
+# def forward(self, x):
+#     skip = x
+#     x = self.norm(x)
+#     x = self.layer(x)
+#     return skip + x
+# ```
+#
+# ### Exercise 3 · 5 minutes · ●●○○○
+#
+# Return four words, one for each of A to D: `pre`, `post`, or `neither`.
+#
+# <details><summary>Hint 1</summary>For each: which x is added, and is the sum the last thing that happens?</details>
+# <details><summary>Hint 2</summary>Set f(x) = 0 in each. Is x returned as it came? If not: was the sum normalised, or
+# what is added?</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "which-wiring", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def which_placement():
+    """Return four words, such as "pre post neither pre"."""
+    ### BEGIN SOLUTION
+    return "pre neither post pre"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "which-wiring-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(which_placement, "which_placement")
+
+# %% [markdown]
+# <details><summary>More on B, once you have answered</summary>The skip of B carries norm(x). One such block is neither. In a stack of them, each
+# sum is followed by a norm, that of the next block: so a stack of B is a post-norm network with a norm before the first
+# block and none after the last. The check takes both words.</details>
+
+# %% [markdown]
+# ## What practice does
+#
+# - **Language models** since GPT-2 are mostly pre-norm, with one norm after the last block. That norm belongs to no block, and is easily
+#   forgotten: the [appendix](04_pre_norm_and_post_norm_more.ipynb) measures what then happens.
+# - **Post-norm** is in the first Transformer (6 + 6 layers of two or three branches) and in BERT (12 or 24 layers of two), with weights of
+#   standard deviation 0.02 in BERT, and rates that rise, then fall.
+# - **Both**: some newer models put a second norm on the branch's output, before the sum (the homework builds it).
+#
+# ## Summary
+#
+# The folded cells hold the code of the stored runs, and the finished functions. A first reader may skip them.
+
+
+# %% jupyter={"source_hidden": true}
+class Still(nn.Module):
+    """LayerNorm whose mean and standard deviation pass no gradient."""
+
+    def forward(self, x):
+        fixed = x.detach()
+        spread = fixed.var(-1, keepdim=True, unbiased=False).add(1e-5).sqrt()
+        return (x - fixed.mean(-1, keepdim=True)) / spread
+
+
+def pytorchs(block):
+    for layer in (block.first, block.second):
+        layer.reset_parameters()
+        layer.bias.zero_()
+
+
+def centred(f, how, x):
+    out = f(x)
+    rest = out - out.mean(0).detach()
+    smaller = rms(rest) / rms(out)
+    if how == "common part left in, as small":
+        return out * smaller
+    return rest / smaller if how == "subtracted, size kept" else rest
+
+
+# %% jupyter={"source_hidden": true}
+TAKEN = "common part subtracted"
+CHANGES = TAKEN, "subtracted, size kept", "common part left in, as small"
+
+
+@torch.no_grad()
+def changed(net, how, seed):
+    x, generator = train_x[:256], torch.Generator().manual_seed(100 + seed)
+    for block in net[:-2]:
+        mean = block.f(x).mean(0)
+        if how == "mended as in exercise 2":
+            block.second.bias -= mean
+        elif how == "set to 0":
+            block.second.bias.zero_()
+        elif how == "a random vector added":
+            other = F.layer_norm(torch.randn(64, generator=generator), (64,))
+            block.second.bias += rms(mean) * other.to(device)
+        elif how in CHANGES:
+            block.f = partial(centred, block.f, how)
+        elif how == "no biases in f":
+            block.first.bias = block.second.bias = None
+        elif how == "statistics without gradient":
+            block.norm = Still()
+        elif how == "PyTorch's weights":
+            pytorchs(block)
+        x = block(x)
+    return net
+
+
+# %% jupyter={"source_hidden": true}
+SMALL, SGD = 48**-0.5, torch.optim.SGD
+post, pre = partial(build, "post"), partial(build, "pre")
+SETTINGS = {  # for each name: makes the network of a seed, rate, times
+    "pre": (lambda s: pre(seed=s), 0.001, (120, 1200)),
+    "post": (lambda s: post(seed=s), 0.001, (120, 240, 1200)),
+    "post, turn": (lambda s: with_turns(post(seed=s), s), 0.0003, (240,)),
+    "post, vector": (lambda s: with_vectors(post(seed=s), s), 0.0003, (240,)),
+    "pre, turn": (lambda s: with_turns(pre(seed=s), s), 0.0003, (240,)),
+    "pre, vector": (lambda s: with_vectors(pre(seed=s), s), 0.0003, (240,)),
+    "pre, vector of rms 10": (
+        lambda s: with_vectors(pre(seed=s), s, 10),
+        0.0003,
+        (240,),
+    ),
+    "failed": (failed, 0.0003, (200, 400)),
+}
+same = partial(with_vectors, same=True)
+SETTINGS["pre, same vector"] = lambda s: same(pre(seed=s), s), 0.0003, (240,)
+
+
+# %% jupyter={"source_hidden": true}
+def schedule(full, warm_up=True, falls=False):
+    """Return a rate that grows for 300 steps, if asked, then falls or stays."""
+
+    def rate(step):
+        grown = min(1, (step + 1) / 300) if warm_up else 1
+        return full * grown * (min(1, math.sqrt(300 / (step + 1))) if falls else 1)
+
+    return rate
+
+
+for rate, times in (
+    (0.0003, (240, 400, 1200)),
+    (0.0006, (300, 600)),
+    (0.002, (120, 240, 1200)),
+):
+    SETTINGS[f"post, {rate}"] = SETTINGS["post"][0], rate, times
+for name, how in ("warm-up", {}), ("falling", {"warm_up": False}), ("both", {}):
+    rate = schedule(0.0006, **how, falls=name != "warm-up")
+    times = (300, 600) if name == "falling" else (300, 600, 2400)
+    SETTINGS[f"post, 0.0006, {name}"] = SETTINGS["post"][0], rate, times
+
+# %% jupyter={"source_hidden": true}
+full = schedule(0.001, falls=True)
+SETTINGS["post, 0.001, both"] = SETTINGS["post"][0], full, (1200,)
+SETTINGS["post, 0.003, branches / √48"] = (
+    lambda s: post(seed=s, size=SMALL),
+    0.003,
+    (120, 240),
+)
+others = "no biases in f", "statistics without gradient", "PyTorch's weights"
+for how in (*CHANGES, *others):
+    make = partial(lambda how, s: changed(post(seed=s), how, s), how)
+    long = how in (*CHANGES, "PyTorch's weights")
+    SETTINGS[f"post, {how}"] = make, 0.001, (120, 240, 1200) if long else (240,)
+    if how == TAKEN:
+        SETTINGS[f"post, {how}, both"] = make, schedule(0.001, falls=True), (1200,)
+clipped = "SGD at 0.3, clipped to 0.3"
+for how, settings in {
+    "gradients clipped to 0.1": {"rate": 0.001, "clip": 0.1},
+    "SGD at 0.3": {"rate": 0.3, "make": SGD},
+    clipped: {"rate": 0.3, "make": SGD, "clip": 0.3},
+}.items():
+    rate = settings.pop("rate")
+    SETTINGS[f"post, {how}"] = SETTINGS["post"][0], rate, (240,), settings
+
+# %% jupyter={"source_hidden": true}
+for how in "mended as in exercise 2", "set to 0", "a random vector added":
+    make = partial(lambda how, s: changed(failed(s), how, s), how)
+    SETTINGS[f"failed, {how}"] = make, 0.0003, (400,)
+for place in "pre", "post":
+    for size in "as large", "small":
+        for depth in 6, 12, 24, 48:
+            make = partial(build, place, depth)
+            if size == "small":
+                make = partial(make, size=depth**-0.5)
+            for rate in 0.0003, 0.001, 0.003, 0.01:
+                name = f"map, {place}-norm {size} {depth} {rate:g}"
+                SETTINGS[name] = (
+                    partial(lambda make, s: make(seed=s), make),
+                    rate,
+                    (80,),
+                )
+
+
+@torch.no_grad()
+def last_block(net):
+    """Return what is left of the distance, and in how many directions (over 64)."""
+    x = net[:-2](test_x)
+    s = torch.linalg.svdvals(x - x.mean(0)).square()
+    left = distances(net, test_x[:64])[-1]
+    return {"left": left, "directions": (s.sum() ** 2 / s.square().sum()).item() / 64}
+
+
+# %% jupyter={"source_hidden": true}
+WATCHED = dict.fromkeys(("pre", f"post, {TAKEN}"), ("left", "directions"))
+WATCHED |= {f"post, 0.0006, {how}": ("directions",) for how in ("warm-up", "both")}
+
+
+# %% tags=["runs"] jupyter={"source_hidden": true}
+def runs(seed, within=0.3, only=()):
+    """Return what is right after each time: the mean over its last 20 steps."""
+    found = {}
+    for name in only or SETTINGS:
+        make, rate, times, *more = SETTINGS[name]
+        net, seen = make(seed), {at: [] for at in times}
+
+        def watch(step, name=name, net=net, seen=seen):
+            for at, shares in seen.items():
+                if at - 20 < step <= at and step % 4 == 0:
+                    shares.append(right(net))
+            if step in seen and name in WATCHED:
+                there = last_block(net)
+                for what in WATCHED[name]:
+                    found[f"{name}: {step} {what}"] = round(there[what], 3)
+
+        batches = seed + 9 if name.startswith("failed") else seed
+        train(net, rate, max(times) + 1, batches, watch, **dict(*more))
+        for at, shares in seen.items():
+            found[f"{name}: {at}" if "map" not in name else name] = round(
+                sum(shares) / len(shares), 3
+            )
+    return found
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+again = runs(0, only=("post, turn",))
+near = max(abs(share - stored[0][name]) for name, share in again.items())
+holds(near < 0.3, "The stored runs are those of this code.")
+
+# %% tags=["promote:parts/residual"] jupyter={"source_hidden": true}
 from torch import nn
 
 
@@ -107,640 +1229,12 @@ def apply_gates(gates, branch):
 
 
 # %% [markdown]
-# ## Two numbers
-#
-# LayerNorm of two numbers is easy: the larger becomes 1, the other −1. Let f hand back what it is given, and take x =
-# [5, 1]. Pre-norm: the norm makes [1, −1] of it, f repeats that, and the sum is [6, 0]. **And post-norm?**
-
-# %% tags=["predict"]
-guess = predict("norm(x + f(x)) for [5, 1], with f(x) = x", ["[10, 2]", "[6, 0]", "[1, -1]"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-pre = post = x = torch.tensor([5.0, 1.0])
-for _ in range(10):
-    pre = pre_norm_residual(pre, lambda x: x, layer_norm)
-    post = post_norm_residual(post, lambda x: x, layer_norm)
-print(f"after ten blocks: pre-norm {pre.numpy().round(2)}, post-norm {post.numpy().round(2)}")
-guess.reveal("[1, -1]")
-
-# %% [markdown]
-# After ten blocks pre-norm's numbers are still 5 and 1 with ten times [1, −1] added. Post-norm's have been [1, −1]
-# since the first block, and whether it was [5, 1] or [500, 499] at the start cannot be seen any more.
-#
-# A branch that says 0 leaves x in pre-norm, and norm(x) in post-norm. Only an f that is `nn.Identity` leaves x alone in
-# both.
-
-# %%
-assert torch.allclose(torch.stack([pre, post]), torch.tensor([[15.0, -9.0], [1.0, -1.0]]), atol=1e-3)
-silent = torch.zeros_like
-assert pre_norm_residual(x, silent, layer_norm).equal(x)
-assert post_norm_residual(x, silent, layer_norm).equal(layer_norm(x))
-for residual in (pre_norm_residual, post_norm_residual):
-    assert residual(x, nn.Identity(), layer_norm) is x
-
-# %% [markdown]
-# ### Exercise 1 · 5 minutes · ●●○○○
-#
-# A Transformer's layer has two branches: first attention, then a feed-forward layer. Each has a norm of its own, and
-# the second hears what the first has said. Write the pre-norm layer. All four parts are functions of one tensor.
-#
-# <details><summary>Hint 1</summary>Follow the blue line of the diagram: which sums does x meet, and in which
-# order?</details>
-# <details><summary>Hint 2</summary>One line for each branch, both of the form <code>x = x +
-# layer(norm(x))</code>.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "two-branches", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def two_branches(x, attention, feed_forward, norm_1, norm_2):
-    """Return what a pre-norm layer with two branches makes of x."""
-    ### BEGIN SOLUTION
-    x = x + attention(norm_1(x))
-    return x + feed_forward(norm_2(x))
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "two-branches-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(two_branches, "two_branches")
-
-# %% [markdown]
-# ## How large the stream becomes
-#
-# Now a real stack: digits, 64 pixels as 64 features, one feed-forward branch a block, ten classes at the end. The
-# weights are drawn by He's rule, so that a branch says something as large as what it is asked. `scale` is for later.
-
-# %%
-RESIDUALS = {"pre-norm": pre_norm_residual, "post-norm": post_norm_residual}
-data = digits()
-images, test_images = (layer_norm(x.flatten(1)).to(device) for x in (data.train_images, data.test_images))
-labels, test_labels = data.train_labels.to(device), data.test_labels.to(device)
-
-
-class Block(nn.Module):
-    """One branch, its output weights multiplied by ``scale``, and its norm."""
-
-    def __init__(self, residual, scale):
-        super().__init__()
-        self.residual, self.layer, self.norm = residual, SimpleFeedForward(64, 64), LayerNorm(64)
-        for linear, gain in ((self.layer.linear1, 1.0), (self.layer.linear2, 2**0.5 * scale)):
-            nn.init.normal_(linear.weight, std=gain / 8)
-            nn.init.zeros_(linear.bias)
-
-    def forward(self, x):
-        return self.residual(x, self.layer, self.norm)
-
-
-def build(placement, depth=24, scale=1.0, seed=0):
-    """Return a classifier: the blocks, for pre-norm a last norm, and the head."""
-    torch.manual_seed(seed)
-    blocks = [Block(RESIDUALS[placement], scale) for _ in range(depth)]
-    final = LayerNorm(64) if placement == "pre-norm" else nn.Identity()
-    return nn.Sequential(*blocks, final, nn.Linear(64, 10)).to(device)
-
-
-# %% [markdown]
-# **How large is the stream after 24 pre-norm blocks, if it begins at 1?**
-
-
-# %% tags=["predict"]
-def handed(model, x):
-    """Return the size (root mean square) of what each norm of a model is handed."""
-    sizes = []
-    norms = [module for module in model.modules() if isinstance(module, LayerNorm)]
-
-    def note(_, inputs):
-        sizes.append(inputs[0].square().mean().sqrt().item())
-
-    hooks = [norm.register_forward_pre_hook(note) for norm in norms]
-    with torch.no_grad():
-        model(x)
-    for hook in hooks:
-        hook.remove()
-    return sizes
-
-
-guess = predict("The size of the stream after 24 pre-norm blocks", ["1", "5", "25", "4,096"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-courses = {name: [handed(build(name, seed=seed), images) for seed in range(3)] for name in RESIDUALS}
-fig = Figure()
-ax = draw.plot_courses({name: sizes[0] for name, sizes in courses.items()}, fig.add_subplot())
-ax.set_title("Pre-norm's stream grows, post-norm's is reset")
-show(
-    fig,
-    alt="Size of the stream along 24 blocks. Pre-norm: a curve from 1 to 5, which the last norm divides by. Post-norm: "
-    "teeth of a saw between 1 and 1.4, cut back by each block's norm.",
-)
-guess.reveal("5")
-law = np.sqrt(1 + np.arange(25))
-assert np.all(np.abs(np.array(courses["pre-norm"]) / law - 1) < 0.2)
-assert np.all(np.abs(np.array(courses["post-norm"]) / 2**0.5 - 1) < 0.25)
-
-# %% [markdown]
-# **Law.** At the start of training, each branch adds 1 to the square. In pre-norm the sums pile up: √(1 + L), and √25 =
-# 5. In post-norm each norm cuts √2 back to 1.
-#
-# Look again at the teeth. A norm divides *everything* on the line by √2: what the last branch said, and what came in
-# as well. **After 24 of them, how much of the digit itself is still on the line?**
-
-# %% tags=["predict"]
-guess = predict("The digit's own part of post-norm's stream after 24 blocks", ["one 5th", "one 24th", "one 4,000th"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-kept = {"pre-norm": 1 / np.array(courses["pre-norm"])[:, -1], "post-norm": 1 / np.prod(courses["post-norm"], axis=1)}
-print(f"by the law: pre-norm 1/{25**0.5:.0f}, post-norm 1/{2**12:,}")
-assert np.all((kept["pre-norm"] > 1 / 7) & (kept["pre-norm"] < 1 / 4))
-assert np.all((kept["post-norm"] > 2**-14) & (kept["post-norm"] < 2**-10))
-guess.reveal("one 4,000th")
-
-# %% [markdown]
-# **Law.** Along the line there is left 1/√(1 + L) of the input in pre-norm, and 2^(−L/2) in post-norm. Two in ten
-# thousand, as with 24 coins of 0.3 on the stream. The digit is not lost, for the branches have carried it on in words
-# of their own; but the straight road of lesson 00 is closed. Keep that in mind for the end.
-
-# %% [markdown]
-# ## What the last block hears
-#
-# Now the gradient. Take the output weights of the last block: one matrix, next to the head in both wirings. The loss is
-# the digits' cross-entropy. **From 4 blocks to 16, what becomes of its gradient in pre-norm?** A single network is a
-# noisy thing, so each point below stands for four, with eight heads each, and there are three points at every depth.
-
-
-# %% tags=["predict"]
-def last_block(model):
-    """Return what the last norm divides by, and the gradient of the last block's output weights, for eight heads."""
-    x, weight, sizes = images[:64], model[-3].layer.linear2.weight, []
-    stream = model[:-1](x)
-    for _ in range(8):
-        head = nn.Linear(64, 10).to(device)
-        loss = cross_entropy(head(stream), labels[:64])
-        sizes.append(torch.autograd.grad(loss, weight, retain_graph=True)[0].norm())
-    return handed(model, x)[-1], torch.stack(sizes).log().mean().exp().item()
-
-
-def sweep(placement, scale=lambda depth: 1.0):
-    """Return both numbers for three times four networks at each depth, geometric means: (2, seeds, depths)."""
-    every = [[last_block(build(placement, depth, scale(depth), seed)) for depth in DEPTHS] for seed in range(12)]
-    return torch.tensor(every).view(3, 4, len(DEPTHS), 2).log().mean(1).exp().permute(2, 0, 1).numpy()
-
-
-DEPTHS = [2, 4, 8, 16, 32]
-found = {name: sweep(name) for name in RESIDUALS}
-guess = predict("Pre-norm's last gradient, from 4 blocks to 16", ["a quarter", "half", "the same"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-fig = Figure()
-guide = 0.6 / np.sqrt(DEPTHS)
-gradients = {name: gradient for name, (_, gradient) in found.items()}
-ax = draw.plot_last_gradients(DEPTHS, gradients, fig.add_subplot(), guide)
-ax.set_title("Only pre-norm's last gradient falls with depth")
-show(
-    fig,
-    alt="Gradient of the last block against 2 to 32 blocks, both axes logarithmic, three seeds. Pre-norm falls from "
-    "0.37 to 0.1 along a dotted line of slope -1/2, post-norm stays near 0.45.",
-)
-guess.reveal("half")
-
-
-def slope(curves):
-    """Return the exponent of each curve from 4 blocks on."""
-    return np.polyfit(np.log(DEPTHS[1:]), np.log(curves[:, 1:]).T, 1)[0]
-
-
-assert np.all(np.abs(slope(gradients["pre-norm"]) + 0.5) < 0.12)
-assert np.all(np.abs(slope(gradients["post-norm"])) < 0.15)
-
-# %% [markdown]
-# **Law.** At the start, pre-norm's last gradient falls with a slope of −1/2 from depth 4 on: four times the depth, half
-# the gradient. Post-norm's does not fall. This is the picture with which pre-norm won (Xiong and others, 2020).
-#
-# But why? Both blocks stand next to the head. Before it is told, find it.
-
-# %% [markdown]
-# ## Find the rule yourself
-#
-# Below is one stack: its stream, with the drop at its last norm, and under it the gradient of each block's output
-# weights. Each setting that you try leaves a dot on the map to the right: what the last norm divides by, and the gradient
-# of the last block. **Try several settings: which arithmetic ties the two numbers together?** (Both axes are
-# logarithmic.) Then find the weights with which you cannot tell pre-norm from post-norm.
-
-# %% tags=["explorer"]
-explore_placement()
-
-# %% [markdown]
-# <details><summary>Answer</summary>Multiply them: 5.14 · 0.124 and 1.40 · 0.453 are both about 0.63, and so is every
-# other product, between 0.6 and 0.75, at any depth, with any weights, in both placements. With zeros the pictures are
-# the same, with He's / √L nearly so. On the map all dots lie on one line of slope −1. (Look at the two curves, too: in
-# pre-norm the gradient falls from block to block just as the stream above it grows.)</details>
-#
-# Here is the rule for all networks of this lesson so far, and for as many whose output weights were divided by √L.
-
-# %%
-for name in RESIDUALS:
-    found[f"{name}, scaled"] = sweep(name, scale=lambda depth: depth**-0.5)
-products = {name: divisor * gradient for name, (divisor, gradient) in found.items()}
-middle = float(np.median(np.concatenate(list(products.values()))))
-fig = Figure()
-ax = draw.plot_last_drop(found, fig.add_subplot(), middle)
-ax.set_title("The last gradient is what the last norm leaves")
-show(
-    fig,
-    alt="Gradient of the last block against what the last norm divides by, both logarithmic. The dots of four kinds of "
-    "networks, 2 to 32 blocks deep, lie along one falling line: gradient times divisor is constant.",
-)
-assert all(np.all(np.abs(product / middle - 1) < 0.2) for product in products.values())
-
-# %% [markdown]
-# **Law.** Last gradient × what the last norm divides by = a constant (0.6 here; another head or loss, another
-# constant). It is lesson 02's: on its way back through a norm, a gradient is divided by the spread of what the norm was
-# handed. Pre-norm's last norm is handed the whole pile, √(1 + L); post-norm's only a row of size 1 and one branch, √2.
-# Everything else on the way from the loss to that matrix is the same.
-
-# %% [markdown]
-# ## Weights that make the question go away
-#
-# GPT-2 divides the output weights of its N branches by √N at the start. (A layer has two branches; code that counts
-# layers writes 1/√(2L).) All branches together then add 1 to the square, at any depth. At 32 blocks and with He's
-# weights, post-norm's last gradient is four times pre-norm's, √33/√2. **With the output weights divided by √L?**
-
-# %% tags=["predict"]
-guess = predict("Scaled weights, 32 blocks: post-norm's last gradient over pre-norm's", ["4", "1.4", "0.25"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-gradients = {name: gradient for name, (_, gradient) in found.items()}
-fig = Figure()
-ax = draw.plot_last_gradients(DEPTHS, gradients, fig.add_subplot())
-ax.set_title("Output weights over √L: neither gradient falls")
-show(
-    fig,
-    alt="Gradient of the last block against depth for both placements, with He's weights and with scaled ones. Only "
-    "pre-norm with He's weights falls; both scaled curves are flat, near 0.45 and 0.6.",
-)
-guess.reveal("1.4")
-ratio = {kind: gradients[f"post-norm{kind}"] / gradients[f"pre-norm{kind}"] for kind in ("", ", scaled")}
-assert np.all((ratio[""][:, -1] > 2.8) & (ratio[""][:, -1] < 5.5))
-assert np.all((ratio[", scaled"] > 1) & (ratio[", scaled"] < 1.65))
-assert all(np.all(np.abs(slope(gradients[f"{name}, scaled"])) < 0.15) for name in RESIDUALS)
-
-# %% [markdown]
-# **Law.** With output weights divided by √L neither last gradient falls, and they differ by about √2. (Pre-norm with
-# scaled weights and post-norm with He's lie on one another: both last norms divide by √2.) So "post-norm has the larger
-# gradients" is a sentence about weights as much as about norms. With PyTorch's own weights, whose branches say a quarter
-# of what they are asked, the factor at 24 blocks is 1.5, and not 3.6 (try it above).
-#
-# Both stacks as a river, twelve blocks, He's weights: what the stream carries, and the gradient that comes back.
-
-# %%
-fig = Figure(figsize=(6, 6.4))
-for name, ax in zip(RESIDUALS, fig.subplots(2, 1), strict=True):
-    model = build(name, 12)
-    with GradientFlowRecorder(model, model[:-2]) as flow:
-        cross_entropy(model(images[:64].clone().requires_grad_()), labels[:64]).backward()
-    plot_stream(flow, ax, norms=name.removesuffix("-norm"))
-    assert (flow.activation[0, -1] > 3) == (name == "pre-norm")
-    ax.set_title({"pre-norm": "Pre-norm swells", "post-norm": "Post-norm is a canal"}[name])
-show(
-    fig,
-    alt="Two rivers. Pre-norm: the bed of the signal widens from block to block to more than three times its width, "
-    "and the gradient's on the way back. Post-norm: both beds keep their width, with a lock behind each block.",
-)
-
-# %% [markdown]
-# ## Which of them trains?
-#
-# It is often said: post-norm's last gradients are large, so its first steps are too large, so it needs a warm-up. The
-# middle of this sentence deserves a look, because nearly everyone trains with Adam. **Multiply the loss by 1,000, and
-# every gradient is 1,000 times as large. What becomes of Adam's first step?**
-
-
-# %% tags=["predict"]
-def first_step(placement, depth, seed=0, factor=1):
-    """Return how far one step of Adam moves what the head hears, against its size."""
-    model = build(placement, depth, seed=seed)
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-5)
-    before = model[:-1](images[:64]).detach()
-    (factor * cross_entropy(model(images[:64]), labels[:64])).backward()
-    optimizer.step()
-    return ((model[:-1](images[:64]) - before).norm() / before.norm()).item()
-
-
-guess = predict("Loss times 1,000: Adam's first step becomes", ["1,000 times as long", "32 times", "as it was"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-assert abs(first_step("post-norm", 24, factor=1000) / first_step("post-norm", 24) - 1) < 0.05
-for depth, low, high in ((2, 1, 1.4), (24, 3, 7)):
-    moves = [[first_step(name, depth, seed) for seed in range(12)] for name in ("post-norm", "pre-norm")]
-    ratios = np.exp(np.log(np.divide(*moves)).reshape(3, 4).mean(1))
-    assert np.all((ratios > low) & (ratios < high))
-guess.reveal("as it was")
-
-# %% [markdown]
-# Adam divides each gradient by its own size, so a large gradient is no large step. What is large is the *effect* of a
-# step. It changes every branch a little. In pre-norm these changes are added to a stream five times their size. In
-# post-norm each goes through all later blocks, where it grows. At 2 blocks there is hardly a difference, at 24 the output
-# moves five times as far (Liu and others, 2020). A warm-up begins with small steps.
-#
-# Enough prepared. 24 blocks, 120 steps, Adam at a rate of 0.003 and again at 0.001. **How does post-norm do at 0.003,
-# without a warm-up?**
-
-
-# %% tags=["predict"]
-def race(model, rate, warmup=0, seed=0):
-    """Train for 120 steps; return the model and, every 10, the loss and the first block's gradient over the last's."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)  # fused saves a third of the time
-    schedule = linear_warmup(optimizer, warmup) if warmup else None
-    batches, losses, heard = minibatches(images, labels, seed=seed), [], []
-    for _ in range(12):
-        ten = train(lambda x, y: cross_entropy(model(x), y), batches, optimizer, 10, schedule)
-        losses.append(np.mean(ten))
-        first, last = (block.layer.linear2.weight.grad.norm().item() for block in (model[0], model[-3]))
-        heard.append(first / last)
-    optimizer.zero_grad()
-    return model, losses, heard
-
-
-guess = predict("Post-norm, rate 0.003, no warm-up: test accuracy after 120 steps", ["95 %", "70 %", "below 40 %"])
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-fast = {name: [race(build(name, seed=seed), 3e-3, seed=seed) for seed in range(3)] for name in RESIDUALS}
-fast["post-norm, warm-up"] = [race(build("post-norm", seed=seed), 3e-3, 60, seed) for seed in range(3)]
-slow = {name: [race(build(name, seed=seed), 1e-3, seed=seed) for seed in range(3)] for name in RESIDUALS}
-fig = Figure(figsize=(6, 3.8))
-for ax, rate, group in zip(fig.subplots(1, 2, sharey=True), ("0.003", "0.001"), (fast, slow), strict=True):
-    draw.plot_runs({name: [losses for _, losses, _ in runs] for name, runs in group.items()}, ax)
-    ax.set(yscale="log", ylim=(0.015, 5), title=f"rate {rate}")
-    draw.label_ends(ax)
-fig.axes[0].set_ylabel("training loss")
-fig.suptitle("Post-norm trains at a lower rate or with warm-up", x=0.01, ha="left", weight="bold")
-show(
-    fig,
-    alt="Training loss over 120 steps, three seeds. At a rate of 0.003 pre-norm falls below 0.1, post-norm stays above "
-    "2, post-norm with 60 steps of warm-up falls below 1. At 0.001 both fall, pre-norm to 0.04, post-norm to 0.2.",
-)
-scores, lowest = {}, {}
-for name, runs in {**fast, "post-norm, slow": slow["post-norm"]}.items():
-    scores[name] = [accuracy(run[0], test_images, test_labels) for run in runs]
-    lowest[name] = [min(losses) for _, losses, _ in runs]
-    print(f"{name}: accuracy {np.round(scores[name], 2).tolist()}, lowest loss {np.round(lowest[name], 2).tolist()}")
-holds(min(scores["pre-norm"]) > 0.85 and max(scores["post-norm"]) < 0.4, "At 0.003 pre-norm alone trains.")
-holds(min(lowest["post-norm"]) > 1.2 > 1 > max(lowest["post-norm, warm-up"]), "With a warm-up post-norm trains too.")
-holds(min(scores["post-norm, slow"]) > 0.75, "At 0.001 post-norm trains without a warm-up.")
-holds(np.median(scores["post-norm, slow"]) > np.median(scores["post-norm, warm-up"]), "The slower run ends better.")
-guess.reveal("below 40 %")
-
-# %% [markdown]
-# **Law** (24 blocks, He's weights, three seeds). At 0.003 pre-norm trains without a warm-up and post-norm does not; with
-# 60 steps of warm-up it does, if unsteadily. At 0.001 it trains without any. So "post-norm cannot be trained without
-# warm-up" is half a sentence: the other half is the rate. What a warm-up buys is a larger rate, and at this size the
-# slower run even ends better.
-
-# %% [markdown]
-# ## What breaks
-#
-# The loss of those runs stands near ln 10 = 2.3, which is what knowing nothing costs. Where did the digits go? Compare
-# the gradient of the first block with that of the last, as training goes on. **In the runs that fail, the first
-# block's gradient becomes**
-
-# %% tags=["predict"]
-guess = predict("First block's gradient over the last's, in the failing runs", ["very large", "about 1", "very small"])
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-fig = Figure()
-ax = draw.plot_runs({name: [heard for *_, heard in runs] for name, runs in fast.items()}, fig.add_subplot())
-ax.set(yscale="log", ylabel="first block's gradient / last block's")
-draw.label_ends(ax)
-ax.set_title("No warm-up: post-norm's first gradient vanishes")
-show(
-    fig,
-    alt="Gradient of the first block over that of the last during training, logarithmic. Pre-norm is near 20, "
-    "post-norm with warm-up a few times lower; post-norm without it falls below a thousandth.",
-)
-guess.reveal("very small")
-worst = {name: [min(heard) for *_, heard in runs] for name, runs in fast.items()}
-for name, least in worst.items():
-    print(f"{name}, the least of each seed:", *(f"{each:.2g}" for each in least))
-holds(max(worst["post-norm"]) < 0.03, "In failing runs the first block's gradient falls below 0.03 of the last's.")
-holds(min(worst["post-norm, warm-up"]) > 0.05 and min(worst["pre-norm"]) > 0.5, "In the runs that train it does not.")
-
-# %% [markdown]
-# Here is the road again that was nearly closed at the start. A norm on the line divides all that is on it, and the
-# gradient on its way back by the same number. What do these norms divide by after training?
-
-# %% tags=["trained"]
-divide = {name: [np.exp(np.log(handed(run[0], images)).mean()) for run in runs] for name, runs in fast.items()}
-loud, quiet = np.array(divide["post-norm"]), np.array(divide["post-norm, warm-up"])
-print("post-norm's norms divide by", loud.round(2), "and with a warm-up by", quiet.round(2))
-holds(loud.min() > 2.1 and quiet.min() > 1.5 and quiet.max() < 2.05, "With a warm-up the norms divide by less.")
-holds(np.median((loud / quiet) ** 24) > 100, "With a warm-up more than a hundred times as much gets through.")
-
-# %% [markdown]
-# Large first steps made the branches loud. So each norm divides by more than 2.1, where at the start it was √2 = 1.4,
-# and 24 of them in a row leave less than a ten-millionth on the line, of the digit and of the gradient. With a warm-up
-# the branches stay quieter, and more than a hundred times as much gets through. Pre-norm may be as loud as it likes:
-# its line is divided once, at the end.
-#
-# Smaller branches should then do as well as a warm-up. They do: the scaled weights of before, at 0.003.
-
-# %% tags=["trained"]
-scaled = [race(build("post-norm", 24, 24**-0.5, seed), 3e-3, seed=seed)[0] for seed in range(3)]
-reached = [accuracy(model, test_images, test_labels) for model in scaled]
-print("post-norm with scaled weights, at 0.003 without a warm-up: accuracy", *(f"{each:.2f}" for each in reached))
-holds(min(reached) > 0.85, "Post-norm with scaled weights trains at 0.003 without a warm-up, on all three seeds.")
-
-# %% [markdown]
-# ## Which wiring is it?
-#
-# Four snippets as you may meet them. A is modelled on a much copied page. Not every docstring can be trusted.
-#
-# ```python
-# # A
-# def forward(self, x, sublayer):
-#     """A residual connection, followed by a layer norm."""
-#     return x + self.dropout(sublayer(self.norm(x)))
-#
-# # B
-# def forward(self, x):
-#     x = self.norm(x)
-#     return x + self.layer(x)
-#
-# # C
-# def forward(self, x):
-#     out = self.layer(x)
-#     out += x
-#     return self.norm(out)
-#
-# # D
-# def forward(self, x):
-#     skip = x
-#     x = self.norm(x)
-#     x = self.layer(x)
-#     return skip + x
-# ```
-
-# %% [markdown]
-# ### Exercise 2 · 5 minutes · ●●○○○
-#
-# Return four words, one for each of A to D: `pre`, `post`, or `neither`.
-#
-# <details><summary>Hint 1</summary>For each: which x is added, and is the sum the last thing that happens?</details>
-# <details><summary>Hint 2</summary>The docstring of A lies. In B, x has changed before it is added. C norms the sum. D
-# keeps x as <code>skip</code>.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "which-wiring", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def which_placement():
-    """Return four words, such as "pre post neither pre"."""
-    ### BEGIN SOLUTION
-    return "pre neither post pre"
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "which-wiring-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(which_placement, "which_placement")
-
-# %% [markdown]
-# ### Exercise 3 · 12 minutes · ●●●●○
-#
-# Now without reading. `block` is a function of one tensor, `x` some tokens `(n, features)`; the norm inside, if there
-# is one, has no gain and no bias. Call `block` as often as you like, on x or on what you make of it, and return
-# `"pre"`, `"post"` or `"neither"`.
-#
-# <details><summary>Hint 1</summary>Which of the two leaves every row with mean 0 and spread 1? And what does a norm
-# before f not hear?</details>
-# <details><summary>Hint 2</summary>post: is <code>layer_norm(y)</code> still y? pre: is what the block adds, block(x) - x, the same for
-# x and for 2x + 3?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "placement-of", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def placement_of(block, x):
-    """Return where the norm of a block stands: "pre", "post" or "neither"."""
-    ### BEGIN SOLUTION
-    y, other = block(x), 2 * x + 3
-    if torch.allclose(y, layer_norm(y), atol=1e-4):
-        return "post"
-    same = torch.allclose(block(other) - other, y - x, atol=1e-4)
-    return "pre" if same else "neither"
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "placement-of-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check(placement_of, "placement_of")
-
-# %% [markdown]
-# ## The norm that gets lost
-#
-# Pre-norm has one norm more than it has blocks, and because no block owns it, it gets forgotten. Take it away.
-# **Before any training, what is the loss of 64 blocks?** (Knowing nothing costs 2.3.)
-
-# %% tags=["predict"]
-guess = predict("The first loss of 64 pre-norm blocks without a final norm", ["2.3", "3", "7"])
-
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-def without_final(depth, seed):
-    """Return a pre-norm classifier that has lost its final norm."""
-    model = build("pre-norm", depth, seed=seed)
-    model[-2] = nn.Identity()
-    return model
-
-
-@torch.no_grad()
-def first_loss(model):
-    """Return the loss on 256 digits."""
-    return cross_entropy(model(images[:256]), labels[:256]).item()
-
-
-for depth in (4, 16, 64):
-    losses = [first_loss(without_final(depth, seed)) for seed in range(12)]
-    print(f"{depth} blocks: {np.mean(losses):.0f}")
-assert np.all(np.reshape(losses, (3, 4)).mean(1) > 4.5)
-assert max(first_loss(build("pre-norm", 64, seed=seed)) for seed in range(12)) < 2.8
-louder = [last_block(without_final(64, seed))[1] / last_block(without_final(4, seed))[1] for seed in range(3)]
-assert min(louder) > 0.8
-guess.reveal("7")
-
-# %% [markdown]
-# The head was made for numbers of size 1 and is handed numbers of size 8, so it is sure of itself and wrong. The last
-# gradient does not fall with depth any more either: there is no norm left to divide it.
-#
-# Does it matter? At this size less than you may have heard: all the same it trains.
-
-# %% tags=["trained"]
-bare = [race(without_final(24, seed), 3e-3, seed=seed)[0] for seed in range(3)]
-reached = [accuracy(model, test_images, test_labels) for model in bare]
-print("24 pre-norm blocks without a final norm, at 0.003: accuracy", *(f"{each:.2f}" for each in reached))
-holds(min(reached) > 0.85, "24 pre-norm blocks without a final norm train at 0.003, on all three seeds.")
-
-# %% [markdown]
-# ### Exercise 4 · 4 minutes · ●●○○○
-#
-# This network was trained for months before somebody looked. `norms` is a list with one norm more than there are
-# layers. Repair it.
-#
-# ```python
-# def final_norm(x, layers, norms, head):
-#     for layer, norm in zip(layers, norms):
-#         x = x + layer(norm(x))
-#     return head(x)
-# ```
-#
-# <details><summary>Hint 1</summary>How many norms are in the list, and how many does the loop call?</details>
-# <details><summary>Hint 2</summary><code>zip</code> stops at the shorter list. Which norm is left over, and where does a pre-norm
-# network apply it?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "final-norm", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def final_norm(x, layers, norms, head):
-    """Return the logits of a pre-norm network; there is one norm more than there are layers."""
-    ### BEGIN SOLUTION
-    for layer, norm in zip(layers, norms, strict=False):
-        x = x + layer(norm(x))
-    return head(norms[-1](x))
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "final-norm-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(final_norm, "final_norm")
-
-# %% [markdown]
-# ## True or false?
-#
-# - Post-norm's gradients vanish towards the first block. <details><summary>Answer</summary>Not at the start: with these
-#   weights first and last block hear about the same (see the explorer). They do vanish in a run that has failed.
-#   </details>
-# - Post-norm's large gradients make Adam's first steps too long. <details><summary>Answer</summary>False. Adam's step
-#   does not know how large the gradient is; the same step has a larger effect.</details>
-# - Post-norm needs a warm-up. <details><summary>Answer</summary>At 0.003 with He's weights, yes. Not at 0.001, and not
-#   with scaled weights.</details>
-# - In pre-norm all blocks hear equally well. <details><summary>Answer</summary>False. The later a block, the larger the
-#   stream behind it, and the smaller its gradient.</details>
-
-# %% [markdown]
-# ## The laws of this lesson
-#
-# | law | number seen | where it holds |
-# |---|---|---|
-# | pre-norm's stream grows as √(1 + L), post-norm's stays at 1 | 5 after 24 blocks | branches as large as what they are asked, at the start |
-# | of the input there stays on the line 1/√(1 + L), or 2^(−L/2) | 1/5, 1/4,096 at 24 blocks | the same |
-# | pre-norm's last gradient falls with a slope of −1/2, post-norm's does not fall | −0.49 and 0.00 from 4 to 32 blocks | the same, with a final norm |
-# | last gradient × what the last norm divides by = a constant | 0.6, all within a fifth | at the start, any depth, both placements, any scale |
-# | output weights / √L: neither gradient falls, they differ by about √2 | 1.3 to 1.4 at 32 blocks | at the start |
-# | the same step moves post-norm's output further | 1.1 times at 2 blocks, 5 times at 24 | first step of Adam, He's weights |
-# | at 0.003 post-norm needs a warm-up or scaled weights, at 0.001 neither | lowest loss above 1.2; below 1 with the warm-up | 24 blocks, digits, 120 steps, three seeds |
-# | in the failing runs the first block's gradient falls below 3 % of the last's | each norm divides by more than 2.1 | the same |
-# | without its final norm pre-norm begins with a loss that grows with depth | 3, 4, 7 at 4, 16, 64 blocks | at the start; here it trains all the same |
-#
-# Sources: post-norm, Vaswani and others, 2017 (arXiv 1706.03762); the two compared, Xiong and others, 2020 (arXiv
-# 2002.04745); why the same step goes further, Liu and others, 2020 (arXiv 2004.08249); the 1/√N of GPT-2, Radford and
-# others, 2019. Next, lesson 05 puts a learned gate on the branch, so that a stack can begin with none of this.
+# | law | where it stops |
+# |---|---|
+# | 1. A post-norm block multiplies a distance, and the gradient, by √(1 + gain²) over the rms of x + f(x); a part that all digits share raises r alone | small distances |
+# | 2. A part that all digits share is enough to stop deep post-norm, and one step of Adam adds some to each branch; an output as large that differs does not stop it. Pre-norm divides once | pre-norm learns slowly with equal vectors (appendix) |
+# | 3. The largest rate of post-norm falls with the depth; small branches raise it. Above it digits become alike, or come to differ along few directions; a warm-up helps against the first, a falling rate against the second | Adam, 6 to 48 blocks, these digits |
+# | 4. Pre-norm's stream grows as √(1 + depth), its last gradient falls as 1 over that | new networks, with the last norm |
 
 # %%
 summary("04")
@@ -750,4 +1244,5 @@ summary("04")
 #
 # - [Lesson 05](05_layer_scale.ipynb) puts a learned gate on the branch.
 # - [Homework for lessons 04 and 05](homework/hw_04_05.ipynb), once you have done lesson 05.
+# - [The appendix](04_pre_norm_and_post_norm_more.ipynb): the norm that gets lost, a placement found by calling the block, the explorer of the last gradient.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -7,9 +7,9 @@ A lesson writes its experiment as a function in a cell tagged ``runs`` and calls
         return {"LayerNorm": 0.97, "no norm": 0.11}
 
 What stands before that cell is executed, then ``runs(seed)`` for each of ``SEEDS``. Where a lesson reads what is stored
-before that cell, the reading cell is left out, and from there on those that show something (``SHOWING``). The other
-arguments of ``runs`` are the settings; ``within`` says how far a number may be from the stored one when it is computed
-again, on another machine.
+before that cell, the reading cell is left out, and from there on those that show or check something (``SHOWING``). The
+other arguments of ``runs`` are the settings; ``within`` says how far a number may be from the stored one when it is
+computed again, on another machine.
 """
 
 import ast
@@ -26,12 +26,12 @@ from residual_edu.course.exercise_cells import tags
 from residual_edu.course.notebook import plan
 
 SEEDS = (0, 1, 2)
-SHOWING = {"predict", "reveal", "figure", "trained", "explorer"}
-CALL = """\
+SHOWING = {"predict", "reveal", "figure", "trained", "explorer", "solution"}
+SETTINGS = """\
 import inspect, json
-settings = {{p.name: p.default for p in inspect.signature(runs).parameters.values() if p.name != "seed"}}
-print(json.dumps({{"settings": settings, "runs": {{str(seed): runs(seed) for seed in {seeds}}}}}))
+print(json.dumps({p.name: p.default for p in inspect.signature(runs).parameters.values() if p.name != "seed"}))
 """
+CALL = "print(json.dumps(runs({seed})))"
 
 Runs = dict[str, Any]  # "settings": the arguments besides seed; "runs": for each seed, what runs returned
 
@@ -51,9 +51,11 @@ def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
     cells = up_to_runs(source)
     if not any(isinstance(node, ast.FunctionDef) and node.name == "runs" for node in ast.parse(cells[-1].source).body):
         raise Refusal(f"{source.name}: the cell tagged runs must define a function runs(seed, ...).")
-    notebook = new_notebook(cells=[*cells, new_code_cell(CALL.format(seeds=seeds))])
+    calls = [SETTINGS, *(CALL.format(seed=seed) for seed in seeds)]  # a cell a seed: each cell has a time limit
+    notebook = new_notebook(cells=[*cells, *map(new_code_cell, calls)])
     execute(notebook, source.parents[1], lambda at: None)
-    return json.loads(notebook.cells[-1].outputs[-1].text)
+    settings, *found = (json.loads(cell.outputs[-1].text) for cell in notebook.cells[len(cells) :])
+    return {"settings": settings, "runs": dict(zip(map(str, seeds), found, strict=True))}
 
 
 def up_to_runs(source: Path) -> list[NotebookNode]:

@@ -10,6 +10,7 @@ NBVAL = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-e
 PYTEST = ["pytest", "-q", "-rs"]
 TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
 QUICK = ["-m", "not slow"]
+BY_GROUP = ["-n2", "--dist=loadgroup"]  # groups: tests/conftest.py
 PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, and many times that on a busy machine
 STYLE = {
     "ruff": ["ruff", "check"],
@@ -21,9 +22,8 @@ STYLE = {
 }
 # The delays of explorers are read off the clock, so they are measured last, with nothing beside them.
 RUN = {
-    "units": [*PYTEST, "tests", "--ignore=tests/browser", "--ignore=tests/grading", *TWO_AT_A_TIME],
+    "units": [*PYTEST, "tests", "--ignore=tests/browser", *BY_GROUP],
     "notebooks": [*PYTEST, *NBVAL, "--timeout=900", "notebooks", *TWO_AT_A_TIME],
-    "grading": [*PYTEST, *PATIENT, "tests/grading"],  # all of it slow
     "browser": [*PYTEST, "--timeout=600", "tests/browser", "--ignore=tests/browser/test_delays.py", *TWO_AT_A_TIME],
     "delays": [*PYTEST, "--timeout=600", "tests/browser/test_delays.py"],
 }
@@ -36,7 +36,6 @@ SECONDS = {  # as the command takes them, and with --all where that is more
     "lessons": (7, 7),
     "units": (150, 300),
     "notebooks": (220, 220),
-    "grading": (0, 400),
     "browser": (80, 250),
     "delays": (45, 150),
 }
@@ -53,7 +52,7 @@ class Step:
 
 def usual() -> list[Step]:
     """Return what an ordinary change can break."""
-    steps = STYLE | {name: [*command, *QUICK] for name, command in RUN.items() if name != "grading"}
+    steps = STYLE | {name: [*command, *QUICK] for name, command in RUN.items()}
     return [Step(name, command, SECONDS[name][0]) for name, command in steps.items()]
 
 

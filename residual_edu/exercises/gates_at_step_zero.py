@@ -45,7 +45,7 @@ TOKEN = (
 
 
 def one_token(f: Backward, part: int) -> None:
-    """Test one of the gradients for the lesson's token."""
+    """Test one of the gradients for the row of the lesson."""
     close(asked(f, *TOKEN)[part], backward(*TOKEN)[part], "the gradient of the " + ("branch", "gate")[part])
 
 
@@ -53,12 +53,12 @@ GATE_GRADIENTS = Exercise(
     reference=backward,
     observe=lambda f: asked(f, draw(2, 6, 4), draw(2, 6, 4, seed=1) + 1, draw(4, seed=2)),
     properties=(
-        Property("the lesson's token: the branch gets 0.1, 0.1, 0.1, -0.1", lambda f: one_token(f, 0)),
-        Property("the lesson's token: the gates get 3, -1, 0, -2", lambda f: one_token(f, 1)),
+        Property("the row of the text, with gates of 0.1: the gradient of the branch", lambda f: one_token(f, 0)),
+        Property("the row of the text, with gates of 0.1: the gradient of the gates", lambda f: one_token(f, 1)),
         Property(
             "a closed gate has a gradient, its branch has none", lambda f: both(f, 3, 4, gamma=torch.zeros(4).double())
         ),
-        Property("many tokens share one gate", lambda f: both(f, 5, 4)),
+        Property("many rows share one gate", lambda f: both(f, 5, 4)),
         Property("any number of axes may stand before the channels", lambda f: both(f, 2, 3, 2, 4)),
         Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*TOKEN)), hints=()),
     ),
@@ -78,13 +78,13 @@ GATE_GRADIENTS = Exercise(
         ),
         Mistake(
             lambda g, b, y: (g * y, g * b),
-            "a gate's gradient for each token by itself",
-            "One gate serves every token: sum over all axes but the last.",
+            "a gate's gradient for each row by itself",
+            "One gate serves every row: sum over all axes but the last.",
         ),
         Mistake(
             lambda g, b, y: (g * y, (g * b).flatten(0, -2).mean(0)),
-            "an average over the tokens",
-            "Each token adds its share to the gradient: sum.",
+            "an average over the rows",
+            "Each row adds its share to the gradient: sum.",
         ),
         Mistake(
             lambda g, b, y: (g * y, (g * b).sum()),
@@ -94,7 +94,7 @@ GATE_GRADIENTS = Exercise(
         Mistake(
             lambda g, b, y: (g * y, (g * b).sum(0)),
             "a sum over the first axis alone",
-            "Sum over all axes but the last: `.flatten(0, -2).sum(0)`.",
+            "Sum over all axes but the last: `.reshape(-1, len(gamma)).sum(0)`.",
         ),
         Mistake(
             lambda g, b, y: (g * y, g.flatten(0, -2).sum(0)),
@@ -114,7 +114,7 @@ GATE_GRADIENTS = Exercise(
     ),
     hints=(
         "A product has two factors, and each factor's gradient is scaled by the other one.",
-        "One gamma serves all tokens, so each token adds its share: over which axes must that be summed?",
+        "One gamma serves all rows, so each row adds its share: over which axes must that be summed?",
     ),
 )
 

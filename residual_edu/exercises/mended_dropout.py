@@ -171,7 +171,7 @@ MENDED_DROPOUT = Exercise(
         Mistake(
             two(),
             "a network that nothing keeps from memorising",
-            "It returns all of the wrong labels. Noise, or fewer steps, delays that.",
+            "It returns all of the wrong labels. Noise delays that, and fewer steps stop before it.",
         ),
         Mistake(
             two(into=lambda: Coins(0.7, always=True)),

@@ -13,7 +13,7 @@ Map = Callable[[Tensor], Tensor]
 Judge = Callable[[Map, Tensor], Any]
 
 
-# Four snippets: A and D are pre-norm, B norms its own skip, C is post-norm
+# Four snippets: A and D are pre-norm, C is post-norm; B norms its own skip: it is neither, and a stack of it post-norm
 
 
 def words(f: Callable[[], Any]) -> list[str]:
@@ -30,8 +30,8 @@ def _four_words(f: Callable[[], Any]) -> None:
 
 
 def _right(f: Callable[[], Any], *places: int) -> None:
-    got, right = words(f), ["pre", "neither", "post", "pre"]
-    if any(got[place : place + 1] != [right[place]] for place in places):
+    got, right = words(f), [{"pre"}, {"neither", "post"}, {"post"}, {"pre"}]
+    if any(got[place] not in right[place] for place in places):
         raise Unmet("it names another wiring")
 
 
@@ -46,7 +46,11 @@ SUM = "In C the norm is called on the sum."
 
 WHICH_PLACEMENT = Exercise(
     reference=say("pre neither post pre"),
-    also_right=(say("Pre, neither, post, pre"), lambda: ["pre", "neither", "post", "pre"]),
+    also_right=(
+        say("Pre, neither, post, pre"),
+        lambda: ["pre", "neither", "post", "pre"],
+        say("pre post post pre"),
+    ),
     observe=words,
     properties=(
         Property("four words out of pre, post and neither", _four_words),
@@ -56,9 +60,9 @@ WHICH_PLACEMENT = Exercise(
     ),
     mistakes=(
         Mistake(say("post neither post pre"), "A's docstring, believed", LIAR),
+        Mistake(say("post post post pre"), "A's docstring, believed, and B read as a stack", LIAR),
         Mistake(say("pre pre post pre"), "three pre-norms, B among them", CUT),
         Mistake(say("post pre post pre"), "A's docstring, believed, and B taken for pre-norm", f"{LIAR} {CUT}"),
-        Mistake(say("pre post post pre"), "B taken for post-norm", f"{CUT} Is its output normalised?"),
         Mistake(say("pre neither pre pre"), "C taken for pre-norm", SUM),
         Mistake(
             say("pre neither post neither"),

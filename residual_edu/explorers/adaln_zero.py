@@ -1,99 +1,85 @@
-"""Step through a training run: which weights have a gradient, how large the gates are, what the network draws."""
+"""Ten digits that a network draws while the sliders move: the label, how strongly it counts, and the noise."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 import ipywidgets as widgets
 import numpy as np
 import torch
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from residual_edu.errors import check_same_length
+from residual_edu.errors import check_shape
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.explorers.states import States
-from residual_edu.plotting.adaln_zero import mosaic, plot_digits, plot_wake_up
-from residual_edu.plotting.style import GATE, REFERENCE
+from residual_edu.plotting.adaln_zero import mosaic, plot_digits
+
+WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+SHOWN = (0.0, 1.0, 2.0, 4.0, 12.0)  # on a page without a kernel
+LABELS, START, COLUMNS = 10, 3, 5
+Path = Callable[[Tensor, int, float], Tensor]  # noise, label, guidance: the pictures after 0, 1, 2, ... steps
 
 
-class Pauses(NamedTuple):
-    """Measurements at the pauses of a training run; the first axis of each tensor is the pause."""
-
-    steps: Sequence[int]  # taken before each pause
-    groups: Sequence[str]  # names of the groups of weights
-    gradients: Tensor  # the largest of each group, (pauses, groups)
-    gates: Tensor  # mean size in each block of the mixer's gate and the MLP's, (pauses, blocks, 2)
-    sheets: Tensor  # images of each class, (pauses, rows, classes, side, side), from -1 to 1
+def noise_at(noises: Tensor, place: float) -> Tensor:
+    """Return the noise at ``place`` on a way that leads through all ``noises``, as large as they are everywhere."""
+    at = min(int(place), len(noises) - 2)
+    angle = np.pi / 2 * (place - at)
+    return np.cos(angle) * noises[at] + np.sin(angle) * noises[at + 1]
 
 
-class TrainingPicture:
-    """Three views of one pause; ``draw`` moves the artists listed in ``moving``, and nothing else changes."""
-
-    def __init__(self, figure: Figure, pauses: Pauses) -> None:
-        self.pauses, count = pauses, len(pauses.groups)
-        halves = figure.add_gridspec(2, 1, height_ratios=[1.6, 1])
-        upper, lower = figure.add_subfigure(halves[0]), figure.add_subfigure(halves[1])
-        wake, gates = upper.subplots(1, 2, width_ratios=[1.8, 1])
-        plot_wake_up(pauses.gradients.T.numpy(), pauses.groups, pauses.steps, wake, numbers=False)
-        wake.set_title("gradients (0: exactly 0)")
-        wake.set_xticks(range(0, len(pauses.steps), 2), [str(step) for step in pauses.steps[::2]])
-        self.cover = Rectangle((0, -0.5), 0, count, color="white", zorder=3)
-        self.frame = Rectangle((0, -0.5), 1, count, fill=False, edgecolor=REFERENCE, linewidth=1.5, clip_on=False)
-        for patch in (self.cover, self.frame):
-            wake.add_patch(patch)
-        self.bars = gate_bars(gates, pauses.gates)
-        columns = [str(label) for label in range(pauses.sheets.shape[2])]
-        digits = plot_digits(pauses.sheets[0].numpy(), lower.subplots(), columns=columns)
-        self.sheet = digits.images[0]
-        self.title = digits.text(0, 1.04, "", transform=digits.transAxes, weight="bold")
-        self.moving: list[Artist] = [self.cover, self.frame, *self.bars, self.sheet, self.title]
-
-    def draw(self, step: int) -> str:
-        """Show the pause after ``step`` steps, and return the reading."""
-        at, gates = list(self.pauses.steps).index(step), self.pauses.gates.numpy()
-        self.cover.set(x=at + 0.5, width=len(self.pauses.steps) - at - 1)
-        self.frame.set_x(at - 0.5)
-        for bar, height in zip(self.bars, gates[at].T.flat, strict=True):
-            bar.set_height(height)
-        self.sheet.set_data(mosaic(self.pauses.sheets[at].numpy()))
-        after = f"after {step} step{'s' * (step != 1)}"
-        self.title.set_text(f"what it draws {after}")
-        sizes = zip(self.pauses.groups, self.pauses.gradients[at], strict=True)
-        live = [name for name, size in sizes if size > 0]
-        mixers, mlps = gates[at].mean(0)
-        return (
-            f"{after.capitalize()} {len(live)} of {len(self.pauses.groups)} groups have a gradient: {'; '.join(live)}. "
-            f"The mixers' gates are open by {mixers:.3f} on average, the MLPs' by {mlps:.3f}."
-        )
+def apart(pictures: Tensor) -> float:
+    """Return how far two of ``pictures`` are from each other on average, as the root mean square of a pixel."""
+    flat = pictures.flatten(1)
+    return torch.pdist(flat).square().mean().div(flat.shape[1]).sqrt().item()
 
 
-def gate_bars(ax: Axes, gates: Tensor) -> list[Rectangle]:
-    """Return a bar of height 0 for each gate: the mixers', block by block, then the MLPs'."""
-    _, blocks, branches = gates.shape
-    places = np.arange(branches)[:, None] * (blocks + 1) + np.arange(blocks)
-    ax.set_xticks(places.mean(1), ["mixers", "MLPs"])
-    ax.set(ylim=(0, 1.05 * float(gates.max())), xlabel="block by block")
-    ax.set_title("mean |gate|")
-    return list(ax.bar(places.ravel(), np.zeros(places.size), color=GATE))
+class DrawingsPicture:
+    """Ten drawings, and the first of them on its way; ``draw`` moves the artists listed in ``moving``."""
+
+    def __init__(self, figure: Figure, path: Path, noises: Tensor) -> None:
+        self.path, self.noises = path, noises
+        self.steps = len(path(noises[0], START, 1.0)) - 1
+        self.kept = np.linspace(0, self.steps, 6).round().astype(int)
+        upper, lower = figure.subplots(2, 1, height_ratios=[1.9, 1])
+        empty = np.full((2, COLUMNS, *noises.shape[2:]), -1.0)
+        self.drawings = plot_digits(empty, upper).images[0]
+        times = [f"t = {step / self.steps:g}" for step in self.kept]
+        self.way = plot_digits(empty[:1, [0] * 6], lower, columns=times).images[0]
+        lower.set_title("the first one on its way", weight="normal")
+        self.title = upper.text(0, 1.04, "", transform=upper.transAxes, weight="bold")
+        self.moving: list[Artist] = [self.drawings, self.way, self.title]
+
+    def draw(self, label: int, guidance: float, noise: float) -> str:
+        """Draw ten digits, and return the reading."""
+        pictures = self.path(noise_at(self.noises, noise), label, guidance)
+        last = pictures[-1].clamp(-1, 1)  # as it is shown
+        self.drawings.set_data(np.clip(mosaic(last.unflatten(0, (2, COLUMNS)).numpy()), -1, 1))
+        self.way.set_data(np.clip(mosaic(pictures[self.kept, 0][None].numpy()), -1, 1))
+        self.title.set_text(f"label {label}, guidance {guidance:g}")
+        return f"Label {label}, guidance {guidance:g}: two of the ten drawings differ by {apart(last):.2f} on average."
 
 
-def explore_training(pauses: Pauses) -> Explorer:
-    """Return a slider over the pauses of a training run.
+def explore_drawings(path: Path, noises: Tensor) -> Explorer:
+    """Return sliders for the label, the guidance and the noise, over ten digits that are drawn as they move.
+
+    Args:
+        path: takes noise (10, side, side), a label from 0 to 9 and a guidance of at least 0, and returns the pictures
+            from the noise to the drawings, (steps + 1, 10, side, side), from -1 (paper) to 1 (ink).
+        noises: at least two sets of noise, (sets, 10, side, side), through which the slider leads.
 
     Raises:
-        InvalidInput: if the tensors differ in their number of pauses.
+        InvalidInput: for noise of another shape.
     """
-    steps = list(pauses.steps)
-    check_same_length("pauses", [torch.tensor(steps), pauses.gradients, pauses.gates, pauses.sheets])
-    figure = Figure(figsize=(6, 4.6))
-    picture = TrainingPicture(figure, pauses)
-    controls = {"step": widgets.SelectionSlider(options=steps, value=steps[0], description="steps taken")}
+    check_shape("noises", noises, "sets", 2 * COLUMNS, "side", "side")
+    picture = DrawingsPicture(figure := Figure(figsize=(6, 4.4)), path, noises)
+    controls = {
+        "label": widgets.IntSlider(value=START, min=0, max=LABELS - 1),
+        "guidance": widgets.SelectionSlider(options=[(f"{one:g}", one) for one in WEIGHTS], value=2.0),
+        "noise": widgets.FloatSlider(value=0.0, min=0.0, max=len(noises) - 1, step=0.1),
+    }
     alt = (
-        "Before training: of six groups of weights the last linear map alone has a gradient, every gate is 0, "
-        "and what the network draws is the noise that it was given."
+        f"Ten drawings of a {START}, each from its own noise, and below them the first one on its way: "
+        "six pictures from pure noise to the digit."
     )
-    states: States = {"step": steps}
+    states: States = {"label": list(range(LABELS)), "guidance": SHOWN}
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

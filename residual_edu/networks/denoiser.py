@@ -135,14 +135,14 @@ def flow_matching_loss(
 
 
 @checked
-def sample(
+def sample_path(
     model: Denoiser,
     noise: Float[Tensor, "batch side side"],
     labels: Int[Tensor, "#batch"],
     steps: Size = 25,
     guidance: NotNegative = 2.0,
-) -> Float[Tensor, "batch side side"]:
-    """Follow the velocity from ``noise`` to images of the classes ``labels``, in ``steps`` equal steps of time.
+) -> Float[Tensor, "times batch side side"]:
+    """Follow the velocity from ``noise`` in ``steps`` equal steps of time; return the images before and after each.
 
     Each step takes the velocity without a class, plus ``guidance`` times the difference that the class makes to it;
     1 is the velocity with the class.
@@ -150,10 +150,25 @@ def sample(
     Raises:
         InvalidInput: for fewer than 1 step, or a negative ``guidance``.
     """
-    x, any_class = noise, torch.full_like(labels, model.num_classes)
+    path, any_class = [noise], torch.full_like(labels, model.num_classes)
     with torch.no_grad():
         for step in range(steps):
             time = noise.new_full((1,), step / steps)
-            conditional, unconditional = model(x, time, labels), model(x, time, any_class)
-            x = x + (unconditional + guidance * (conditional - unconditional)) / steps
-    return x
+            told, untold = model(path[-1], time, labels), model(path[-1], time, any_class)
+            path.append(path[-1] + (untold + guidance * (told - untold)) / steps)
+    return torch.stack(path)
+
+
+def sample(
+    model: Denoiser,
+    noise: Float[Tensor, "batch side side"],
+    labels: Int[Tensor, "#batch"],
+    steps: int = 25,
+    guidance: float = 2.0,
+) -> Float[Tensor, "batch side side"]:
+    """Follow the velocity from ``noise`` to images of the classes ``labels``, as ``sample_path`` does.
+
+    Raises:
+        InvalidInput: for fewer than 1 step, or a negative ``guidance``.
+    """
+    return sample_path(model, noise, labels, steps, guidance)[-1]

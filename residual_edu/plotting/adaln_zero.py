@@ -1,4 +1,4 @@
-"""AdaLN-Zero: conditions, the gradient's route through a gate, gradients step by step, and generated digits."""
+"""AdaLN-Zero: drawings and velocities as pictures, gradients and gates step by step, drawings by their guidance."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,76 +6,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from numpy.typing import ArrayLike
+from PIL import Image
 
-from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, REFERENCE, STREAM, A, B, words_on
+from residual_edu.plotting.style import DROPPED, GATE, GRADIENT, A, B, words_on
 
-MARKS = [(A, "s"), (B, "o"), (REFERENCE, "^")]
 AWAKE = LinearSegmentedColormap.from_list("awake", ["#E3F3EE", GRADIENT])
 FAINTEST, STRONGEST = 1e-8, 1.0  # the sizes of gradients between which the colour deepens
-
-
-def plot_conditions(clouds: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw tokens of two numbers, ``(n, 2)`` for each of up to three conditions, with the name in each cloud."""
-    for (color, mark), (name, points) in zip(MARKS, clouds.items(), strict=False):
-        across, up = np.asarray(points).T
-        ax.scatter(across, up, s=12, color=color, marker=mark, alpha=0.7, linewidths=0)
-        ax.annotate(
-            name,
-            (across.mean(), up.mean()),
-            color=color,
-            weight="bold",
-            ha="center",
-            va="center",
-            bbox={"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": color},
-        )
-    ax.set(xlabel="first number", ylabel="second number", aspect="equal")
-    return ax
-
-
-def plot_route(gradients: Mapping[str, float], ax: Axes) -> Axes:
-    """Draw one gated branch and the gradient in it: an arrow where it is not 0, dots where it is exactly 0.
-
-    ``gradients`` holds the size of the gradient on each piece of ``ROUTE``.
-    """
-    ax.annotate("", (-0.4, 2), (10.4, 2), arrowprops={"arrowstyle": "-|>", "color": GRADIENT, "lw": 5})
-    ax.text(10.5, 2, "loss", color=GRADIENT, weight="bold", va="center")
-    for words, (place, color) in BOXES.items():
-        frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": color, "linewidth": 1.5}
-        ax.text(*place, words, color=color, ha="center", va="center", bbox=frame, zorder=3)
-    for name, (start, end) in ROUTE.items():
-        _way(ax, np.array(start), np.array(end), gradients[name] > 0)
-    ax.set(xlim=(-0.6, 11.2), ylim=(-1.0, 2.4))
-    ax.axis("off")
-    return ax
-
-
-def _way(ax: Axes, start: np.ndarray, end: np.ndarray, alive: bool) -> None:
-    """Draw one piece of the route."""
-    look = {"color": GRADIENT, "lw": 2.5} if alive else {"color": DROPPED, "lw": 1.5, "ls": ":"}
-    ax.annotate("", tuple(end), tuple(start), arrowprops={"arrowstyle": "-|>" if alive else "-", **look})
-    if not alive:
-        ax.annotate("0", tuple((start + end) / 2), (3, 4), color=DROPPED, textcoords="offset points")
-
-
-BOXES = {
-    "+": ((9.4, 2.0), STREAM),
-    "gate": ((8.2, 0.8), GATE),
-    "f": ((5.9, 0.8), BRANCH),
-    "scale, shift": ((3.7, 0.8), BRANCH),
-    "norm": ((1.2, 0.8), BRANCH),
-    "projection": ((6.0, -0.6), REFERENCE),
-    "condition": ((2.2, -0.6), REFERENCE),
-}
-ROUTE = {  # from the box that the gradient leaves to the one that it should reach
-    "branch": ((9.3, 1.8), (8.3, 1.05)),
-    "f": ((7.5, 0.8), (6.25, 0.8)),
-    "modulated": ((5.55, 0.8), (4.8, 0.8)),
-    "normed": ((2.6, 0.8), (1.85, 0.8)),
-    "x": ((0.7, 1.0), (0.1, 1.85)),
-    "gate": ((8.1, 0.5), (6.9, -0.3)),
-    "scale": ((3.8, 0.5), (5.1, -0.3)),
-    "condition": ((4.9, -0.6), (3.2, -0.6)),
-}
+ENLARGED, GAP = 6, 12  # pixels for one of a picture, and between two pictures
+FASTEST = 2.0  # the velocity of a pixel that turns from paper to ink
 
 
 def plot_wake_up(
@@ -108,17 +46,66 @@ def plot_wake_up(
 
 def plot_digits(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Axes:
     """Draw ``(rows, columns, side, side)`` images, from -1 (white) to 1 (black), as one sheet."""
-    ax.imshow(mosaic(images), cmap="gray_r", vmin=-1, vmax=1, interpolation="none")
-    down, across, side, _ = np.shape(images)
-    ax.set_xticks((np.arange(across) + 0.5) * (side + 1) - 1, columns or [""] * across)
-    ax.set_yticks((np.arange(down) + 0.5) * (side + 1) - 1, rows or [""] * down)
+    ax.imshow(np.clip(mosaic(images), -1, 1), cmap="gray_r", vmin=-1, vmax=1, interpolation="none")
+    return _name_tiles(ax, np.shape(images), rows, columns)
+
+
+def plot_velocities(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Axes:
+    """Draw velocities ``(rows, columns, side, side)``: orange where ink is added, purple where it is removed."""
+    tiles = mosaic(images, paper=np.nan)
+    ax.imshow(tiles, cmap="PuOr_r", vmin=-FASTEST, vmax=FASTEST, interpolation="none")
+    return _name_tiles(ax, np.shape(images), rows, columns)
+
+
+def _name_tiles(ax: Axes, shape: tuple[int, ...], rows: Sequence[str], columns: Sequence[str]) -> Axes:
+    down, across, side, _ = shape
+    one = ENLARGED * side + GAP
+    ax.set_xticks((np.arange(across) + 0.5) * one - GAP / 2, columns or [""] * across)
+    ax.set_yticks((np.arange(down) + 0.5) * one - GAP / 2, rows or [""] * down)
+    ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     return ax
 
 
-def mosaic(images: ArrayLike) -> np.ndarray:
-    """Return ``(rows, columns, side, side)`` images side by side, with a white line after each."""
-    tiles = np.pad(np.asarray(images), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=-1)
-    down, across, high, wide = tiles.shape
-    return tiles.swapaxes(1, 2).reshape(down * high, across * wide)
+def mosaic(images: ArrayLike, paper: float = -1.0) -> np.ndarray:
+    """Return ``(rows, columns, side, side)`` images side by side, enlarged smoothly.
+
+    After each is a gap of ``paper``, two pixels of the images wide.
+    """
+    given = np.asarray(images, np.float32)
+    down, across, side, _ = given.shape
+    wide = ENLARGED * side
+    each = [
+        Image.fromarray(one).resize((wide, wide), Image.Resampling.BICUBIC) for one in given.reshape(-1, side, side)
+    ]
+    tiles = np.stack([np.asarray(one) for one in each]).reshape(down, across, wide, wide)
+    tiles = np.pad(tiles, ((0, 0), (0, 0), (0, GAP), (0, GAP)), constant_values=paper)
+    return tiles.swapaxes(1, 2).reshape(down * (wide + GAP), across * (wide + GAP))
+
+
+def plot_gates(steps: ArrayLike, gates: ArrayLike, ax: Axes) -> Axes:
+    """Draw the mean size of gates over the steps, ``(steps, blocks, 2)``: the mixers' dashed, the MLPs' solid."""
+    sizes = np.asarray(gates, float)
+    for branch, (dash, name) in enumerate((("--", "mixers"), ("-", "MLPs"))):
+        ax.plot(np.asarray(steps), sizes[:, :, branch], dash, color=GATE, lw=1.5)
+        ends = sizes[-1, :, branch]
+        at = (np.asarray(steps)[-1], ends.mean())
+        ax.annotate(name, at, (8, 0), textcoords="offset points", color=GATE, va="center", annotation_clip=False)
+    ax.set(xlabel="steps taken", ylabel="mean size of the gates", ylim=(0, None))
+    return ax
+
+
+def plot_weights(weights: Sequence[float], curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
+    """Draw up to two measures of drawings by guidance weight, each ``(seeds, weights)``; 1 is that of real digits."""
+    places = np.arange(len(weights))
+    ax.axhline(1, color=DROPPED, ls=":", lw=1.5)
+    for (name, rows), color, dash in zip(curves.items(), (A, B), ("--", "-"), strict=False):
+        found = np.asarray(rows, float)
+        ax.plot(places, found.T, dash, color=color, marker="o", ms=4, lw=1.5)
+        at = (places[-1], found[:, -1].mean())
+        ax.annotate(name, at, (8, 0), textcoords="offset points", color=color, va="center", annotation_clip=False)
+    ax.annotate("real digits", (places[-1], 1), (0, 3), textcoords="offset points", color=DROPPED, ha="right")
+    ax.set_xticks(places, [f"{weight:g}" for weight in weights])
+    ax.set(xlabel="guidance", ylabel="over that of real digits", ylim=(0, None))
+    return ax

@@ -1,12 +1,15 @@
-"""LayerScale: the loss over one gate and one weight, gradients at step 0, gates over the steps, losses."""
+"""LayerScale: the loss over one gate and one weight, gates over the steps, gradients, and training with and without."""
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import DROPPED, GATE, REFERENCE, A
+from residual_edu.plotting.style import DROPPED, GATE, GRADIENT, REFERENCE, A, B
+
+SMOOTH = 5
 
 
 def plot_valley(
@@ -31,28 +34,6 @@ def plot_valley(
     return ax
 
 
-def plot_step_zero(starts: ArrayLike, layer: ArrayLike, gate: ArrayLike, ax: Axes) -> Axes:
-    """Draw the gradients of a branch's layer and of its gate before training, over the gate's initial value.
-
-    Sizes are ``(seeds, starts)``; a dotted guide line is proportional to the start.
-    """
-    starts, layer = np.asarray(starts, float), np.asarray(layer, float)
-    guide = starts / starts.min() * layer[:, starts.argmin()].mean()
-    ax.loglog(starts, guide, ":", color=REFERENCE, lw=1.5)
-    for name, sizes, color, dash in (
-        ("gradient of the gate γ", gate, GATE, ".-"),
-        ("gradient of the branch's weights", layer, A, "s--"),
-    ):
-        for row in np.asarray(sizes, float):
-            ax.loglog(starts, row, dash, color=color, ms=4, lw=1.2)
-        rank, offset, side = (0.25, (10, -12), "left") if color == A else (0.5, (0, 9), "center")
-        place = starts.argsort()[int(rank * len(starts))]
-        at = (starts[place], row[place])
-        ax.annotate(name, at, offset, textcoords="offset points", color=color, weight="bold", ha=side)
-    ax.set(xlabel="λ, where every gate starts", ylabel="size of the gradient")
-    return ax
-
-
 def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
     """Draw gates over the steps taken, ``(seeds, steps)`` for each initial value, on logarithmic axes.
 
@@ -68,7 +49,7 @@ def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
         f"{end:.2g}", (len(row), end), (0, -26), textcoords="offset points", color=GATE, weight="bold", ha="right"
     )
     ax.set_xscale("symlog", linthresh=1, linscale=0.6)
-    ax.set(yscale="log", xlim=(0, len(row)), xlabel="steps taken", ylabel="mean size of γ")
+    ax.set(yscale="log", xlim=(0, len(row)), xlabel="steps taken", ylabel="mean size of the gates")
     ax.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
     return ax
 
@@ -88,4 +69,70 @@ def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> 
                 name, end, (0, 4), textcoords="offset points", color=color, weight="bold", ha="right", va="bottom"
             )
     ax.set(xlabel="steps taken", xlim=(0, len(row)))
+    return ax
+
+
+def smoothed(rows: ArrayLike) -> np.ndarray:
+    """Return the means over ``SMOOTH`` neighbouring steps of curves ``(seeds, steps)``."""
+    return np.lib.stride_tricks.sliding_window_view(np.asarray(rows, float), SMOOTH, axis=1).mean(-1)
+
+
+def plot_wirings(curves: Mapping[str, Mapping[str, ArrayLike]], figure: Figure) -> Figure:
+    """Draw, side by side, the losses of each wiring without and with gates, ``(seeds, steps)`` each, logarithmic.
+
+    The curves are means over ``SMOOTH`` steps. The first panel names them.
+    """
+    panels = np.atleast_1d(figure.subplots(1, len(curves), sharey=True))
+    for ax, (wiring, pair) in zip(panels, curves.items(), strict=True):
+        means = {name: smoothed(rows) for name, rows in pair.items()}
+        plot_race(means, ax, named=ax is panels[0]).set_title(wiring, weight="normal")
+        ax.set(yscale="log", ylim=(0.02, 4))
+        ax.set_yticks([0.03, 0.1, 0.3, 1, 3], ["0.03", "0.1", "0.3", "1", "3"])
+        ax.minorticks_off()
+    panels[0].set_ylabel(f"training loss (mean of {SMOOTH} steps)")
+    return figure
+
+
+def plot_gradients(found: Mapping[str, Mapping[int, ArrayLike]], figure: Figure) -> Figure:
+    """Draw, side by side, the gradient of the loss at each place of the stream, for each network, logarithmic.
+
+    A network has a curve ``(places,)`` for each of some steps. The earlier the step, the thinner its line; the steps
+    are named in the first panel, where the curves are far apart.
+    """
+    panels = np.atleast_1d(figure.subplots(1, len(found), sharey=True))
+    for ax, (name, curves) in zip(panels, found.items(), strict=True):
+        for place, (step, values) in enumerate(curves.items()):
+            row, dash = np.asarray(values, float), (":", "-.", "--", "-")[place % 4]
+            ax.plot(row, color=GRADIENT, ls=dash, lw=1.2 + 0.4 * place)
+            if ax is panels[0]:
+                middle, last = len(row) // 2, step == max(curves)  # the last one's name stands below it
+                where = ((middle, row[middle]), (6, -13)) if last else ((1, row[:middle].max()), (0, 2))
+                ax.annotate(f"step {step}", *where, textcoords="offset points", color=GRADIENT)
+        ax.set_title(name, weight="normal")
+        ax.set(yscale="log", xlabel="blocks passed", xlim=(0, len(row) - 1))
+    panels[0].set_ylabel("gradient at the stream (rms)")
+    return figure
+
+
+def plot_moves(found: Mapping[str, ArrayLike], alone: float, ax: Axes) -> Axes:
+    """Draw losses over the total move of the first step, ``(runs, 2)`` for each of up to four kinds, both logarithmic.
+
+    A dashed line stands at ``alone``, the loss without blocks.
+    """
+    looks = zip(found.items(), (A, B, DROPPED, REFERENCE), "so^x", strict=False)
+    for place, ((name, runs), color, mark) in enumerate(looks):
+        moves, losses = np.asarray(runs, float).T
+        ax.plot(moves, losses, mark, color=color, ms=6, mfc="none")
+        ax.text(
+            0.03, 0.93 - 0.08 * place, f"{'□○△×'[place]} {name}", transform=ax.transAxes, color=color, weight="bold"
+        )
+    ax.axhline(alone, color=REFERENCE, ls="--", lw=1.2)
+    ax.annotate(
+        "no blocks", (0.03, alone), (0, 4), ("axes fraction", "data"), "offset points", color=REFERENCE, weight="bold"
+    )
+    ax.set(xscale="log", yscale="log", xlim=(0.08, 18), ylim=(0.025, 4))
+    ax.set(xlabel="total move of the first step", ylabel="training loss")
+    ax.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
+    ax.set_yticks([0.03, 0.1, 0.3, 1, 3], ["0.03", "0.1", "0.3", "1", "3"])
+    ax.minorticks_off()
     return ax

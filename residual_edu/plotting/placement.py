@@ -4,6 +4,7 @@ Neither placement has a colour of the course: pre-norm is drawn dashed in A, pos
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, REFERENCE, STREAM, A, B
 
+TRAINED = ("80 %", "30 to 80 %", "below 30 %")  # what a full, a half and an empty mark say on a map
+SHIFT = 1.17  # the marks of the second size of branches stand to the right of the first's
 HIGH, LOW = 30.0, 10.0  # where stream and branch run in the picture of a wiring
 
 
@@ -101,26 +104,6 @@ def _note(ax: Axes, text: str, place: tuple[Any, Any], offset: tuple[int, int], 
     ax.annotate(text, place, offset, textcoords="offset points", **style)
 
 
-def plot_last_gradients(
-    depths: Sequence[int], curves: Mapping[str, ArrayLike], ax: Axes, guide: ArrayLike | None = None
-) -> Axes:
-    """Draw the last block's gradient over the depth, ``(seeds, depths)`` for each curve, a thin line a seed.
-
-    ``guide`` is drawn dotted, and named as the slope of -1/2.
-    """
-    for name, sizes in curves.items():
-        values = np.asarray(sizes, float)
-        ax.plot(depths, values.T, lw=0.7, **look(name))
-        ax.plot(depths, np.median(values, 0), marker="o", label=name, **look(name))
-    if guide is not None:
-        ax.plot(depths, guide, color=REFERENCE, lw=1.2, ls=":", zorder=3)
-        middle = len(depths) // 2
-        _note(ax, "slope −1/2", (depths[middle], np.asarray(guide)[middle]), (8, 6), color=REFERENCE)
-    ax.set(xscale="log", yscale="log", xlabel="blocks in the stack", ylabel="gradient of the last block's weights")
-    ax.set_xticks(depths, [str(depth) for depth in depths])
-    return label_ends(_plain(ax))
-
-
 def _plain(ax: Axes) -> Axes:
     """Label a logarithmic axis with plain numbers."""
     ax.set_yticks(sizes := [0.1, 0.2, 0.4, 0.8], [f"{size:g}" for size in sizes])
@@ -140,7 +123,8 @@ def label_ends(ax: Axes) -> Axes:
         half = 0.035 * (1 + name.count("\n")) * (highest - lowest)
         height = max(scale.transform(_end(line)), top + half)
         place = float(np.asarray(line.get_xdata())[-1]), float(scale.inverted().transform(height))
-        _note(ax, name, place, (9, 0), color=line.get_color(), weight="bold", va="center", linespacing=1)
+        style = {"color": line.get_color(), "weight": "bold", "va": "center", "linespacing": 1}
+        _note(ax, name, place, (9, 0), annotation_clip=False, **style)  # the highest may stand above the axes
         top = height + half
     return ax
 
@@ -166,12 +150,45 @@ def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, c
     return _plain(ax)
 
 
-def plot_runs(runs: Mapping[str, ArrayLike], ax: Axes, every: int = 10) -> Axes:
-    """Draw curves over training, ``(seeds, times)`` each: the median and the band of the seeds."""
-    for name, sizes in runs.items():
-        values = np.asarray(sizes, float)
-        steps = every * np.arange(1, values.shape[1] + 1)
-        ax.fill_between(steps, values.min(0), values.max(0), color=look(name)["color"], alpha=0.15, lw=0)
-        ax.plot(steps, np.median(values, 0), label=name, **look(name))
-    ax.set(xlabel="steps of training", xlim=(0, None))
-    return ax
+def plot_distances(
+    curves: Mapping[str, ArrayLike], ax: Axes, paper: Mapping[str, ArrayLike] = MappingProxyType({})
+) -> Axes:
+    """Draw the distance between digits after each block over that at the start, a logarithmic axis, names at the ends.
+
+    Args:
+        curves: ``(seeds, blocks + 1)`` for each name, which begins with "pre" or "post".
+        ax: where to draw.
+        paper: what was computed, ``(blocks + 1,)`` each, thin and dark.
+    """
+    for values in paper.values():
+        ax.plot(np.asarray(values, float), color=REFERENCE, lw=0.9)
+    ax.set(yscale="log", xlabel="blocks passed", ylabel="distance between digits / at the start")
+    for name, values in curves.items():
+        rows = np.atleast_2d(np.asarray(values, float))
+        lines = ax.plot(rows.T, lw=1.5, **look(name.split(",")[0]))
+        lines[0].set_label(name)
+    ax.set_xlim(0, rows.shape[1] - 1)
+    return label_ends(ax)
+
+
+def trained(shares: Sequence[float]) -> str:
+    """Return which of ``TRAINED`` the mean of what is right belongs to."""
+    mean = sum(shares) / len(shares)
+    return TRAINED[0] if mean > 0.8 else TRAINED[1] if mean > 0.3 else TRAINED[2]
+
+
+def plot_map(
+    ax: Axes, depths: Sequence[int], rates: Sequence[float], sizes: Sequence[str], color: str
+) -> tuple[dict[tuple[str, str], Line2D], Line2D]:
+    """Draw an empty map of depth and rate; return its marks by size of the branches and ``TRAINED``, and its ring."""
+    lines = dict[tuple[str, str], Line2D]()
+    for size, shape in zip(sizes, "os", strict=False):
+        for level, fill in zip(TRAINED, ("full", "left", "none"), strict=True):
+            (lines[size, level],) = ax.plot([], [], shape, color=color, ms=8, fillstyle=fill, mfcalt="white")
+    (ring,) = ax.plot([], [], "o", color=REFERENCE, ms=15, fillstyle="none")
+    ax.set(xscale="log", yscale="log", xlabel="blocks")
+    ax.set(xlim=(depths[0] / 1.4, depths[-1] * 1.7), ylim=(rates[0] / 1.7, rates[-1] * 1.7))
+    ax.set_xticks(depths, [str(depth) for depth in depths])
+    ax.set_yticks(rates, [f"{rate:g}" for rate in rates])
+    ax.minorticks_off()
+    return lines, ring

@@ -29,8 +29,8 @@ def plot_two_losses(losses: Mapping[str, ArrayLike], ax: Axes, guessing: float) 
         rows = np.asarray(curves, float)
         ax.plot(rows.T, dash, color=ink, linewidth=1.2)
         middle = rows.shape[1] // 2
-        height = rows[:, middle - 5 : middle + 5].mean() + 0.22
-        ax.text(middle, height, f"x = {name}", color=ink, weight="bold")
+        height = rows[:, middle : middle + rows.shape[1] // 4].max() + 0.08  # above what it stands over
+        ax.text(middle, height, name, color=ink, weight="bold")
     ax.axhline(guessing, color=REFERENCE, linewidth=0.8)
     ax.text(12, guessing - 0.06, f"guessing at random: {guessing:.3f}", va="top")
     ax.set(xlabel="step", ylabel="training loss", ylim=(-0.05, 3))

@@ -1,73 +1,66 @@
-"""The explorer of gates shows the run that was chosen, at the step that was chosen."""
+"""The explorer of gates shows the networks without gates, and marks each setting that was tried."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from residual_edu.explorers.layer_scale import explore_gates
+from residual_edu.explorers.layer_scale import NONE, explore_gates
 
-STARTS, OPTIMISERS, STEPS, BLOCKS = (1e-6, 1e-2, 1.0), ("Adam", "SGD"), 200, 8
-RUNS = list(itertools.product(OPTIMISERS, STARTS))
-
-
-@pytest.fixture
-def gates():
-    """Sizes of gates that differ for each run, step and block."""
-    growth = np.linspace(0, 0.1, STEPS)[:, None] * np.linspace(0.8, 1.2, BLOCKS)
-    return {(name, start): start + growth / (1 + OPTIMISERS.index(name)) for name, start in RUNS}
+PLACES, GATES, RATES = ("post-norm", "pre-norm"), (NONE, "from 1", "from 0.1", "0.1, frozen"), (0.001, 0.003, 0.01)
+GRID = list(itertools.product(PLACES, GATES, RATES))
 
 
 @pytest.fixture
 def losses():
-    return {(name, start): np.linspace(2.5, start, STEPS) for name, start in RUNS}
+    return {key: [0.1 * (1 + place), 0.2, 0.3] for place, key in enumerate(GRID)}
 
 
 @pytest.fixture
-def explorer(gates, losses):
-    return explore_gates(gates, losses)
+def explorer(losses):
+    return explore_gates(losses)
 
 
-def choose(explorer, start, optimiser, step):
-    for name, value in {"start": start, "optimiser": optimiser, "step": step}.items():
+def choose(explorer, *choice):
+    for name, value in zip(("place", "gates", "rate"), choice, strict=True):
         explorer.inputs[name].value = value
 
 
-@pytest.mark.parametrize(("optimiser", "start"), RUNS)
-def test_the_picture_shows_the_chosen_run_and_its_siblings(explorer, gates, optimiser, start):
-    choose(explorer, start, optimiser, 50)
-    *others, chosen, here, blocks = explorer.animated[2:-4]
-    means = {key: run.mean(-1) for key, run in gates.items() if key[0] == optimiser}
-    assert np.allclose(chosen.get_ydata(), means[optimiser, start])
-    assert np.allclose(here.get_xydata(), [[50, means[optimiser, start][50]]])
-    assert np.allclose(blocks.get_ydata(), gates[optimiser, start][50] / means[optimiser, start][50])
-    drawn = sorted(line.get_ydata()[0] for line in others if len(line.get_ydata()))
-    assert np.allclose(drawn, [s for s in STARTS if s != start])
+def test_it_opens_with_the_losses_without_gates_at_every_rate(explorer, losses):
+    for place, ax in zip(PLACES, explorer.canvas.figure.axes, strict=True):
+        dashed = ax.get_lines()[0]
+        assert list(dashed.get_xdata()) == list(RATES)
+        assert np.allclose(dashed.get_ydata(), [np.mean(losses[place, NONE, rate]) for rate in RATES])
 
 
-def test_the_reading_and_the_title_say_the_numbers(explorer):
-    choose(explorer, 1e-2, "SGD", 199)
-    reading = explorer.reading.value
-    assert "At step 199 of SGD from λ = 0.01 the gates have a mean size of 0.06" in reading
-    assert "from 0.05 in block 1 to 0.07 in block 8; the loss is 0.01." in reading
-    assert explorer.animated[-1].get_text() == "SGD, λ = 0.01, step 199: loss 0.01"
+def test_each_setting_leaves_a_mark_at_its_rate_and_mean_loss(explorer, losses):
+    choose(explorer, "pre-norm", "0.1, frozen", 0.01)
+    marks = explorer.draw.__self__.marks
+    at = [point for point in marks["pre-norm", "0.1, frozen"].get_xydata().tolist() if point[0] == point[0]]
+    assert np.allclose(at, [[rate, np.mean(losses["pre-norm", "0.1, frozen", rate])] for rate in (0.001, 0.01)])
+    assert len(marks["post-norm", "from 1"].get_xdata()) > 0  # the first setting is still there
 
 
-def test_the_controls_offer_every_run_and_every_step(explorer):
-    assert [value for _, value in explorer.inputs["start"].options] == list(STARTS)
-    assert explorer.inputs["optimiser"].options == OPTIMISERS
-    assert (explorer.inputs["step"].min, explorer.inputs["step"].max) == (0, STEPS - 1)
+def test_the_ring_stands_at_the_present_setting_alone(explorer, losses):
+    choose(explorer, "pre-norm", "from 0.1", 0.003)
+    rings = explorer.draw.__self__.rings
+    assert np.allclose(rings["pre-norm"].get_xydata(), [[0.003, np.mean(losses["pre-norm", "from 0.1", 0.003])]])
+    assert len(rings["post-norm"].get_xdata()) == 0
 
 
-def test_each_control_changes_the_picture_and_the_reading(explorer):
-    seen = {(explorer.image.value, explorer.reading.value)}
-    for name, value in [("step", 120), ("optimiser", "SGD"), ("start", 1.0)]:
-        explorer.inputs[name].value = value
-        seen.add((explorer.image.value, explorer.reading.value))
-    assert len(seen) == 4
+def test_title_and_reading_say_the_numbers(explorer, losses):
+    choose(explorer, "post-norm", "from 1", 0.003)
+    three = " ".join(f"{loss:.2f}" for loss in losses["post-norm", "from 1", 0.003])
+    assert explorer.draw.__self__.title.get_text() == f"post-norm, gates from 1, rate 0.003: {three}"
+    without = np.mean(losses["post-norm", NONE, 0.003])
+    assert f"loss with three seeds {three}; without gates {without:.2f}." in explorer.reading.value
 
 
-def test_every_corner_of_the_controls_can_be_drawn(explorer):
-    for (optimiser, start), step in itertools.product(RUNS, (0, STEPS - 1)):
-        choose(explorer, start, optimiser, step)
+def test_every_setting_but_the_networks_without_gates_can_be_chosen(explorer):
+    assert NONE not in explorer.inputs["gates"].options
+    seen = set()
+    for choice in itertools.product(PLACES, GATES[1:], RATES):
+        choose(explorer, *choice)
         assert "cannot be drawn" not in explorer.reading.value
+        seen.add(explorer.reading.value)
+    assert len(seen) == len(PLACES) * (len(GATES) - 1) * len(RATES)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from residual_edu import InvalidInput
 from residual_edu.networks import Denoiser
-from residual_edu.networks.denoiser import SelfAttention, flow_matching_loss, sample
+from residual_edu.networks.denoiser import SelfAttention, flow_matching_loss, sample, sample_path
 from residual_edu.parts.adaln_zero import Modulation
 
 SIZES = {"patch_size": 2, "grid": 3, "hidden_dim": 8, "depth": 2, "num_classes": 4}
@@ -170,6 +170,16 @@ def test_guidance_goes_on_from_the_way_without_a_class(guidance):
     untold, told = 4.0, labels.double()[:, None, None]
     expected = noise + untold + guidance * (told - untold)
     torch.testing.assert_close(sample(made, noise, labels, steps=7, guidance=guidance), expected)
+
+
+def test_the_path_begins_with_the_noise_and_ends_with_the_sample():
+    made, (noise, _, labels) = denoiser(), batch()
+    path = sample_path(made, noise, labels, steps=3, guidance=1.5)
+    assert path.shape == (4, *noise.shape) and path[0].equal(noise)
+    assert path[-1].equal(sample(made, noise, labels, steps=3, guidance=1.5))
+    time = noise.new_zeros(1)
+    told, untold = made(noise, time, labels), made(noise, time, torch.full_like(labels, made.num_classes))
+    torch.testing.assert_close(path[1], noise + (untold + 1.5 * (told - untold)) / 3)
 
 
 def test_sampling_builds_no_graph_and_does_not_change_its_noise():

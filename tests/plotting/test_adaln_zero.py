@@ -2,41 +2,14 @@
 
 import numpy as np
 import pytest
-from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 
 from residual_edu.plotting import adaln_zero as plots
-from residual_edu.plotting.style import DROPPED, GRADIENT
 
 
 @pytest.fixture
 def ax():
     return Figure().add_subplot()
-
-
-def test_each_condition_has_its_cloud_and_its_name_in_the_middle(ax):
-    clouds = {"a": np.array([[1.0, 2.0], [3.0, 6.0]]), "b": np.array([[-1.0, 0.0], [-3.0, 1.0]])}
-    assert plots.plot_conditions(clouds, ax) is ax
-    for drawn, points, text in zip(ax.collections, clouds.values(), ax.texts, strict=True):
-        assert np.array_equal(drawn.get_offsets(), points) and np.array_equal(text.xy, points.mean(0))
-    assert [text.get_text() for text in ax.texts] == ["a", "b"]
-
-
-@pytest.mark.parametrize("alive", [set(), {"gate", "branch"}, set(plots.ROUTE)])
-def test_the_route_has_an_arrow_where_a_gradient_arrives_and_a_0_where_not(ax, alive):
-    sizes = {name: 1e-9 * (name in alive) for name in plots.ROUTE}
-    assert plots.plot_route(sizes, ax) is ax
-    arrows = {text.xy: text.arrow_patch for text in ax.texts if getattr(text, "arrow_patch", None)}
-    for name, (_, end) in plots.ROUTE.items():
-        arrow = arrows[end]
-        assert same_color(arrow.get_edgecolor(), GRADIENT if name in alive else DROPPED)
-        assert (arrow.get_linestyle() == ":") == (name not in alive)
-    assert [text.get_text() for text in ax.texts].count("0") == len(plots.ROUTE) - len(alive)
-
-
-def test_every_box_of_the_route_is_named(ax):
-    plots.plot_route(dict.fromkeys(plots.ROUTE, 1.0), ax)
-    assert set(plots.BOXES) <= {text.get_text() for text in ax.texts}
 
 
 def test_exact_zeros_are_white_and_marked_and_larger_gradients_deeper(ax):
@@ -59,17 +32,38 @@ def test_without_numbers_zeros_alone_are_marked(ax):
     assert [text.get_text() for text in ax.texts] == ["0"]
 
 
-def test_images_stand_in_rows_and_columns_between_lines_of_paper(ax):
-    images = np.linspace(-1, 1, 24).reshape(2, 3, 2, 2)
-    assert plots.plot_digits(images, ax, rows=["x", "y"], columns=["1", "2", "3"]) is ax
+def tile(sheet, row, column, side=2):
+    """One image of a sheet, without the gap after it; and the gap to its right."""
+    wide, one = 6 * side, 6 * side + 12
+    part = sheet[one * row : one * (row + 1), one * column : one * (column + 1)]
+    return part[:wide, :wide], np.r_[part[wide:].ravel(), part[:, wide:].ravel()]
+
+
+def test_images_stand_in_rows_and_columns_two_pixels_apart(ax):
+    images = np.linspace(-1, 1, 6)[:, None, None] * np.ones((2, 2))
+    assert plots.plot_digits(images.reshape(2, 3, 2, 2), ax, rows=["x", "y"], columns=["1", "2", "3"]) is ax
     sheet = ax.images[0].get_array()
-    for row, column in np.ndindex(2, 3):
-        tile = sheet[3 * row : 3 * row + 3, 3 * column : 3 * column + 3]
-        assert np.array_equal(tile[:2, :2], images[row, column])
-        assert (tile[2] == -1).all() and (tile[:, 2] == -1).all()
-    assert ax.images[0].get_clim() == (-1, 1) and np.array_equal(sheet, plots.mosaic(images))
+    for at, (row, column) in enumerate(np.ndindex(2, 3)):
+        inside, gap = tile(sheet, row, column)
+        np.testing.assert_allclose(inside, images[at, 0, 0], atol=1e-6)
+        assert (gap == -1).all()
+    assert ax.images[0].get_clim() == (-1, 1)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "3"]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["x", "y"]
+
+
+def test_an_image_is_enlarged_six_times_and_keeps_its_light_and_dark(ax):
+    image = np.array([[-1.0, 1.0], [1.0, -1.0]])
+    inside, _ = tile(plots.mosaic(image[None, None]), 0, 0)
+    corners = inside[[0, 0, -1, -1], [0, -1, 0, -1]]
+    assert (np.sign(corners) == [-1, 1, 1, -1]).all() and abs(inside.mean()) < 1e-6
+
+
+def test_velocities_have_white_gaps_and_one_range_for_both_signs(ax):
+    plots.plot_velocities(np.ones((1, 2, 4, 4)), ax, rows=["told"], columns=["a", "b"])
+    inside, gap = tile(ax.images[0].get_array().filled(np.nan), 0, 1, side=4)
+    np.testing.assert_allclose(inside, 1, atol=1e-6)
+    assert np.isnan(gap).all() and ax.images[0].get_clim() == (-2, 2)
 
 
 def test_rows_and_columns_need_no_names(ax):
@@ -77,13 +71,31 @@ def test_rows_and_columns_need_no_names(ax):
     assert [label.get_text() for label in [*ax.get_xticklabels(), *ax.get_yticklabels()]] == ["", "", ""]
 
 
+def test_gates_have_a_curve_for_each_block_and_branch(ax):
+    gates = np.arange(12.0).reshape(2, 3, 2)
+    assert plots.plot_gates([0, 20], gates, ax) is ax
+    curves = {(line.get_linestyle(), *line.get_ydata()) for line in ax.lines}
+    assert curves == {(dash, *gates[:, block, at]) for at, dash in enumerate(("--", "-")) for block in range(3)}
+    assert [text.get_text() for text in ax.texts] == ["mixers", "MLPs"]
+
+
+def test_each_measure_has_a_curve_for_each_seed_and_real_digits_a_line_at_1(ax):
+    curves = {"near": [[1.5, 1.1, 1.3], [1.6, 1.0, 1.2]], "spread": [[1.2, 0.7, 0.5], [1.1, 0.8, 0.6]]}
+    assert plots.plot_weights([0.0, 1.5, 12.0], curves, ax) is ax
+    drawn = [list(map(float, line.get_ydata())) for line in ax.lines]
+    assert drawn == [[1, 1], *curves["near"], *curves["spread"]]
+    assert [text.get_text() for text in ax.texts] == ["near", "spread", "real digits"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1.5", "12"]
+
+
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda ax: plots.plot_conditions({"a": np.eye(2)}, ax),
-        lambda ax: plots.plot_route(dict.fromkeys(plots.ROUTE, 0.0), ax),
+        lambda ax: plots.plot_gates([0, 1], np.ones((2, 2, 2)), ax),
+        lambda ax: plots.plot_weights([0.0, 1.0], {"near": np.ones((3, 2))}, ax),
         lambda ax: plots.plot_wake_up(np.eye(2), ["a", "b"], [0, 1], ax),
         lambda ax: plots.plot_digits(np.zeros((1, 2, 4, 4)), ax),
+        lambda ax: plots.plot_velocities(np.zeros((1, 2, 4, 4)), ax),
     ],
 )
 def test_every_picture_can_be_rendered(ax, draw):

@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.layer_scale import plot_funnel, plot_race, plot_step_zero, plot_valley
+from residual_edu.plotting.layer_scale import (
+    plot_funnel,
+    plot_gradients,
+    plot_moves,
+    plot_race,
+    plot_valley,
+    plot_wirings,
+)
 
 
 @pytest.fixture
@@ -35,15 +42,6 @@ def test_valley_has_the_gate_across_and_the_weight_up(ax):
     assert ax.get_xlim() == (-1, 1) and ax.get_ylim() == (-2, 2)
 
 
-def test_step_zero_draws_every_seed_and_a_guide_that_is_proportional(ax):
-    starts, layer, gate = [1.0, 0.1, 0.01], [[4.0, 0.5, 0.05], [2.0, 0.3, 0.03]], [[7.0, 7, 7], [6, 6, 6]]
-    assert plot_step_zero(starts, layer, gate, ax) is ax
-    guide, *rows = curves(ax)
-    assert sorted(rows) == sorted(layer + gate)
-    assert np.allclose(guide, [4.0, 0.4, 0.04])  # through the mean at the smallest start
-    assert ax.get_xscale() == ax.get_yscale() == "log"
-
-
 def test_funnel_draws_every_seed_marks_each_start_and_writes_the_end_of_the_lowest(ax):
     low, high = [[1e-6, 0.01, 0.12], [1e-6, 0.02, 0.14]], [[0.1, 0.1, 0.2]]
     assert plot_funnel([np.array(high), np.array(low)], ax) is ax
@@ -64,3 +62,31 @@ def test_race_draws_every_seed_and_names_both(ax):
 def test_race_without_names(ax):
     plot_race({"without": [[1.0, 2]], "with": [[1.0, 0]]}, ax, named=False)
     assert not words(ax) and len(ax.lines) == 2
+
+
+def test_wirings_draws_a_panel_each_with_its_name_on_one_scale():
+    curves = {name: {"without": [[2.0] * 9], "with": [[2.0, 1, 1, 0.5, 0.5, 0.1]]} for name in ("skip", "post", "pre")}
+    figure = plot_wirings(curves, Figure())
+    assert [ax.get_title("left") or ax.get_title() for ax in figure.axes] == ["skip", "post", "pre"]
+    assert all(ax.get_yscale() == "log" and len(ax.lines) == 2 for ax in figure.axes)
+    assert [len(ax.texts) for ax in figure.axes] == [2, 0, 0]
+    assert np.allclose(figure.axes[0].lines[1].get_ydata(), [1.0, 0.62])  # means over five steps
+
+
+def test_gradients_draws_a_panel_for_each_network_and_names_the_steps_in_the_first():
+    found = {"gates 1": {0: [1.0] * 6, 10: [0.1] * 6}, "gates 0.1": {0: [2.0] * 6, 10: [3.0] * 6}}
+    figure = plot_gradients(found, Figure())
+    assert [ax.get_title("left") or ax.get_title() for ax in figure.axes] == ["gates 1", "gates 0.1"]
+    assert [curves(ax) for ax in figure.axes] == [list(steps.values()) for steps in found.values()]
+    assert [words(ax) for ax in figure.axes] == [["step 0", "step 10"], []]
+    assert all(ax.get_yscale() == "log" for ax in figure.axes)
+    assert len({line.get_linestyle() for line in figure.axes[0].lines}) == 2
+
+
+def test_moves_draws_every_run_names_each_wiring_and_the_loss_without_blocks(ax):
+    found = {"post-norm": [(0.5, 0.04), (9, 2.3)], "skip alone": [(0.6, 0.05)], "pre-norm": [(5.0, 0.3)]}
+    assert plot_moves(found, 0.6, ax) is ax
+    drawn = [line.get_xydata().tolist() for line in ax.lines[:3]]
+    assert drawn == [[list(run) for run in runs] for runs in found.values()]
+    assert [0.6, 0.6] in curves(ax)
+    assert words(ax) == ["□ post-norm", "○ skip alone", "△ pre-norm", "no blocks"]

@@ -5,14 +5,16 @@ import pytest
 from matplotlib.figure import Figure
 
 from residual_edu.plotting.placement import (
+    TRAINED,
     course,
     label_ends,
     look,
     plot_courses,
+    plot_distances,
     plot_last_drop,
-    plot_last_gradients,
-    plot_runs,
+    plot_map,
     plot_wiring,
+    trained,
 )
 from residual_edu.plotting.style import REFERENCE, A, B
 
@@ -86,26 +88,6 @@ class TestCourses:
         assert texts(ax) == ["÷ 3.0", "pre-norm", "÷ 1.2", "post-norm"]
 
 
-class TestLastGradients:
-    CURVES = {"pre-norm": [[0.4, 0.2], [0.5, 0.3], [0.3, 0.1]], "post-norm": [[0.4, 0.4]]}
-
-    def test_draws_each_seed_and_the_median(self, ax):
-        assert plot_last_gradients([2, 8], self.CURVES, ax) is ax
-        assert heights(ax) == [[0.4, 0.2], [0.5, 0.3], [0.3, 0.1], [0.4, 0.2], [0.4, 0.4], [0.4, 0.4]]
-        assert texts(ax) == ["pre-norm", "post-norm"]
-
-    def test_the_guide_is_dotted_and_named(self, ax):
-        plot_last_gradients([2, 8], self.CURVES, ax, [0.5, 0.25])
-        dotted = [line for line in ax.lines if line.get_linestyle() == ":"]
-        assert [list(line.get_ydata()) for line in dotted] == [[0.5, 0.25]] and "slope −1/2" in texts(ax)
-
-    def test_axes_are_logarithmic_with_plain_numbers(self, ax):
-        plot_last_gradients([2, 8], self.CURVES, ax)
-        assert ax.get_xscale() == ax.get_yscale() == "log"
-        assert [label.get_text() for label in ax.get_xticklabels()] == ["2", "8"]
-        assert [label.get_text() for label in ax.get_yticklabels()] == ["0.1", "0.2", "0.4", "0.8"]
-
-
 def test_last_drop_draws_every_network_over_the_law(ax):
     found = {"pre-norm": ([[2, 4]], [[0.3, 0.15]]), "post-norm, scaled": ([1], [0.6])}
     assert plot_last_drop(found, ax, 0.6) is ax
@@ -115,13 +97,6 @@ def test_last_drop_draws_every_network_over_the_law(ax):
     assert [line.get_markerfacecolor() for line in ax.lines[:2]] == [A, "white"]
     assert [line.get_marker() for line in ax.lines[:2]] == ["s", "o"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(found)
-
-
-def test_runs_draws_the_median_over_the_band_of_the_seeds(ax):
-    assert plot_runs({"post-norm": [[3, 1], [4, 2], [8, 6]]}, ax, every=5) is ax
-    assert ax.lines[0].get_xydata().tolist() == [[5, 4], [10, 2]]
-    band = ax.collections[0].get_paths()[0].vertices[:, 1]
-    assert band.min() == 1 and band.max() == 8
 
 
 class TestEnds:
@@ -143,6 +118,46 @@ class TestEnds:
         low, high = (transform(ax.transData.transform(places[n]))[1] for n in ("lower,\ntwice as tall", "upper"))
         assert high - low > 0.1
 
+    def test_a_name_that_is_pushed_above_the_axes_is_drawn(self, ax):
+        places = self.label(ax, "linear", {"upper": 10, "lower": 9.9})
+        assert places["upper"][1] > 10
+        assert not any(text.get_annotation_clip() for text in ax.texts)
+
     def test_curves_without_a_name_get_none(self, ax):
         ax.plot([1, 2], [1, 1])
         assert self.label(ax, "log", {"one": 1}) == {"one": (2, pytest.approx(1))}
+
+
+class TestDistances:
+    CURVES = {"post-norm, step 0": [1, 0.5], "post-norm, step 30": [[1, 0.001], [1, 0.002]], "pre-norm": [1, 0.9]}
+
+    def test_draws_each_seed_and_names_the_first_at_its_end(self, ax):
+        assert plot_distances(self.CURVES, ax) is ax
+        assert sorted(heights(ax)) == [[1, 0.001], [1, 0.002], [1, 0.5], [1, 0.9]]
+        places = {text.get_text(): text.xy for text in ax.texts}
+        assert places["post-norm,\nstep 0"] == pytest.approx((1, 0.5)) and ax.get_yscale() == "log"
+        assert places["post-norm,\nstep 30"] == pytest.approx((1, 0.001))
+
+    def test_names_are_pushed_apart(self, ax):
+        plot_distances({"pre-norm": [1, 0.5], "post-norm": [1, 0.501], "post-norm, low": [1, 1e-4]}, ax)
+        places = sorted(text.xy[1] for text in ax.texts)
+        assert places[2] > 1.5 * places[1]
+
+    def test_what_was_computed_is_dark_and_below_the_measured(self, ax):
+        plot_distances({"pre-norm": [1, 0.5]}, ax, {"pre": [1, 0.4]})
+        assert [line.get_color() for line in ax.lines] == [REFERENCE, A]
+
+
+class TestMap:
+    @pytest.mark.parametrize(
+        ("shares", "level"), [([0.7, 0.9, 0.9], 0), ([0.5, 0.9, 0.3], 1), ([0.1, 0.1, 0.5], 2), ([0.3], 2)]
+    )
+    def test_the_mean_decides_how_full_a_mark_is(self, shares, level):
+        assert trained(shares) == TRAINED[level]
+
+    def test_there_is_a_mark_for_each_size_and_level_and_a_ring(self, ax):
+        lines, ring = plot_map(ax, [6, 12], [0.001, 0.01], ["as large", "small"], A)
+        assert list(lines) == [(size, level) for size in ("as large", "small") for level in TRAINED]
+        assert [line.get_fillstyle() for line in lines.values()] == ["full", "left", "none"] * 2
+        assert [line.get_marker() for line in lines.values()] == ["o"] * 3 + ["s"] * 3
+        assert ring.get_color() == REFERENCE and [tick.get_text() for tick in ax.get_xticklabels()] == ["6", "12"]

@@ -28,7 +28,7 @@ class TestTwoLosses:
 
     def test_names_stand_above_their_curves_in_their_colours(self, ax):
         plot_two_losses(self.LOSSES, ax, guessing=2.302)
-        for name, line in (("x = f(x)", ax.lines[0]), ("x = x + f(x)", ax.lines[3])):
+        for name, line in (("f(x)", ax.lines[0]), ("x + f(x)", ax.lines[3])):
             label = next(text for text in ax.texts if text.get_text() == name)
             assert label.get_color() == line.get_color()
             assert label.get_position()[1] > np.asarray(line.get_ydata(), float)[10]

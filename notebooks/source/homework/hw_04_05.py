@@ -7,7 +7,7 @@
 #
 # - **build** a third placement of the norm, and not the one it is mistaken for;
 # - **tell** pre-norm from post-norm by the gradient of the last block alone;
-# - **find** the parameters of a branch that receive no gradient.
+# - **build** the instrument that finds the faults of lesson 05's last network.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
@@ -29,9 +29,9 @@ device = setup()
 # %% [markdown]
 # ## A norm on both sides
 #
-# With pre-norm the output of a branch may be of any size. Some later networks normalise the input of a branch **and**
-# its output, before that is added: x ← x + norm₂(f(norm₁(x))). This is called peri-norm. A widely read page wrote
-# norm₂(x + f(norm₁(x))) instead, which normalises the residual stream itself.
+# With pre-norm the output of a branch may be of any size: in lesson 05 a gate made it small, in lesson 04 smaller first weights did, and both can
+# grow. A third way normalises the input of a branch **and** its output, before that is added: x ← x + norm₂(f(norm₁(x))). This is called
+# peri-norm. It is easily confused with norm₂(x + f(norm₁(x))), which normalises the residual stream itself, as post-norm does.
 #
 # ### Exercise 1 · 6 minutes · ●●○○○
 #
@@ -100,8 +100,9 @@ for size in (1, 1000):
 # %% [markdown]
 # ## The gradient in the last block
 #
-# Here are stacks of several depths, with each placement and a norm at the end. The recorder measures the gradient of
-# the last block's weights:
+# By law 4 of lesson 04 the gradient of the last block falls with the depth in one placement, since the stream grows there (in lesson 05 as
+# √(1 + ℓ · g²)), and not in the other. Here are new stacks, without gates, of
+# several depths, with each placement and a norm at the end. The recorder measures the gradient of the last block's weights:
 
 
 # %%
@@ -136,7 +137,7 @@ for name, wiring in [("pre", pre_norm_residual), ("post", post_norm_residual)]:
 # You are given the depths of some stacks, in any order, and the sizes of these gradients, in an unknown unit and with
 # an error of a few per cent. All stacks have the same placement. Return `"pre"` or `"post"`.
 #
-# <details><summary>Hint 1</summary>With one placement the size is proportional to 1/√depth, with the other it does not
+# <details><summary>Hint 1</summary>With one placement the size is nearly proportional to 1/√depth, with the other it does not
 # depend on the depth. Between which two depths does that show most, and in what order are they given?</details>
 # <details><summary>Hint 2</summary>Draw log size against log depth. Which slope does each placement predict, and which
 # slope is halfway between?</details>
@@ -167,6 +168,7 @@ with attempt("wiring_of"):
 cases = [([48, 3, 12], [0.51, 1.98, 1.04], "pre"), ([96, 6, 24], [3.1, 2.9, 3.0], "post")]
 cases += [([100, 10], [31.0, 97.0], "pre"), ([10, 100], [0.0097, 0.0091], "post")]
 cases += [([8, 16, 32], [1.06, 0.97, 0.94], "post"), ([256, 4], [1.08, 0.93], "post"), ([20, 16], [0.90, 1.0], "pre")]
+cases += [([6, 4], [0.93, 1.0], "post"), ([8, 6], [0.905, 1.0], "pre")]
 for seed in (31, 32):
     for wiring, way in (("pre", pre_norm_residual), ("post", post_norm_residual)):
         cases.append(([32, 2, 8], [last_gradient(way, depth, seed) for depth in (32, 2, 8)], wiring))
@@ -179,8 +181,9 @@ for depths, sizes, wanted in cases:
 # %% [markdown]
 # ## Which parameters receive no gradient?
 #
-# A branch of three parts whose gate is zero. As lesson 05 shows, the gate alone receives a gradient in the first step.
-# If a second factor is zero as well, no parameter may receive one.
+# The last network of lesson 05 trained, and its blocks did not: in each branch two factors were zero, and in every second one a ReLU returned zeros. You found that by
+# looking. Now build the instrument that finds it in any branch. Here is a branch of three parts whose gate is zero. In the first
+# step the gate alone receives a gradient:
 
 
 # %%
@@ -274,6 +277,10 @@ nn.init.zeros_(fixed[1].linear1.weight)
 nn.init.zeros_(fixed[1].linear2.bias)
 nn.init.ones_(fixed[1].linear1.bias)
 expect(fixed, y, [], "a hidden layer that is 1 for every input")
+faint = branch(12)
+nn.init.zeros_(faint[1].linear2.bias)
+faint[1].linear2.weight.data *= 1e-6
+expect(faint, y, [], "weights of a millionth, whose gradients are tiny and not zero")
 chain = nn.Sequential(*[nn.Linear(12, 12) for _ in range(3)], LayerScale(12, 0.0))
 nn.init.zeros_(chain[1].weight)
 nn.init.zeros_(chain[2].weight)
@@ -288,5 +295,5 @@ expect(dying, torch.full((9, 12), 10.0), [], "a ReLU that is always at zero from
 # | what you used | where it holds |
 # |---|---|
 # | peri-norm normalises a branch's output; the stream is still a sum | any branch |
-# | the last gradient: ∝ 1/√depth with pre-norm, constant with post-norm | at the start of training, weights of the usual size |
+# | the last gradient: as 1/√(1 + depth) with pre-norm, constant with post-norm | at the start of training, weights of the usual size |
 # | of two zero factors in series neither receives a gradient | products; a bias between them can let a gradient through |

@@ -100,6 +100,16 @@ def power_between_the_ends(depths, sizes):
     return "pre" if math.log(table[few] / table[many], many / few) > 0.25 else "post"
 
 
+def by_slope(limit):
+    """Return an answer that compares the slope between the two ends with ``limit``."""
+
+    def wiring(depths, sizes):
+        (few, first), *_, (many, last) = sorted(zip(depths, sizes, strict=True))
+        return "pre" if math.log(last / first, many / few) < limit else "post"
+
+    return wiring
+
+
 def one_part_after_the_other(x, f, n1, n2):
     branch = x
     for part in (n1, f, n2):
@@ -134,6 +144,8 @@ WRONG = {
         lambda depths, sizes: at_the_ends(depths, sizes, 1.0),
         lambda depths, sizes: at_the_ends(depths, sizes, 0.5),
         sorts_what_it_is_given,
+        by_slope(-0.1),
+        by_slope(-0.4),
     ],
     "asleep": [
         by_the_zeros,
@@ -149,6 +161,7 @@ WRONG = {
         asleep_by(lambda gradients: not any(g.all() for g in gradients)),
         asleep_by(lambda gradients: not any(g.sum() > 0 for g in gradients)),
         leaves_eval_mode,
+        asleep_by(lambda gradients: max(g.abs().max() for g in gradients) < 1e-6),
     ],
 }
 
