@@ -114,24 +114,26 @@ def plot_gradients(found: Mapping[str, Mapping[int, ArrayLike]], figure: Figure)
     return figure
 
 
-def plot_moves(found: Mapping[str, ArrayLike], alone: float, ax: Axes) -> Axes:
-    """Draw losses over the total move of the first step, ``(runs, 2)`` for each of up to four kinds, both logarithmic.
+def plot_moves(found: Mapping[str, ArrayLike], alone: Mapping[int, float], ax: Axes) -> Axes:
+    """Draw losses over the total move of the first step, for each of up to four kinds, both logarithmic.
 
-    A dashed line stands at ``alone``, the loss without blocks.
+    A run is ``(move, loss, steps)``. ``alone`` holds the loss without blocks for two numbers of steps: runs of the
+    first are drawn open and those of the second filled, and a line stands at each loss.
     """
-    looks = zip(found.items(), (A, B, DROPPED, REFERENCE), "so^x", strict=False)
+    looks = zip(found.items(), (A, B, DROPPED, REFERENCE), "so^D", strict=False)
+    few, many = alone
     for place, ((name, runs), color, mark) in enumerate(looks):
-        moves, losses = np.asarray(runs, float).T
-        ax.plot(moves, losses, mark, color=color, ms=6, mfc="none")
-        ax.text(
-            0.03, 0.93 - 0.08 * place, f"{'□○△×'[place]} {name}", transform=ax.transAxes, color=color, weight="bold"
-        )
-    ax.axhline(alone, color=REFERENCE, ls="--", lw=1.2)
-    ax.annotate(
-        "no blocks", (0.03, alone), (0, 4), ("axes fraction", "data"), "offset points", color=REFERENCE, weight="bold"
-    )
-    ax.set(xscale="log", yscale="log", xlim=(0.08, 18), ylim=(0.025, 4))
-    ax.set(xlabel="total move of the first step", ylabel="training loss")
+        moves, losses, steps = np.asarray(runs, float).reshape(-1, 3).T
+        for at, fill in ((few, "none"), (many, color)):
+            ax.plot(moves[steps == at], losses[steps == at], mark, color=color, ms=6, mfc=fill)
+        where = (0.03, 0.93 - 0.08 * place)
+        ax.text(*where, f"{'□○△◆'[place]} {name}", transform=ax.transAxes, color=color, weight="bold")
+    for (length, loss), dash in zip(alone.items(), ("--", ":"), strict=True):
+        ax.axhline(loss, color=REFERENCE, ls=dash, lw=1.2)
+        text = f"no blocks, {length} steps"
+        ax.annotate(text, (0.03, loss), (0, 4), ("axes fraction", "data"), "offset points", color=REFERENCE)
+    ax.set(xscale="log", yscale="log", xlim=(0.08, 18), ylim=(0.02, 9))
+    ax.set(xlabel="total move of the first step", ylabel=f"loss after {few} (open) or {many} steps (filled)")
     ax.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
     ax.set_yticks([0.03, 0.1, 0.3, 1, 3], ["0.03", "0.1", "0.3", "1", "3"])
     ax.minorticks_off()

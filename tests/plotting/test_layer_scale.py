@@ -83,10 +83,23 @@ def test_gradients_draws_a_panel_for_each_network_and_names_the_steps_in_the_fir
     assert len({line.get_linestyle() for line in figure.axes[0].lines}) == 2
 
 
-def test_moves_draws_every_run_names_each_wiring_and_the_loss_without_blocks(ax):
-    found = {"post-norm": [(0.5, 0.04), (9, 2.3)], "skip alone": [(0.6, 0.05)], "pre-norm": [(5.0, 0.3)]}
-    assert plot_moves(found, 0.6, ax) is ax
-    drawn = [line.get_xydata().tolist() for line in ax.lines[:3]]
-    assert drawn == [[list(run) for run in runs] for runs in found.values()]
-    assert [0.6, 0.6] in curves(ax)
-    assert words(ax) == ["□ post-norm", "○ skip alone", "△ pre-norm", "no blocks"]
+def test_moves_draws_every_run_open_or_filled_by_its_steps_and_the_losses_without_blocks(ax):
+    found = {
+        "post-norm": [(0.5, 0.04, 80), (9, 2.3, 160)],
+        "skip alone": [(0.6, 0.05, 80)],
+        "pre-norm": [(5.0, 0.3, 80)],
+    }
+    assert plot_moves(found, {80: 0.6, 160: 0.3}, ax) is ax
+    drawn = [(line.get_xydata().tolist(), line.get_mfc() == "none") for line in ax.lines[:6]]
+    assert drawn == [
+        ([[run[0], run[1]] for run in runs if run[2] == at], at == 80) for runs in found.values() for at in (80, 160)
+    ]
+    assert [0.6, 0.6] in curves(ax) and [0.3, 0.3] in curves(ax)
+    lines = ["no blocks, 80 steps", "no blocks, 160 steps"]
+    assert words(ax) == ["□ post-norm", "○ skip alone", "△ pre-norm", *lines]
+    assert ax.get_ylabel() == "loss after 80 (open) or 160 steps (filled)"
+
+
+def test_moves_draws_an_empty_kind_as_nothing(ax):
+    plot_moves({"post-norm": []}, {80: 0.6, 160: 0.3}, ax)
+    assert [len(line.get_xdata()) for line in ax.lines[:2]] == [0, 0]

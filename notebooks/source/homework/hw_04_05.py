@@ -6,8 +6,8 @@
 # By the end you can
 #
 # - **build** a third placement of the norm, and not the one it is mistaken for;
-# - **tell** pre-norm from post-norm by the gradient of the last block alone;
-# - **build** the instrument that finds the faults of lesson 05's last network.
+# - **remove** the gates of a trained branch, and keep what it computes;
+# - **find out** from outside where a block has its norms, whatever its code says.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
@@ -17,23 +17,34 @@ import copy
 import torch
 from torch import nn
 
-from residual_edu import LayerNorm, LayerScale, SimpleFeedForward, post_norm_residual, pre_norm_residual
+from residual_edu import LayerNorm, LayerScale, RMSNorm, SimpleFeedForward, pre_norm_residual
 from residual_edu.exercises import attempt
 from residual_edu.exercises.properties import close
 from residual_edu.exercises.unchanged import unchanged
-from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import setup
 
 device = setup()
+x = torch.randn(16, 8, generator=torch.Generator().manual_seed(3))
 
 # %% [markdown]
 # ## A norm on both sides
 #
-# With pre-norm the output of a branch may be of any size: in lesson 05 a gate made it small, in lesson 04 smaller first weights did, and both can
-# grow. A third way normalises the input of a branch **and** its output, before that is added: x ← x + norm₂(f(norm₁(x))). This is called
+# Pre-norm gives f an input of size 1. What f returns may still have any size: in lesson 05 a gate made it small, in lesson 04 smaller first weights did. Nothing holds it there:
+
+# %%
+torch.manual_seed(0)
+layer, norm = SimpleFeedForward(8, 32), LayerNorm(8)
+for factor in (1, 10, 100):
+    wide = copy.deepcopy(layer)
+    wide.linear2.weight.data *= factor
+    added = pre_norm_residual(x, wide, norm) - x
+    print(f"last weights times {factor}: the branch adds {added.square().mean().sqrt():.2f}")
+
+# %% [markdown]
+# A third placement normalises the input of a branch **and** its output, before that is added: x ← x + norm₂(f(norm₁(x))). This is called
 # peri-norm. It is easily confused with norm₂(x + f(norm₁(x))), which normalises the residual stream itself, as post-norm does.
 #
-# ### Exercise 1 · 6 minutes · ●●○○○
+# ### Exercise 1 · 7 minutes · ●●○○○
 #
 # Return the peri-norm block's output, best with one call of a function that you know.
 #
@@ -98,202 +109,192 @@ for size in (1, 1000):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## The gradient in the last block
+# ## A network without its gates
 #
-# By law 4 of lesson 04 the gradient of the last block falls with the depth in one placement, since the stream grows there (in lesson 05 as
-# √(1 + ℓ · g²)), and not in the other. Here are new stacks, without gates, of
-# several depths, with each placement and a norm at the end. The recorder measures the gradient of the last block's weights:
+# A network has been trained with LayerScale, and is to run where there are no gates. Setting them to 1 would change what each branch adds:
 
 
 # %%
-class Block(nn.Module):
-    def __init__(self, width, wiring):
-        super().__init__()
-        self.norm, self.layer, self.wiring = LayerNorm(width), SimpleFeedForward(width, 4 * width), wiring
-
-    def forward(self, x):
-        return self.wiring(x, self.layer, self.norm)
-
-
-def last_gradient(wiring, depth, seed=0):
+def branch(width, seed=0):
+    """Return a branch as after a training: its gates differ, and some are below 0."""
     torch.manual_seed(seed)
-    model = nn.Sequential(*[Block(32, wiring) for _ in range(depth)], LayerNorm(32))
-    for block in model[:-1]:
-        nn.init.kaiming_normal_(block.layer.linear1.weight)
-        nn.init.kaiming_normal_(block.layer.linear2.weight)
-    with GradientFlowRecorder(model, model[:-1]) as flow:
-        (model(torch.randn(64, 32)) * torch.randn(64, 32)).mean().backward()
-    return float(flow.weight_gradient[0, -1])
+    parts = nn.Sequential(LayerNorm(width), SimpleFeedForward(width, 2 * width), LayerScale(width))
+    for parameter in parts.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    return parts
 
 
-depths = [2, 4, 8, 16, 32]
-for name, wiring in [("pre", pre_norm_residual), ("post", post_norm_residual)]:
-    sizes = [last_gradient(wiring, depth) for depth in depths]
-    print(name, "against depth 2:", " ".join(f"{size / sizes[0]:.1f}" for size in sizes))
+trained = branch(8)
+print("gates:", " ".join(f"{one:.2f}" for one in trained[2].gamma.tolist()))
+gap = (trained(x) - trained[:2](x)).abs().max()
+print(f"left out, they change an output by {gap:.2f}")
 
 # %% [markdown]
-# ### Exercise 2 · 12 minutes · ●●●○○
+# ### Exercise 2 · 14 minutes · ●●●○○
 #
-# You are given the depths of some stacks, in any order, and the sizes of these gradients, in an unknown unit and with
-# an error of a few per cent. All stacks have the same placement. Return `"pre"` or `"post"`.
+# Return a branch of the first two parts alone, norm and layer, which computes for every x what the three parts do. In lesson 05 that was V = g · W, with one g
+# for all features; here each feature has its own. The given branch is needed again: it must stay as it is, and share no tensor with
+# yours.
 #
-# <details><summary>Hint 1</summary>With one placement the size is nearly proportional to 1/√depth, with the other it does not
-# depend on the depth. Between which two depths does that show most, and in what order are they given?</details>
-# <details><summary>Hint 2</summary>Draw log size against log depth. Which slope does each placement predict, and which
-# slope is halfway between?</details>
+# <details><summary>Hint 1</summary>The gate multiplies feature i of the output. Which numbers of
+# <code>linear2</code> make feature i, and nothing else?</details>
+# <details><summary>Hint 2</summary>A linear layer's weight has the shape (outputs, inputs). In which shape does gamma
+# multiply its rows? And what besides the weight is multiplied by the gate?</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "without-gates", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def without_gates(branch):
+    """Return nn.Sequential(norm, layer) that computes what nn.Sequential(norm, layer, gates) does."""
+    ### BEGIN SOLUTION
+    norm, layer, gates = copy.deepcopy(branch)
+    with torch.no_grad():
+        layer.linear2.weight *= gates.gamma[:, None]
+        layer.linear2.bias *= gates.gamma
+    return nn.Sequential(norm, layer)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "without-gates-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("without_gates"):
+    with unchanged(branch=trained, x=x):
+        folded = without_gates(trained)
+    close(folded(x), trained(x), "the output")
+    names, wanted = list(dict(folded.named_parameters())), list(dict(trained[:2].named_parameters()))
+    assert names == wanted, f"the parameters: got {names}, wanted {wanted}"
+    even = copy.deepcopy(trained)
+    nn.init.constant_(even[2].gamma, 0.1)
+    close(without_gates(even)(x), even(x), "with gates of 0.1 in all features: the output")
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "without-gates-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+for size, seed in ((8, 41), (12, 42), (1, 43)):
+    one, rows = branch(size, seed), torch.randn(3, 5, size, generator=torch.Generator().manual_seed(seed))
+    if size == 12:
+        nn.init.zeros_(one[2].gamma[:4])
+        one = one.double()
+        rows = rows.double()
+    with unchanged(branch=one, x=rows):
+        mine = without_gates(one)
+        close(mine(rows), one(rows), f"width {size}: the output")
+    names, wanted = list(dict(mine.named_parameters())), list(dict(one[:2].named_parameters()))
+    assert names == wanted, f"width {size}, the parameters: got {names}, wanted {wanted}"
+    kept = [p.clone() for p in one.parameters()]
+    for p in mine.parameters():
+        p.data += 1
+    same = [torch.equal(was, now) for was, now in zip(kept, one.parameters(), strict=True)]
+    assert all(same), "after a change of what you returned: got the given branch changed too, wanted it as it was"
+    learns = [p.requires_grad and p.is_leaf for p in mine.parameters()]
+    assert all(learns), "the parameters that you returned: got some that cannot learn, wanted leaves with a gradient"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Where are the norms of this block?
+#
+# Another library's blocks are called `Block`, and their documentation does not say where the norms stand. The sizes of what they return do not tell either:
+
+
+# %%
+class Sealed(nn.Module):
+    """A block whose wiring is hidden."""
+
+    def __init__(self, wiring, width, make=LayerNorm, gate=1.0, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        f, first, second = SimpleFeedForward(width, 4 * width), make(width), make(width)
+        self.parts = nn.ModuleList([f, first, second]).double()
+        self.inner = {
+            "skip": lambda x: x + gate * f(x),
+            "pre": lambda x: x + gate * f(first(x)),
+            "post": lambda x: first(x + gate * f(x)),
+            "peri": lambda x: x + second(f(first(x))),
+        }[wiring]
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+for wiring in ("skip", "pre", "post", "peri"):
+    returned = Sealed(wiring, 8, gate=2.5)(x.double())
+    print(f"{wiring}: input of size {x.square().mean().sqrt():.2f}, output {returned.square().mean().sqrt():.2f}")
+
+# %% [markdown]
+# ### Exercise 3 · 20 minutes · ●●●●○
+#
+# Return `"skip"`, `"pre"`, `"post"` or `"peri"` for a block that maps rows of `width` features, in float64, to rows of the same width.
+#
+# - `"post"`: the sum is normalised, whatever the branch receives.
+# - All norms are LayerNorm or RMSNorm with gains of 1 and biases of 0; the width is at least 8.
+# - The branch is an MLP of usual size, perhaps multiplied by one gate between 0.01 and 10, which may be frozen.
+#
+# Look at outputs alone, not at attributes. Choose the inputs yourself.
+#
+# <details><summary>Hint 1</summary>Which of the four wirings fix the size of something in every row, and of what: of the output, or of what
+# is added to x?</details>
+# <details><summary>Hint 2</summary>Give the block x, and 100 times x. In which wirings does what it adds stay the
+# same?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "wiring-of", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def wiring_of(depths, sizes):
-    """Return "pre" or "post" for lists of at least two different depths and their sizes."""
+def wiring_of(block, width):
+    """Return "skip", "pre", "post" or "peri", from the block's outputs alone."""
     ### BEGIN SOLUTION
-    depth, size = torch.tensor(depths).double().log(), torch.tensor(sizes).double().log()
-    slope = ((depth - depth.mean()) * (size - size.mean())).sum() / (depth - depth.mean()).square().sum()
-    return "pre" if slope < -0.25 else "post"
+    rows = torch.randn(32, width, dtype=torch.float64)
+    with torch.no_grad():
+        output, far = block(rows), block(100 * rows)
+
+    def fixed(some):
+        return bool((some.square().mean(-1).sqrt() - 1).abs().max() < 0.01)
+
+    if fixed(output):
+        return "post"
+    if fixed(output - rows):
+        return "peri"
+    return "pre" if torch.allclose(far - 100 * rows, output - rows, rtol=1e-2, atol=1e-5) else "skip"
     ### END SOLUTION
 
 
 # %% nbgrader={"grade": true, "grade_id": "wiring-of-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("wiring_of"):
-    cases = [([4, 16, 64], [0.8, 0.4, 0.2], "pre"), ([4, 16, 64], [0.8, 0.8, 0.8], "post")]
-    cases += [([64, 4, 16], [32.0, 29.0, 30.0], "post"), ([50, 2], [10.0, 50.0], "pre")]
-    cases += [([48, 3], [0.93, 1.0], "post"), ([9, 12, 16], [0.040, 0.035, 0.030], "pre")]
-    for depths, sizes, wanted in cases:
-        with unchanged(depths=depths, sizes=sizes):
-            found = wiring_of(depths, sizes)
-        assert found == wanted, f"depths {depths}, sizes {sizes}: got {found!r}, wanted {wanted!r}"
+    cases = [("skip", 1.0), ("pre", 1.0), ("post", 1.0), ("peri", 1.0), ("pre", 2.5), ("post", 0.1), ("skip", 0.05)]
+    for wanted, gate in cases:
+        for make in (LayerNorm, RMSNorm):
+            block = Sealed(wanted, 8, make, gate).eval()
+            with unchanged(block=block):
+                found = wiring_of(block, 8)
+            assert found == wanted, f"{wanted}, {make.__name__}, gate {gate}: got {found!r}, wanted {wanted!r}"
+            assert not block.training, "its mode: got training, wanted it as it was"
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "wiring-of-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "wiring-of-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-cases = [([48, 3, 12], [0.51, 1.98, 1.04], "pre"), ([96, 6, 24], [3.1, 2.9, 3.0], "post")]
-cases += [([100, 10], [31.0, 97.0], "pre"), ([10, 100], [0.0097, 0.0091], "post")]
-cases += [([8, 16, 32], [1.06, 0.97, 0.94], "post"), ([256, 4], [1.08, 0.93], "post"), ([20, 16], [0.90, 1.0], "pre")]
-cases += [([6, 4], [0.93, 1.0], "post"), ([8, 6], [0.905, 1.0], "pre")]
-for seed in (31, 32):
-    for wiring, way in (("pre", pre_norm_residual), ("post", post_norm_residual)):
-        cases.append(([32, 2, 8], [last_gradient(way, depth, seed) for depth in (32, 2, 8)], wiring))
-for depths, sizes, wanted in cases:
-    with unchanged(depths=depths, sizes=sizes):
-        found = wiring_of(depths, sizes)
-    assert found == wanted, f"depths {depths}, sizes {sizes}: got {found!r}, wanted {wanted!r}"
-### END HIDDEN TESTS
+class Mistaken(nn.Module):
+    """norm₂(x + f(norm₁(x))): the sum is normalised."""
 
-# %% [markdown]
-# ## Which parameters receive no gradient?
-#
-# The last network of lesson 05 trained, and its blocks did not: in each branch two factors were zero, and in every second one a ReLU returned zeros. You found that by
-# looking. Now build the instrument that finds it in any branch. Here is a branch of three parts whose gate is zero. In the first
-# step the gate alone receives a gradient:
+    def __init__(self, width):
+        nn.Module.__init__(self)
+        self.one = nn.ModuleList([SimpleFeedForward(width, width), LayerNorm(width), LayerNorm(width)]).double()
+
+    def forward(self, rows):
+        layer, before, after = self.one
+        return after(rows + layer(before(rows)))
 
 
-# %%
-def branch(width, gate=0.0):
-    torch.manual_seed(width)
-    return nn.Sequential(LayerNorm(width), SimpleFeedForward(width, 2 * width), LayerScale(width, gate))
-
-
-x = torch.randn(16, 8, generator=torch.Generator().manual_seed(3))
-one = branch(8)
-optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
-(x + one(x)).square().mean().backward()
-optimizer.step()
-print("these receive a gradient in the first step:", [name for name, p in one.named_parameters() if p.grad.any()])
-
-# %% [markdown]
-# ### Exercise 3 · 20 minutes · ●●●●○
-#
-# Return the names of the parameters of `branch` that receive no gradient: in each of three steps of plain gradient
-# descent (rate 0.1) on the loss `(x + branch(x)).square().mean()` their gradient is zero. Every parameter is used in
-# `branch(x)`. Return a sorted list, and leave the branch that you are given as it is.
-#
-# <details><summary>Hint 1</summary>A parameter that changes in the first step can let a gradient through to others in
-# the second. So the first gradient is not enough, and neither is the last.</details>
-# <details><summary>Hint 2</summary>Train a deep copy, with torch's SGD. After each backward pass, collect the names
-# whose gradient has any entry other than zero; return the names that were never collected.</details>
-
-
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "asleep", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def asleep(branch, x):
-    """Return the sorted names of the parameters that no gradient reaches in three steps."""
-    ### BEGIN SOLUTION
-    mine, awake = copy.deepcopy(branch), set()
-    descent = torch.optim.SGD(mine.parameters(), lr=0.1)
-    for _ in range(3):
-        descent.zero_grad()
-        (x + mine(x)).square().mean().backward()
-        awake |= {name for name, parameter in mine.named_parameters() if parameter.grad.any()}
-        descent.step()
-    return sorted(set(dict(mine.named_parameters())) - awake)
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "asleep-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-with attempt("asleep"):
-    found = asleep(branch(8), x)
-    assert found == [], f"a gate of zero alone: got {found}, wanted []"
-    dead_unit = branch(8)
-    dead_unit[1].linear1.bias.data[0] = -100
-    with unchanged(branch=dead_unit, x=x):
-        found = asleep(dead_unit, x)
-    assert found == [], f"a gate of zero, and one hidden unit whose ReLU is always zero: got {found}, wanted []"
-    left = [name for name, p in dead_unit.named_parameters() if p.grad is not None]
-    assert not left, f"the branch that was handed over: got gradients left in {left}, wanted none"
-    two_zeros = branch(8)
-    nn.init.zeros_(two_zeros[1].linear2.weight)
-    found = asleep(two_zeros, x)
-    assert found == [], f"a gate and a weight of zero, and a bias that is not: got {found}, wanted []"
-    nn.init.zeros_(two_zeros[1].linear2.bias)
-    found = asleep(two_zeros, x)
-    wanted = sorted(name for name, _ in two_zeros.named_parameters())
-    assert found == wanted, f"a gate of zero, and a layer that returns zeros: got {found}, wanted {wanted}"
-
-
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "asleep-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-def expect(branch, y, wanted, what):
-    with unchanged(branch=branch, x=y):
-        found = list(asleep(branch, y))
-    assert found == wanted, f"{what}: got {found}, wanted {wanted}"
-    left = [name for name, p in branch.named_parameters() if p.grad is not None]
-    assert not left, f"the branch that was handed over: got gradients left in {left}, wanted none"
-
-
-ward = branch(12)
-y = torch.randn(9, 12, generator=torch.Generator().manual_seed(33))
-nn.init.zeros_(ward[1].linear2.weight)
-expect(ward, y, [], "a zero weight, but a bias that opens the gate")
-nn.init.zeros_(ward[1].linear1.weight)
-nn.init.zeros_(ward[1].linear1.bias)
-stuck = ["0.bias", "0.weight", "1.linear1.bias", "1.linear1.weight", "1.linear2.weight"]
-expect(ward, y, stuck, "a ReLU that is always at zero")
-ward = branch(12)
-nn.init.zeros_(ward[2].gamma)
-ward[1].linear1.bias.data[::2] = -100
-expect(ward, y, [], "half of the hidden units always at zero")
-everything = sorted(name for name, _ in ward.named_parameters())
-expect(ward, torch.zeros(9, 12), everything, "x and the gate are zero, where the loss is smallest")
-fixed = nn.Sequential(LayerNorm(12, elementwise_affine=False), SimpleFeedForward(12, 6), LayerScale(12, 0.0))
-nn.init.zeros_(fixed[1].linear1.weight)
-nn.init.zeros_(fixed[1].linear2.bias)
-nn.init.ones_(fixed[1].linear1.bias)
-expect(fixed, y, [], "a hidden layer that is 1 for every input")
-faint = branch(12)
-nn.init.zeros_(faint[1].linear2.bias)
-faint[1].linear2.weight.data *= 1e-6
-expect(faint, y, [], "weights of a millionth, whose gradients are tiny and not zero")
-chain = nn.Sequential(*[nn.Linear(12, 12) for _ in range(3)], LayerScale(12, 0.0))
-nn.init.zeros_(chain[1].weight)
-nn.init.zeros_(chain[2].weight)
-expect(chain, y, ["0.bias", "0.weight"], "two weights and a gate of zero: the first layer's gradient begins in step 4")
-dying = nn.Sequential(nn.Linear(12, 12), nn.ReLU())
-for p in dying.parameters():
-    nn.init.constant_(p, 0.1)
-expect(dying, torch.full((9, 12), 10.0), [], "a ReLU that is always at zero from the second step on")
+trials = [(Mistaken(16), 16, "post")]
+for seed, (width, gate) in enumerate(((8, 0.01), (8, 5.7), (16, 0.3), (32, 9.0), (24, 3.5), (64, 0.02), (12, 4.2))):
+    for wanted in ("skip", "pre", "post", "peri"):
+        for make in (LayerNorm, RMSNorm):
+            trials.append((Sealed(wanted, width, make, gate, 50 + seed), width, wanted))
+for block, width, wanted in trials:
+    block.eval()
+    with unchanged(block=block):
+        found = wiring_of(block, width)
+    assert found == wanted, f"a block of width {width}: got {found!r}, wanted {wanted!r}"
+    assert not block.training, "its mode: got training, wanted it as it was"
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # | what you used | where it holds |
 # |---|---|
-# | peri-norm normalises a branch's output; the stream is still a sum | any branch |
-# | the last gradient: as 1/√(1 + depth) with pre-norm, constant with post-norm | at the start of training, weights of the usual size |
-# | of two zero factors in series neither receives a gradient | products; a bias between them can let a gradient through |
+# | peri-norm fixes the size of what a branch adds; the stream is still a sum | any branch |
+# | a gate for each feature is a factor of the last layer's rows and bias | when the branch ends in a linear layer; its training differs |
+# | post-norm fixes the size of the output, peri-norm of what is added; pre-norm adds the same at any size of x | norms with gains of 1 |

@@ -1,65 +1,76 @@
 """Right and wrong answers to the homework of lessons 04 and 05."""
 
 import copy
-import math
 
 import torch
+from torch import nn
 
-from residual_edu import post_norm_residual, pre_norm_residual
-
-
-def mean_square(x, branch):
-    return (x + branch(x)).square().mean()
+from residual_edu import LayerScale, post_norm_residual, pre_norm_residual
 
 
-def asleep_after(steps, of=copy.deepcopy, loss=mean_square):
-    def names(branch, x):
-        mine, awake = of(branch), set()
-        optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
-        for _ in range(steps):
-            optimizer.zero_grad()
-            loss(x, mine).backward()
-            awake |= {name for name, p in mine.named_parameters() if p.grad.any()}
-            optimizer.step()
-        return sorted(set(dict(mine.named_parameters())) - awake)
+def folded(weight=lambda w, g: g[:, None] * w, bias=lambda b, g: g * b, of=copy.deepcopy, keep=2):
+    """Return an answer that changes the last layer's tensors so."""
 
-    return names
+    def answer(branch):
+        parts = list(of(branch))
+        layer, gates = parts[1], parts[2].gamma.detach()
+        layer.linear2.weight.data = weight(layer.linear2.weight.data, gates)
+        layer.linear2.bias.data = bias(layer.linear2.bias.data, gates)
+        return nn.Sequential(*parts[:keep])
 
-
-def leaves_gradients(branch, x):
-    (x + branch(x)).square().mean().backward()
-    return asleep_after(3)(branch, x)
+    return answer
 
 
-def in_the_order_of_the_parts(branch, x):
-    found = asleep_after(3)(branch, x)
-    return [name for name, _ in branch.named_parameters() if name in found]
+def shares_the_norm(branch):
+    return nn.Sequential(branch[0], folded()(branch)[1])
 
 
-def by_the_zeros(branch, x):
-    zeros = [name for name, p in branch.named_parameters() if not p.any()]
-    return sorted(name for name, _ in branch.named_parameters()) if len(zeros) > 2 else []
+def first_layer(branch):
+    norm, layer, gates = copy.deepcopy(branch)
+    layer.linear1.weight.data *= gates.gamma.mean()
+    return nn.Sequential(norm, layer)
 
 
-def asleep_by(silent, steps=3):
-    """Return an answer that lists the parameters of which ``silent`` is true of the gradients of all steps."""
-
-    def names(branch, x):
-        mine = copy.deepcopy(branch)
-        seen = {name: [] for name, _ in mine.named_parameters()}
-        for _ in range(steps):
-            mine.zero_grad()
-            (x + mine(x)).square().mean().backward()
-            for name, p in mine.named_parameters():
-                seen[name].append(p.grad.clone())
-                p.data -= 0.1 * p.grad
-        return sorted(name for name, gradients in seen.items() if silent(gradients))
-
-    return names
+def gates_of_one(branch):
+    parts = folded()(branch)
+    return nn.Sequential(*parts, LayerScale(len(branch[2].gamma), 1.0))
 
 
-def leaves_eval_mode(branch, x):
-    return asleep_after(3)(branch.eval(), x)
+def frozen_copy(branch):
+    return folded()(branch).requires_grad_(False)
+
+
+def stays_in_float32(branch):
+    return folded()(copy.deepcopy(branch).float())
+
+
+def copied_by_hand(branch):
+    norm, layer, gates = branch
+    mine = copy.deepcopy(nn.Sequential(norm, layer))
+    state = mine.state_dict()
+    for name in "1.linear2.weight", "1.linear2.bias":
+        rows = state[name].reshape(len(gates.gamma), -1) * gates.gamma.detach()[:, None]
+        state[name] = rows.reshape(state[name].shape)
+    mine.load_state_dict(state)
+    return mine
+
+
+def diagonal(branch):
+    mine = copy.deepcopy(branch)
+    last = mine[1].linear2
+    with torch.no_grad():
+        last.weight.copy_(torch.diag(mine[2].gamma) @ last.weight)
+        last.bias.copy_(torch.diag(mine[2].gamma) @ last.bias)
+    return mine[:2]
+
+
+def one_feature_at_a_time(branch):
+    mine = copy.deepcopy(branch)
+    with torch.no_grad():
+        for row, gate in enumerate(mine[2].gamma.tolist()):
+            mine[1].linear2.weight[row].mul_(gate)
+            mine[1].linear2.bias[row].mul_(gate)
+    return nn.Sequential(mine[0], mine[1])
 
 
 def runs_the_layer_twice(x, f, n1, n2):
@@ -78,36 +89,84 @@ def without_gradients(x, f, n1, n2):
     return x + n2(f(n1(x)))
 
 
-def sorts_what_it_is_given(depths, sizes):
-    depths[:], sizes[:] = zip(*sorted(zip(depths, sizes, strict=True)), strict=True)
-    return "pre" if sizes[-1] / sizes[0] < (depths[0] / depths[-1]) ** 0.25 else "post"
+def sizes(rows):
+    return rows.square().mean(-1).sqrt()
 
 
-def at_the_ends(depths, sizes, below):
-    pairs = sorted(zip(depths, sizes, strict=True))
-    return "pre" if pairs[-1][1] / pairs[0][1] < below else "post"
+def by_outputs(within=0.01, far=100.0, size=sizes, same=1e-2, floor=1e-5, dtype=torch.float64, order=("post", "peri")):
+    """Return an answer that looks at the sizes of outputs and of what is added, at two sizes of the input."""
 
-
-def more_even(depths, sizes):
-    sizes = torch.tensor(sizes).double().log()
-    scaled = sizes + torch.tensor(depths).double().log() / 2
-    return "pre" if scaled.std() < sizes.std() else "post"
-
-
-def power_between_the_ends(depths, sizes):
-    table = dict(zip(depths, sizes, strict=True))
-    few, many = min(table), max(table)
-    return "pre" if math.log(table[few] / table[many], many / few) > 0.25 else "post"
-
-
-def by_slope(limit):
-    """Return an answer that compares the slope between the two ends with ``limit``."""
-
-    def wiring(depths, sizes):
-        (few, first), *_, (many, last) = sorted(zip(depths, sizes, strict=True))
-        return "pre" if math.log(last / first, many / few) < limit else "post"
+    def wiring(block, width):
+        x = torch.randn(32, width, dtype=torch.float64).to(dtype).double()
+        with torch.no_grad():
+            out, distant = block(x), block(far * x)
+        rows = {"post": out, "peri": out - x}
+        for name in order:
+            if (size(rows[name]) - 1).abs().max() < within:
+                return name
+        return "pre" if torch.allclose(distant - far * x, out - x, rtol=same, atol=floor) else "skip"
 
     return wiring
+
+
+def by_means(block, width):
+    return by_outputs(size=lambda rows: sizes(rows).mean())(block, width)
+
+
+def by_growth(block, width):
+    """Compare the sizes of what comes out of 1 and of 100 times x."""
+    x = torch.randn(32, width, dtype=torch.float64)
+    with torch.no_grad():
+        growth = (sizes(block(100 * x)) / sizes(block(x))).mean()
+    return "post" if growth < 2 else "skip" if growth > 99.9 else "pre"
+
+
+def relative(block, width):
+    """Take what is added for the same wherever it is small beside x."""
+    x = torch.randn(32, width, dtype=torch.float64)
+    with torch.no_grad():
+        out, far = block(x), block(100 * x)
+    if (sizes(out) - 1).abs().max() < 0.01:
+        return "post"
+    if (sizes(out - x) - 1).abs().max() < 0.01:
+        return "peri"
+    return "pre" if (sizes(far - 100 * x) / sizes(100 * x)).max() < 0.1 else "skip"
+
+
+def by_attributes(block, width):
+    """Read the name of a free variable in the block's function."""
+    names = block.inner.__code__.co_freevars
+    return "peri" if "second" in names else "skip" if "first" not in names else "pre"
+
+
+def at_zero(block, width):
+    """Look at x = 0 alone."""
+    with torch.no_grad():
+        out = block(torch.zeros(1, width, dtype=torch.float64))
+    return "post" if abs(sizes(out).item() - 1) < 0.01 else "pre"
+
+
+def leaves_training_mode(block, width):
+    block.train()
+    return by_outputs()(block, width)
+
+
+def by_the_variance(block, width):
+    """Take the spread of a row for its size: right for LayerNorm alone."""
+    return by_outputs(size=lambda rows: rows.std(-1, correction=0), within=1e-3)(block, width)
+
+
+def by_two_sizes_of_the_output(block, width):
+    """Find a fixed size by comparing 10 with 1,000 times x."""
+    x = torch.randn(8, width, dtype=torch.float64)
+    with torch.no_grad():
+        near, far = block(10 * x), block(1000 * x)
+    if torch.allclose(sizes(far), torch.ones(8).double(), atol=1e-3):
+        return "post"
+    added, later = near - 10 * x, far - 1000 * x
+    if not torch.allclose(added, later, rtol=1e-3, atol=1e-4):
+        return "skip"
+    return "peri" if torch.allclose(sizes(added), torch.ones(8).double(), atol=1e-2) else "pre"
 
 
 def one_part_after_the_other(x, f, n1, n2):
@@ -133,35 +192,35 @@ WRONG = {
         in_place,
         runs_the_layer_twice,
     ],
-    "wiring_of": [
-        lambda depths, sizes: "pre" if sizes[-1] < sizes[0] else "post",
-        lambda depths, sizes: "pre" if min(sizes) < 0.5 else "post",
-        lambda depths, sizes: "post" if sizes[-1] < sizes[0] else "pre",
-        lambda depths, sizes: "pre" if min(sizes) < 0.99 * max(sizes) else "post",
-        lambda depths, sizes: "pre",
-        lambda depths, sizes: "pre" if max(sizes) > 1.3 * min(sizes) else "post",
-        lambda depths, sizes: "pre" if max(sizes) > 1.1 * min(sizes) else "post",
-        lambda depths, sizes: at_the_ends(depths, sizes, 1.0),
-        lambda depths, sizes: at_the_ends(depths, sizes, 0.5),
-        sorts_what_it_is_given,
-        by_slope(-0.1),
-        by_slope(-0.4),
+    "without_gates": [
+        folded(bias=lambda b, g: b),
+        folded(weight=lambda w, g: w),
+        folded(weight=lambda w, g: g.mean() * w, bias=lambda b, g: g.mean() * b),
+        folded(weight=lambda w, g: g.abs()[:, None] * w, bias=lambda b, g: g.abs() * b),
+        folded(weight=lambda w, g: w / g[:, None], bias=lambda b, g: b / g),
+        folded(weight=lambda w, g: torch.cat([g, g])[None] * w),
+        folded(of=lambda branch: branch),
+        folded(keep=3),
+        shares_the_norm,
+        first_layer,
+        gates_of_one,
+        frozen_copy,
+        stays_in_float32,
+        lambda branch: copy.deepcopy(branch)[:2],
     ],
-    "asleep": [
-        by_the_zeros,
-        asleep_after(1),
-        asleep_after(2),
-        asleep_after(3, of=lambda branch: branch),
-        lambda branch, x: [],
-        leaves_gradients,
-        in_the_order_of_the_parts,
-        asleep_after(10),
-        asleep_after(3, loss=lambda x, branch: branch(x).sum()),
-        asleep_by(lambda gradients: not gradients[-1].any()),
-        asleep_by(lambda gradients: not any(g.all() for g in gradients)),
-        asleep_by(lambda gradients: not any(g.sum() > 0 for g in gradients)),
-        leaves_eval_mode,
-        asleep_by(lambda gradients: max(g.abs().max() for g in gradients) < 1e-6),
+    "wiring_of": [
+        by_means,
+        by_growth,
+        relative,
+        by_attributes,
+        at_zero,
+        leaves_training_mode,
+        by_the_variance,
+        by_outputs(within=0.5),
+        by_outputs(order=("post",)),
+        by_outputs(order=("peri",)),
+        by_outputs(far=1.0),
+        lambda block, width: "pre",
     ],
 }
 
@@ -172,14 +231,10 @@ RIGHT = {
         lambda x, f, n1, n2: pre_norm_residual(x, lambda z: n2(f(z)), n1, iter([])),
         lambda x, f, n1, n2: n2(f(n1(x))).add(x),
     ],
+    "without_gates": [copied_by_hand, diagonal, one_feature_at_a_time],
     "wiring_of": [
-        more_even,
-        power_between_the_ends,
-        lambda depths, sizes: at_the_ends(depths, sizes, (min(depths) / max(depths)) ** 0.25),
-    ],
-    "asleep": [
-        asleep_by(lambda gradients: not any(g.any() for g in gradients)),
-        asleep_by(lambda gradients: sum(g.abs().sum() for g in gradients) == 0),
-        asleep_by(lambda gradients: all(torch.equal(g, torch.zeros_like(g)) for g in gradients)),
+        by_two_sizes_of_the_output,
+        by_outputs(within=0.03, far=1000.0),
+        by_outputs(far=0.5 * 20),
     ],
 }
