@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 06 · AdaLN-Zero
 #
-# 85 minutes. Nothing is downloaded. It follows [lesson 05](05_layer_scale.ipynb), of which it uses law 1, the gradients of a gate and of its
+# 80 minutes. Nothing is downloaded. It follows [lesson 05](05_layer_scale.ipynb), of which it uses law 1, the gradients of a gate and of its
 # branch; of [lesson 02](02_layer_norm.ipynb) it uses what LayerNorm makes of [1, 0, 0, 0].
 #
 # By the end you can
 #
-# - **write** a norm whose shift and scale come from a condition, and a guided drawing;
+# - **write** what such a network is trained on, and how it draws;
 # - **compute** what the best network draws in one step, and **derive** when each of its weights first receives a gradient;
 # - **say** what a number about drawings can see and what it cannot;
 # - **diagnose** and **mend** a network that should draw and does not.
@@ -83,7 +83,7 @@ class Denoiser(nn.Module):
         self.patch, self.grid, self.num_classes = patch, side // patch, 10
         self.patches = nn.Linear(patch**2, width)
         self.position = nn.Parameter(torch.randn(self.grid**2, width) / 2)
-        self.label = nn.Embedding(11, width)  # the label 10 stands for any digit
+        self.label = nn.Embedding(11, width)  # ten digits, and 10: no label
         layers = nn.Linear(16, width), nn.SiLU(), nn.Linear(width, width)
         self.time = nn.Sequential(*layers)
         self.blocks = nn.ModuleList(block(width) for _ in range(depth))
@@ -147,42 +147,26 @@ def train(
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-@torch.no_grad()
-def gate_sizes(model):
-    """Return the mean size of the gates, (blocks, 2), over all labels and 11 times."""
-    t, label = torch.linspace(0, 1, 11).repeat(10), torch.arange(110) // 11
-    condition = model.condition(t.to(device), label.to(device))
-    six = [b.adaln(condition).unflatten(-1, (2, 3, -1))[:, :, 2] for b in model.blocks]
-    return torch.stack(six).abs().mean((1, 3)).cpu()
-
-
-opened, model = {}, fresh()
-
-
-def note_gates(step):
-    if step % 20 == 0:
-        opened[step] = gate_sizes(model)
-
-
-losses = train(model, seed=0, watch=note_gates)
+model = fresh()
+losses = train(model, seed=0)
 print(f"loss: {losses[0]:.2f} at first, {sum(losses[-100:]) / 100:.2f} at the end")
 holds(sum(losses[-100:]) / 100 < 0.5, "The network trains.")
 
-# %% tags=["explorer"]
+# %% tags=["explorer"] jupyter={"source_hidden": true}
 from residual_edu.explorers.adaln_zero import explore_drawings
 from residual_edu.networks.denoiser import sample_path
 
 
 def drawn(noise, label, guidance):
     label = torch.tensor([label], device=device)
-    return sample_path(model, noise.to(device), label, 10, guidance).cpu()
+    return sample_path(model, noise.to(device), label, 5, guidance).cpu()
 
 
 noises = torch.randn(7, 10, 8, 8, generator=torch.Generator().manual_seed(7))
 explore_drawings(drawn, noises)
 
 # %% [markdown]
-# Each move makes ten drawings of 8 × 8 pixels, in ten steps, and shows them enlarged. *Guidance* says how strongly the label counts. **Find
+# Each move makes ten drawings of 8 × 8 pixels, in five steps, and shows them enlarged. *Guidance* says how strongly the label counts. **Find
 # out:** What becomes of the label at guidance 0? From which guidance on do the ten drawings look alike to you? What does the noise decide?
 # (Click a slider, then use the arrow keys.)
 #
@@ -207,30 +191,6 @@ print([round(one, 2) for one in (normed * (1 + scale) + shift).tolist()])
 # %% [markdown]
 # A scale of −1 would switch a feature off: then the shift alone is left.
 #
-# ### Exercise 1 · 6 minutes · ●●○○○
-#
-# Write AdaLN for a signal with any number of axes: x is (batch, positions, ..., features), or only (batch, features); shift and scale are
-# (batch, features). `norm` is a function of one tensor. Each sample has its own shift and scale, the same at all its positions.
-#
-# <details><summary>Hint 1</summary>Which axis does (batch, features) line up with, when x has three? Try a batch of 3
-# with 3 positions.</details>
-# <details><summary>Hint 2</summary>Shift and scale need as many axes as x: samples first, features last, and an axis of 1 for each
-# other.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "modulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def modulate(x, norm, shift, scale):
-    """Return norm(x) times 1 + scale, plus shift, each sample with its own."""
-    ### BEGIN SOLUTION
-    shape = (len(x), *[1] * (x.ndim - 2), -1)
-    return norm(x) * (1 + scale.view(shape)) + shift.view(shape)
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "modulate-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(modulate, "modulate")
-
-# %% [markdown]
 # ### The block
 #
 # The condition may also set the **gate** of each branch. So a block with two branches needs six vectors from it. One linear
@@ -259,20 +219,65 @@ print(inspect.getsource(Block.forward))
 # $$x_t = (1 - t)\,n + t\,p \qquad \text{velocity} = p - n$$
 #
 # A pixel that starts at n = 1 and ends at p = −1 has the velocity −2; at t = ¼ it is 0.5. The network receives $x_t$, t and the label, and
-# its loss is the mean squared error of the velocity. In training, t is random, and so are picture and noise.
+# its loss is the mean squared error of the velocity.
 #
-# The last linear layer starts at zero too, so the untrained network outputs 0 everywhere, and its error is p − n itself. Picture and noise are independent, and the
-# mean of n is 0. So on paper the first loss is the mean of p² plus that of n², 0.72 + 1 = 1.72. The training at the top began at 1.68, on a batch of 64.
+# In training n is standard normal, t uniform from 0 to 1, both new for each picture. One label in ten, drawn at random, is replaced by 10,
+# **no label**: so the network also learns to draw without being told what.
+#
+# ### Exercise 1 · 7 minutes · ●●●○○
+#
+# Write it. `picture` is (batch, 8, 8), `label` (batch,). Return $x_t$, t, the labels that the network is told, and the velocity; t is
+# (batch,) too.
+#
+# <details><summary>Hint 1</summary><code>torch.randn_like</code> draws n, <code>torch.rand</code> t. Which axes does t need beside
+# (batch, 8, 8)?</details>
+# <details><summary>Hint 2</summary>A uniform number is below 0.1 in one case of ten; <code>label.where(keep, 10)</code> takes the label
+# where <code>keep</code> is True.</details>
 
-# %%
-print(f"mean of p²: {pictures.square().mean().item():.2f}")
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "training-example", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def training_example(picture, label):
+    """Return x_t, t, the labels that are told, and the velocity."""
+    ### BEGIN SOLUTION
+    noise = torch.randn_like(picture)
+    t, coin = torch.rand(2, len(picture)).to(picture)
+    x = (1 - t[:, None, None]) * noise + t[:, None, None] * picture
+    return x, t, label.where(coin >= 0.1, 10), picture - noise
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "training-example-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(training_example, "training_example")
 
 # %% [markdown]
+# The last linear layer starts at zero too, so the untrained network outputs 0 everywhere, and its error is p − n itself. Picture and noise are
+# independent, and the mean of n is 0. So on paper the first loss is the mean of p² plus that of n², 0.72 + 1 = 1.72. The training at the top
+# began at 1.68, on a batch of 64; here is your function, on all pictures:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+print(f"mean of p²: {pictures.square().mean().item():.2f}")
+torch.manual_seed(0)
+try:
+    velocity = training_example(pictures, labels)[3]
+    print(f"mean of your velocity²: {velocity.square().mean().item():.2f}")
+    holds(abs(velocity.square().mean().item() - 1.72) < 0.05, "It is as on paper.")
+except (NameError, NotImplementedError):
+    print("Exercise 1 is not written yet: run this cell again after it.")
+
+# %% [markdown]
+# ### Which output has the smallest error?
+#
+# Many pairs of picture and noise lead to one and the same input, each with a velocity u of its own. The network has one output for it, v.
+# Let m be the mean of these u.
+#
+# $$|u - v|^2 = |u - m|^2 + 2\,(u - m)\cdot(m - v) + |m - v|^2$$
+#
+# Averaged over the pairs, u − m is 0, and with it the middle term. The first does not depend on v. So the error is smallest for v = m.
+#
 # ### One step
 #
 # To draw, start from noise and follow the predicted velocity: x + velocity / 10, ten times. Why not a single step of
-# length 1? Think of a network with the smallest loss that is possible. At t = 0 it receives noise n and the label 3, and is asked for p − n, where p may
-# be any 3 of the training set.
+# length 1? Think of a network with the smallest loss that is possible. At t = 0 it receives pure noise, and the label 3.
 
 # %% jupyter={"source_hidden": true}
 start = torch.randn(200, 8, 8, generator=torch.Generator().manual_seed(7)).to(device)
@@ -361,55 +366,12 @@ holds(grey[-1] < grey[0], "Where the velocity points becomes sharper.")
 #
 # ## Which weights move first?
 #
-# Gates, shifts, scales and the last layer at zero: how does such a network begin? First one new block, with a random input, a random
-# condition and any loss. From lesson 05: the gradient of a gate contains the branch's output, and the gradient of a branch contains the gate.
-
-
-# %% jupyter={"source_hidden": true}
-def in_parts(block):
-    """Return the largest gradient of each part of a block."""
-    six = block.adaln.weight.grad.view(2, 3, -1).abs()
-    rest = (block.qkv, block.out, block.up, block.down)
-    return {
-        "adaln's gate rows": six[:, 2].max().item(),
-        "adaln's shift and scale rows": six[:, :2].max().item(),
-        "mixer and MLP": max(one.weight.grad.abs().max().item() for one in rest),
-    }
-
-
-# %% tags=["predict"]
-guess = predict(
-    "A new block: which of its weights have a gradient other than 0?",
-    ["adaln's gate rows", "all rows of adaln", "all but adaln", "all"],
-)
-
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-torch.manual_seed(0)
-block, x, wanted = Block(64), torch.randn(8, 16, 64), torch.randn(8, 16, 64)
-(block(x, torch.randn(8, 64)) - wanted).square().mean().backward()
-sizes = in_parts(block)
-for name, size in sizes.items():
-    print(f"{name:30}", "0" if size == 0 else f"{size:.4f}")
-alive = tuple(size > 0 for size in sizes.values())
-names = {(1, 0, 0): "adaln's gate rows", (1, 1, 0): "all rows of adaln"}
-guess.reveal(
-    names.get(alive, "all but adaln" if not alive[0] else "all"),
-    why={
-        "adaln's gate rows": "A gate's gradient contains its branch's output, which "
-        "is not 0. All else in the branch lies before a gate of 0.",
-        "all rows of adaln": "Shift and scale act through the branch, and its output "
-        "is multiplied by a gate of 0.",
-        "all but adaln": "The branch's gradient is multiplied by its gate, 0.",
-        "all": "What lies before a gate of 0 has a gradient of 0.",
-    },
-)
-
-# %% [markdown]
+# Gates, shifts, scales and the last layer at zero: how does such a network begin? From lesson 05: the gradient of a gate contains the branch's
+# output, and the gradient of a branch contains the gate. In a new block the gate is 0, and the output is not.
+#
 # ### Exercise 2 · 8 minutes · ●●●○○
 #
-# Now the whole network, before any measurement. Six groups of weights:
+# Before any measurement, six groups of weights:
 #
 # **A** patches and positions · **B** time and label · **C** shift and scale rows · **D** gate rows · **E** mixers and MLPs · **F** the
 # last linear layer.
@@ -435,8 +397,8 @@ def wake_up_steps():
 check(wake_up_steps, "wake_up_steps")
 
 # %% [markdown]
-# The measurement: the largest gradient of each group before each of four steps, with these starting values, and with others. What if the last
-# layer starts at PyTorch's random weights instead, and only the `adaln` at zero?
+# The measurement: the largest gradient of each group before each of four steps, with these starting values; with the last layer at PyTorch's
+# random weights; and with the `adaln` at PyTorch's.
 
 
 # %% jupyter={"source_hidden": true}
@@ -471,19 +433,8 @@ waking = {
     "last layer drawn": first_gradients(final=True),
     "adaln drawn": first_gradients(adaln=True),
 }
-letters = "".join(
-    "ABCDEF"[i] for i in waking["last layer drawn"][:, 0].nonzero().flatten()
-)
-found = {"F": "F", "DF": "D and F", "ADF": "A, D and F"}.get(letters, "all six")
 
-# %% tags=["predict"]
-guess = predict(
-    "The last layer random, adaln zero: which groups have a gradient at step 0?",
-    ["F", "D and F", "A, D and F", "all six"],
-)
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
+# %% tags=["figure"]
 fig = Figure(figsize=(6, 3.2))
 for ax, (name, seen) in zip(
     fig.subplots(1, 3, sharey=True), waking.items(), strict=True
@@ -498,44 +449,51 @@ alt += (
     "exactly 0. All zero: F at step 0, A and D at step 1, all at 2. Last layer drawn: "
 )
 show(fig, alt=alt + "A, D, F at 0, all at 1. Adaln drawn: F at 0, all at 1.")
-guess.reveal(
-    found,
-    why={
-        "F": "So it is while F is zero. Now a gradient passes F.",
-        "D and F": "The gradient runs along the skips to the first block, and on.",
-        "A, D and F": "The gradient passes F, runs along the skips past every gate, "
-        "and reaches the gates themselves and the patches.",
-        "all six": "The gates are 0, so nothing passes into a branch.",
-    },
-    after="Two zeros in a row, last layer and gates, delay by one step each.",
-)
 
 # %% [markdown]
-# In lesson 05 two zeros blocked each other, a gate and its branch's output. Here the last layer receives the
-# stream, which the skips carry past the gates, and a gate multiplies its branch's output. Neither is 0.
-#
 # **Law 2.** A zero delays by one step what reaches the loss only through it. If the last layer and all gates start at zero, the last layer receives a gradient at step 0,
-# patches and gates at step 1, all else at step 2, with any number of blocks. (The zeros of shift and scale delay nothing more: time and label also lead through the gates.)
+# patches and gates at step 1, all else at step 2, with any number of blocks. Two zeros that are factors of one product block each other (lesson 05).
 #
-# And then? The mean size of the gates in the training at the top:
-
-# %% tags=["figure", "trained"]
-sizes = torch.stack(list(opened.values()))
-ax = plots.plot_gates(list(opened), sizes, Figure().add_subplot())
-ax.set_title("All gates open, and early")
-alt = "Mean size of the gates over 600 steps, four curves for mixers and four for "
-alt += "MLPs. All rise from 0 in the first 100 to 200 steps, then change little; the "
-show(ax.figure, alt=alt + "MLPs' end at 0.3 to 0.4, the mixers' at about 0.22.")
-third, last = (opened[step].mean().item() for step in (200, 580))
-print(f"mean size after 200 steps {third:.2f}, after 580 {last:.2f}")
-holds(opened[580].min() > 0.1 and third > 0.6 * last, "All gates open, and early.")
-
-# %% [markdown]
-# ## Does the zero help?
+# ## Why through the norm?
 #
-# The paper found that its largest network, on ImageNet, draws clearly better with adaLN-Zero than with adaLN (its figure 5), which has no gates, no zeros, and 74 million parameters fewer. And here?
-# Rows 1 to 3 differ in the starting weights of `adaln` alone; the fourth has no gates. Three seeds (stored runs, their code is at the end). *Near* is the median distance of 200 drawings to the
-# nearest training digit, over that of new real digits: 1 is as near as a real digit.
+# A condition could enter elsewhere. Three other ways, in networks with nearly as many parameters (what is saved widens the MLPs), with plain
+# norms and no gates:
+#
+# - **shift only**: a shift after each norm, and no scale;
+# - **input**: the condition is added once, to all positions, before the first block;
+# - **position**: it is a seventeenth position, to which the 16 patches can attend. (DiT calls this in-context.)
+#
+# Three numbers judge 200 drawings, 20 of each digit, with guidance 2:
+#
+# - **recognised**: the share that a judge, a support vector machine trained on the real digits, takes for the digit asked for; of new
+#   real digits 99 %.
+# - **near**: the median distance to the nearest training digit, over that of new real digits. 1 is as near as a real digit.
+# - **spread**: the mean distance between two drawings of a digit, over that between two real ones.
+
+# %% jupyter={"source_hidden": true}
+from sklearn.svm import SVC
+
+known = pictures.flatten(1).cpu()
+fresh_digits = new_digits.flatten(1).cpu()
+judge = SVC().fit(known, data.train_labels)
+WEIGHTS = 0, 1, 1.5, 2, 3, 5, 8, 12
+
+
+def between(flat, digit):
+    """Return the mean distance between two pictures of one digit."""
+    return sum(torch.pdist(flat[digit == one]).mean().item() for one in range(10)) / 10
+
+
+def near(flat):
+    return torch.cdist(flat, known).amin(1).median().item()
+
+
+def quality(drawings, digit=asked):
+    flat, digit = drawings.clamp(-1, 1).flatten(1).cpu(), digit.cpu()
+    recognised = (judge.predict(flat) == digit.numpy()).mean()
+    spread = between(flat, digit) / between(fresh_digits, data.test_labels)
+    return [float(recognised), near(flat) / near(fresh_digits), spread]
+
 
 # %% jupyter={"source_hidden": true}
 from residual_edu.lesson import stored_runs
@@ -548,51 +506,89 @@ def row(name):
     return [stored[seed][name] for seed in range(3)]
 
 
+def table(kinds):
+    """Print the last losses and near, three seeds each, of some kinds of networks."""
+    print(f"{'':22} last 100 losses        near")
+    for kind, name in kinds.items():
+        found = [row(f"{kind}, 0.003, 600: {what}") for what in ("last", "near")]
+        columns = ["  ".join(f"{one:.3f}" for one in three) for three in found]
+        print(f"{name:22}", "    ".join(columns))
+
+
 # %% jupyter={"source_hidden": true}
 STARTS = {
-    "zero": "zero",
+    "zero": "AdaLN-Zero",
     "tenth": "a tenth of PyTorch's",
     "default": "PyTorch's",
     "no gates": "PyTorch's, no gates",
 }
-GATED = [begin for begin in STARTS if begin != "no gates"]
+WAYS = {"shift": "shift only", "input": "input", "token": "position"}
 
+
+def more(kind, rate=0.003):
+    """Return by how many percent a kind ends above AdaLN-Zero, for three seeds."""
+    ours, zeros = (row(f"{one}, {rate:g}, 600: last") for one in (kind, "zero"))
+    return [100 * (one / zero - 1) for one, zero in zip(ours, zeros, strict=True)]
+
+
+# %% tags=["predict"]
+guess = predict(
+    "The condition only added to the input: how many of 200 drawings are recognised?",
+    ["about 20", "about 100", "about 200"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+table({"zero": "AdaLN-Zero"} | WAYS)
+share = min(row("input, 0.003, 600: recognised"))
+print("ends above AdaLN-Zero by")
+for kind, name in WAYS.items():
+    print(f"  {name:20}", "  ".join(f"{one:.1f} %" for one in more(kind)))
+print(f"recognised, input, fewest of three seeds: {200 * share:.0f} of 200")
+holds(min(sum(map(more, WAYS), [])) > 0, "AdaLN-Zero ends lowest.")
+guess.reveal(
+    min(
+        ("about 20", "about 100", "about 200"),
+        key=lambda n: abs(int(n[6:]) - 200 * share),
+    ),
+    why={
+        "about 20": "So many are right by guessing. What was added is in the stream.",
+        "about 100": "What was added at the start is in the stream, and the skips "
+        "carry it on.",
+        "about 200": "The skips carry what was added past every block, so each can "
+        "read it.",
+    },
+    after="Every way works here. AdaLN-Zero has the lowest loss with each seed.",
+)
+
+# %% [markdown]
+# At its size [the paper](https://arxiv.org/abs/2212.09748) found far more (figure 5, DiT-XL on ImageNet). After 400,000 steps FID, a distance
+# from real pictures, is with adaLN-Zero nearly half that of in-context, and clearly below that of adaLN, which has no gates, no zeros, and 74
+# million parameters fewer.
+#
+# ### Does the zero help?
+#
+# Rows 1 to 3 differ in the starting weights of `adaln` alone; the fourth has no gates:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-def below(setting):
-    """Return by how many percent zero ends below PyTorch's start, for three seeds."""
-    pairs = zip(
-        *(row(f"{b}, {setting}: last") for b in ("zero", "default")), strict=True
-    )
-    return [100 * (1 - zero / usual) for zero, usual in pairs]
-
-
-print(f"{'':22} last 100 losses        near")
-for begin, label in STARTS.items():
-    found = [row(f"{begin}, 0.003, 600: {what}") for what in ("last", "near")]
-    columns = ["  ".join(f"{one:.3f}" for one in three) for three in found]
-    print(f"{label:22}", "    ".join(columns))
-print("zero ends below PyTorch's start by")
-gains = {
-    "600 steps": below("0.003, 600"),
-    "rate 0.01": below("0.01, 600"),
-    "1,800 steps": below("0.003, 1800"),
-}
-for name, gain in gains.items():
-    print(f"  {name:20}", "  ".join(f"{one:.1f} %" for one in gain))
-gains = [one for gain in gains.values() for one in gain]
+table(STARTS)
+gains = {rate: more("default", rate) for rate in (0.003, 0.01)}
+print("PyTorch's start ends above AdaLN-Zero by")
+for rate, gain in gains.items():
+    print(f"  rate {rate:<15g}", "  ".join(f"{one:.1f} %" for one in gain))
+gains = gains[0.003] + gains[0.01]
 holds(0 < min(gains) < max(gains) < 4, "Zero ends a little lower.")
 apart = abs(sum(losses[-100:]) / 100 - row("zero, 0.003, 600: last")[0])
 holds(apart < 0.03, "The training at the top is row 1, seed 0.")
 
 # %% [markdown]
-# With each seed the zero ends lower than PyTorch's start, by 0.3 to 1.9 %. In the table a tenth of PyTorch's start ends as low, so exactly
-# zero is not needed. In the drawings there is next to nothing to see: a judge of digits recognises all of them, and *near* differs by 0.04 at most.
+# With each seed the zero ends lower than PyTorch's start, by 0.5 to 1.9 % after 600 steps. A tenth of PyTorch's start ends as low, so exactly
+# zero is not needed. In the drawings there is next to nothing to see: *near* differs by 0.04 at most.
 #
 # ## Two velocities
 #
-# In training, one label in ten was replaced by the label 10, which stands for any digit. So the same network predicts two velocities: **told**, with the label,
-# and **untold**, with the label 10. Here they are for one noise and the label 4, and their difference:
+# Since one label in ten was replaced by 10 in training, the same network predicts two velocities: **told**, with the label,
+# and **untold**, with 10. Here they are for one noise and the label 4, and their difference:
 
 # %% tags=["figure", "trained"]
 both = torch.tensor([4, 10], device=device)
@@ -623,16 +619,7 @@ holds(apart[2] < max(apart[:2]), "The difference fades at the end.")
 #
 # $$\text{untold} + w \cdot (\text{told} - \text{untold})$$
 #
-# The weight w = 0 leaves the label out, w = 1 is *told*, and w = 2 counts the difference twice. What does one step draw now? By law 1, at
-# t = 0 *told* is the mean of the class minus n, and *untold* the mean of all digits minus n. So one step draws mean of all + w · (mean of
-# class − mean of all): with w = 2 it goes beyond the mean of the class.
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-print("one step, weight   rms from this formula   from the mean of the class")
-for w in 0.0, 1.0, 2.0:
-    once, paper = draw(start, asked, w, 1), every + w * (means[asked] - every)
-    print(f"{w:16g}   {rms(once - paper):14.2f}   {rms(once - means[asked]):20.2f}")
-holds(rms(once - paper) < 0.75 * rms(once - means[asked]), "It goes beyond the mean.")
+# The weight w = 0 leaves the label out, w = 1 is *told*, and w = 2 counts the difference twice.
 
 # %% [markdown]
 # ### Exercise 3 · 8 minutes · ●●●○○
@@ -640,7 +627,7 @@ holds(rms(once - paper) < 0.75 * rms(once - means[asked]), "It goes beyond the m
 # Draw. `model(x, t, labels)` returns a velocity; x is (batch, 8, 8), t a tensor of shape (1,), labels (batch,). Begin at the noise, take `steps` equal
 # steps from t = 0 to t = 1, each along the guided velocity at its start, and return the pictures, not clipped.
 #
-# <details><summary>Hint 1</summary>The label 10 stands for any digit: <code>torch.full_like(labels, 10)</code>. Which velocity must weight 0
+# <details><summary>Hint 1</summary>The label 10 is no label: <code>torch.full_like(labels, 10)</code>. Which velocity must weight 0
 # give back, and which weight 1?</details>
 # <details><summary>Hint 2</summary>In each step: a time <code>torch.full((1,), ...)</code>, two velocities, and 1/steps of the
 # way.</details>
@@ -681,47 +668,14 @@ try:
     alt += "picture. At 1 digits with some faint strokes, at 2 and 4 clear ones, at 12 "
     show(fig, alt=alt + "thick and black ones.")
     same = rms(made[2] - draw(one_noise, ten, 2.0))
-    holds(same < 1e-3, "Your drawings are those of the explorer.")
+    holds(same < 1e-3, "Your function draws as `sample_path` does.")
 except NotImplementedError:
     print("Exercise 3 is not written yet: run this cell again after it.")
 
 # %% [markdown]
 # ### How good are the drawings?
 #
-# Three numbers, for 200 drawings, 20 of each digit:
-#
-# - **recognised**: the share that a judge takes for the digit asked for. The judge is a support vector machine that was trained on the real digits.
-# - **near**: as above.
-# - **spread**: the mean distance between two drawings of a digit, over that between two real ones.
-
-
-# %% jupyter={"source_hidden": true}
-from sklearn.svm import SVC
-
-known = pictures.flatten(1).cpu()
-fresh_digits = new_digits.flatten(1).cpu()
-judge = SVC().fit(known, data.train_labels)
-WEIGHTS = 0, 1, 1.5, 2, 3, 5, 8, 12
-
-
-def between(flat, digit):
-    """Return the mean distance between two pictures of one digit."""
-    return sum(torch.pdist(flat[digit == one]).mean().item() for one in range(10)) / 10
-
-
-def near(flat):
-    return torch.cdist(flat, known).amin(1).median().item()
-
-
-def quality(drawings, digit=asked):
-    flat, digit = drawings.clamp(-1, 1).flatten(1).cpu(), digit.cpu()
-    recognised = (judge.predict(flat) == digit.numpy()).mean()
-    spread = between(flat, digit) / between(fresh_digits, data.test_labels)
-    return [float(recognised), near(flat) / near(fresh_digits), spread]
-
-
-# %% [markdown]
-# Of new real digits the judge recognises 99 %, and of the drawings with weight 2 all 200. With weight 12 you have seen them: thick and black.
+# With weight 2 the judge recognises all 200. With weight 12 you have seen them: thick and black.
 
 # %% tags=["predict"]
 guess = predict(
@@ -731,13 +685,10 @@ guess = predict(
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
-found = {w: quality(draw(start, asked, float(w))) for w in (0, 1, 2, 3, 5, 8, 12)}
+found = {w: quality(draw(start, asked, float(w))) for w in (0, 1, 2, 5, 12)}
 print("weight  recognised  near  spread")
 for w, (share, close_by, spread) in found.items():
     print(f"{w:6}  {200 * share:10.0f}  {close_by:.2f}  {spread:6.2f}")
-noisy = draw(start, asked, 2.0).clamp(-1, 1) + 0.4 * start.flip(0)
-share, close_by, _ = quality(noisy)
-print(f"weight 2, with noise added: recognised {200 * share:.0f}, near {close_by:.2f}")
 share = found[12][0]
 holds(share > 0.95 and found[12][1] > found[2][1] + 0.2, "Near sees it.")
 guess.reveal(
@@ -752,8 +703,7 @@ guess.reveal(
         "be told.",
         "about 200": "The judge answers which digit it is, and that can be told.",
     },
-    after="Recognised cannot show this damage. Near can: it is best near weight 2. And "
-    "the judge also passes drawings with noise of size 0.4 on every pixel.",
+    after="Recognised cannot show this damage. Near can: it is best near weight 2.",
 )
 
 # %% [markdown]
@@ -767,18 +717,20 @@ curves = {
     for what in ("near", "spread")
 }
 ax = plots.plot_weights(WEIGHTS, curves, Figure().add_subplot())
-ax.set_title("Near is best at weight 2; spread falls before")
+ax.set_title("Near is best at about 2; spread falls before")
 alt = "Near and spread over the guidance weight, 0 to 12, three seeds each. Near falls "
 alt += "from 1.6 at weight 0 to 1.1 at weight 2, then rises to 1.6. Spread falls from "
 show(ax.figure, alt=alt + "1.2 at 0 to 0.85 at 1, 0.7 at 2 and about 0.55 at 12.")
 lowest = [min(zip(line, WEIGHTS, strict=True))[1] for line in curves["near"]]
 holds(set(lowest) <= {1.5, 2, 3}, "Near is best at about 2.")
-_, one, little = quality(draw(start, asked, 2.0, steps=1))
-print(f"one step at weight 2, seed 0: near {one:.2f}, spread {little:.2f}")
+print("weight 2, seed 0:")
+for steps in 1, 5, 10:
+    _, close_by, spread = quality(draw(start, asked, 2.0, steps=steps))
+    print(f"  steps {steps:2}: near {close_by:.2f}, spread {spread:.2f}")
 
 # %% [markdown]
-# Neither number measures quality alone: the drawings of a single step are nearer than those of ten, grey as they are, and have little spread. And from weight 1 to 2, before any
-# damage is seen, the spread falls.
+# Neither number measures quality alone: a single step's drawings, grey as they are, may be as near as those of ten. And from weight 1 to 2,
+# before any damage is seen, the spread falls.
 #
 # **Law 3.** Guidance multiplies by w what the label adds to the velocity. From 0 to 2 the drawings are recognised more often, and differ less; beyond
 # about 2 (here) they move away from the real digits, and a judge of the label does not notice.
@@ -789,7 +741,7 @@ print(f"one step at weight 2, seed 0: near {one:.2f}, spread {little:.2f}")
 # picture p, then with the noise n = (x − t · p) / (1 − t), and that noise has the probability exp(−|n|²/2), up to a constant. That is how well p fits:
 
 
-# %%
+# %% jupyter={"source_hidden": true}
 def best(x, t, asked):
     """Return the velocity with the smallest error, from all training pictures."""
     noise = torch.cdist(x.flatten(1), t * pictures.flatten(1)) / (1 - t)  # its length
@@ -826,26 +778,6 @@ guess.reveal(
 )
 
 # %% [markdown]
-# And for digits that were not in the training? The error of both velocities at t = 0.8:
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-print("error of the velocity at t = 0.8        best  network")
-t = start.new_full((1,), 0.8)
-fresh_labels = data.test_labels.to(device)
-for name, p, y in (
-    ("training digits", pictures, labels),
-    ("new digits", new_digits, fresh_labels),
-):
-    p, y = p[:200], y[:200]
-    x, wanted = 0.2 * start + 0.8 * p, p - start
-    with torch.no_grad():
-        errors = [(net(x, t, y) - wanted).square().mean() for net in (best, model)]
-    print(f"  {name:36}  {errors[0]:.2f}     {errors[1]:.2f}")
-    holds(name[0] == "t" or errors[1] < errors[0] / 2, "New digits: the network wins.")
-
-# %% [markdown]
-# So the network draws new digits because it does *not* reach the smallest error on the training digits. Its error is nearly the same on digits that it has not seen.
-#
 # Under each drawing of the network, the training digit nearest to it:
 
 # %% tags=["figure", "trained"]
@@ -874,15 +806,9 @@ holds(away.min() > 0.5, "No drawing is a copy.")
 
 
 # %%
-class Handed(nn.Module):
-    heads, mixer, mlp = Block.heads, Block.mixer, Block.mlp
-
+class Handed(Block):
     def __init__(self, width):
-        super().__init__()
-        self.norm = nn.LayerNorm(width, elementwise_affine=False)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.adaln = nn.Linear(width, 6 * width)
+        super().__init__(width)
         for layer in (self.qkv, self.out, self.up, self.down, self.adaln):
             nn.init.zeros_(layer.bias)
         for layer in (self.out, self.down, self.adaln):
@@ -919,7 +845,7 @@ holds(ends["ours"] < 0.7 < 0.8 < ends["handed over"] < 1.2, "Theirs learns somet
 #
 # Its loss falls, and it draws the same for every label. Find out why, and return a block of a given width that draws: from a changed copy of `Handed`, or a `Handed` whose starting values you change.
 # Any block is right if 12 steps move all its weight matrices, and if 90 of 100 drawings are recognised after 150 steps, with two blocks and with four.
-# Measure first, in a cell of your own: `in_parts`, or what goes into `mixer` and comes out.
+# Measure first, in a cell of your own: which gradients are 0, or what goes into `mixer` and comes out.
 #
 # <details><summary>Hint 1</summary>List the weights that 12 steps do not change. Then, in a new block: what goes into <code>mixer</code> and
 # <code>mlp</code>, and what comes out?</details>
@@ -943,16 +869,18 @@ def mended_block(width):
 check(mended_block, "mended_block")
 
 # %% [markdown]
+# <details><summary>Once it holds: what the check cannot tell</summary>There are two faults. A block in which one is mended alone, by random
+# biases in the branches' four layers, draws as well, at each seed and depth that was tried, and no loss sets it apart. So it counts.</details>
+#
 # ## What practice does
 #
 # - **DiT** ([code](https://github.com/facebookresearch/DiT/blob/main/models.py)) is this block, up to 28 times. It predicts the noise, on pictures that an autoencoder has made smaller.
-# - **Stable Diffusion 3** ([Esser et al., 2024](https://arxiv.org/abs/2403.03206)) predicts the velocity on the straight line, with such blocks for text and picture. In
-# [diffusers](https://github.com/huggingface/diffusers/blob/main/src/diffusers/models/normalization.py) the six vectors come from `AdaLayerNormZero`, in the same order; Flux uses it too.
+# - **Stable Diffusion 3** ([Esser et al., 2024](https://arxiv.org/abs/2403.03206)) predicts the velocity on the straight line, with such blocks for text and picture.
 # - Ho and Salimans count their weight from *told*: their w is ours minus 1.
 #
-# ## Summary
+# ## Code of the stored runs
 #
-# The folded cells hold the code of the stored runs, about four minutes a seed, and the finished pieces. A first reader may skip them.
+# About three minutes a seed, folded. A first reader may skip it.
 
 
 # %% jupyter={"source_hidden": true}
@@ -964,10 +892,49 @@ class Ungated(Block):
         return x + self.mlp(self.norm(x) * (1 + scale2) + shift2)
 
 
+# %% jupyter={"source_hidden": true}
+class Elsewhere(Block):
+    """Plain norms, perhaps a shift after them; what is saved widens the MLP."""
+
+    def __init__(self, width, way):
+        super().__init__(width)
+        hidden = (6 if way == "shift" else 7) * width
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.adaln = nn.Linear(width, 2 * width) if way == "shift" else None
+
+    def forward(self, x, condition):
+        two = self.adaln(condition)[:, None].chunk(2, -1) if self.adaln else (0, 0)
+        x = x + self.mixer(self.norms[0](x) + two[0])
+        return x + self.mlp(self.norms[1](x) + two[1])
+
+
+class Enter(nn.Linear):
+    """Before the blocks, the condition is added to all positions, or becomes one."""
+
+    def forward(self, x, condition):
+        told = super().forward(condition)[:, None]
+        if self.way == "input":
+            return x + told
+        return torch.cat([x, told.expand(len(x), -1, -1)], 1)
+
+
+# %% jupyter={"source_hidden": true}
+class Leave(nn.Module):
+    def forward(self, x, condition):
+        return x[:, :16]  # the patches alone
+
+
 @torch.no_grad()
-def begun(start, seed, **sizes):
-    """Return a network whose adaln start at zero, a tenth, PyTorch's; or no gates."""
-    net = fresh(seed, **sizes, block=Ungated if start == "no gates" else Block)
+def begun(start, seed):
+    """Return a network with another start of its adaln, or another way in."""
+    if start in WAYS:
+        net = fresh(seed, block=lambda width: Elsewhere(width, start))
+        if start != "shift":
+            enter = Enter(64, 64).to(device)
+            enter.way, net.blocks = start, nn.ModuleList([enter, *net.blocks, Leave()])
+        return net
+    net = fresh(seed, block=Ungated if start == "no gates" else Block)
     for block in net.blocks if start != "zero" else ():
         block.adaln.reset_parameters()
         for p in block.adaln.parameters():
@@ -975,6 +942,7 @@ def begun(start, seed, **sizes):
     return net
 
 
+# %% jupyter={"source_hidden": true}
 def shares(t, path):
     """Return how much of the picture and of the noise is there at time t."""
     half = math.pi / 2 * t
@@ -1016,8 +984,8 @@ def draw_along(net, path, target, weight=2.0, steps=10):
 
 
 # %% jupyter={"source_hidden": true}
-SETTINGS = [(b, 0.003, 600) for b in STARTS] + [(b, 0.01, 600) for b in GATED]
-SETTINGS += [(b, 0.003, 1800) for b in ("zero", "default")]
+SETTINGS = [(begin, 0.003) for begin in (*STARTS, *WAYS)]
+SETTINGS += [(begin, 0.01) for begin in ("zero", "default")]
 TARGETS = [("curve", "velocity", 600), ("line", "noise", 600), ("curve", "noise", 600)]
 
 
@@ -1028,15 +996,13 @@ def noted(out, name, net, path="line", target="velocity"):
 
 # %% tags=["runs"] jupyter={"source_hidden": true}
 def runs(seed, within=0.15):
-    """Return losses of all starts, and qualities of paths, targets and weights."""
+    """Return losses of all starts and ways in, and qualities of their drawings."""
     out = {}
-    for begin, rate, steps in SETTINGS:
-        net, name = begun(begin, seed), f"{begin}, {rate:g}"
-        found = train(net, seed, steps, rate)
-        out[f"{name}, {steps}: early"] = sum(found[100:150]) / 50
-        out[f"{name}, {steps}: last"] = sum(found[-100:]) / 100
-        noted(out, f"{name}, {steps}", net)
-        for w in WEIGHTS if (begin, rate, steps) == SETTINGS[0] else ():
+    for begin, rate in SETTINGS:
+        net, name = begun(begin, seed), f"{begin}, {rate:g}, 600"
+        out[f"{name}: last"] = sum(train(net, seed, 600, rate)[-100:]) / 100
+        noted(out, name, net)
+        for w in WEIGHTS if (begin, rate) == SETTINGS[0] else ():
             found = quality(draw(start, asked, float(w), net=net))[1:]
             out[f"weight {w:g}: near"], out[f"weight {w:g}: spread"] = found
     for path, target, steps in TARGETS:
@@ -1047,101 +1013,11 @@ def runs(seed, within=0.15):
 
 
 # %% [markdown]
-# The finished piece `Modulation`, to skip likewise:
-
-
-# %% tags=["promote:parts/adaln_zero"] jupyter={"source_hidden": true}
-from typing import NamedTuple
-
-from torch import Tensor, nn
-
-
-class Modulation(NamedTuple):
-    shift: Tensor
-    scale: Tensor
-    gate: Tensor
-
-    def modulate(self, norm):
-        return lambda x: norm(x) * (1 + self.scale) + self.shift
-
-    def apply_gate(self, branch):
-        return branch * self.gate
-
-
-def zero_projection(dim, branches=2):
-    projection = nn.Linear(dim, 3 * branches * dim)
-    nn.init.zeros_(projection.weight)
-    nn.init.zeros_(projection.bias)
-    return nn.Sequential(nn.SiLU(), projection)
-
-
-def modulations(projected, ndim, branches=2):
-    # projected: batch, parameters
-    batch, parameters = projected.shape
-    pieces = projected.view(batch, *[1] * (ndim - 2), parameters).chunk(
-        3 * branches, dim=-1
-    )
-    return [Modulation(*pieces[i : i + 3]) for i in range(0, len(pieces), 3)]
-
-
-# %% [markdown]
-# `AdaLNZeroResidualBlock`, to skip likewise:
-
-
-# %% tags=["promote:blocks/adaln_zero_block"] jupyter={"source_hidden": true}
-from torch import nn
-
-from residual_edu.config import build
-from residual_edu.parts.residual import pre_norm_residual
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class AdaLNZeroResidualBlock(nn.Module):
-    def __init__(
-        self,
-        sequence_mixer_cfg,
-        sequence_mixer_norm_cfg,
-        mlp_cfg,
-        mlp_norm_cfg,
-        condition_norm_cfg,
-        dropout_cfg,
-        hidden_dim,
-    ):
-        super().__init__()
-        self.hidden_dim = hidden_dim
-        self.sequence_mixer = build(sequence_mixer_cfg)
-        self.sequence_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
-        self.mlp = build(mlp_cfg)
-        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
-        self.condition_norm = no_weight_decay(build(condition_norm_cfg))
-        self.dropout = build(dropout_cfg)
-        self.condition_proj = zero_projection(hidden_dim)
-
-    def forward(self, x, condition):
-        # x: batch, ..., channels; condition: batch or 1, ..., channels
-        pooled = (
-            condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)
-        )
-        condition = self.condition_norm(pooled)  # (batch, channels)
-        # one for each branch
-        mixing, mapping = modulations(self.condition_proj(condition), x.ndim)
-        norm = mixing.modulate(self.sequence_norm)
-        gates = [self.dropout, mixing.apply_gate]
-        x = pre_norm_residual(
-            x, self.sequence_mixer, norm, gates, conditioning=condition
-        )
-        return pre_norm_residual(
-            x,
-            self.mlp,
-            mapping.modulate(self.mlp_norm),
-            [self.dropout, mapping.apply_gate],
-        )
-
-
-# %% [markdown]
+# ## Summary
+#
 # | law | where it stops |
 # |---|---|
-# | 1. The velocity with the smallest error is the mean over all pictures, weighted by how well they fit; one step from noise draws the mean of the class | the network comes near it early; late, the best velocity would copy a training digit, and the network of 600 steps does not |
+# | 1. The velocity with the smallest error is the mean over all pictures, weighted by how well they fit; one step from noise draws the mean of the class | the network comes near it early; late it would copy a training digit, and the network of 600 steps does not |
 # | 2. A zero delays by one step what reaches the loss only through it; two zeros that are factors of one product block each other | exact zeros |
 # | 3. Guidance multiplies what the label adds to the velocity; a judge of the label does not see the damage of a large weight | 8 × 8 digits, this network: near is best at about 2 |
 
@@ -1152,6 +1028,6 @@ summary("06")
 # ## Next
 #
 # - [Lesson 07](07_residual_block.ipynb) builds one block for signals of any dimension.
-# - [The appendix](06_adaln_zero_more.ipynb): the block from its parts, its second way in for a condition, the package's network.
+# - [The appendix](06_adaln_zero_more.ipynb): AdaLN for any number of axes, the block from its parts, the finished pieces, the package's network.
 # - [Homework for lessons 06 and 07](homework/hw_06_07.ipynb), once you have done lesson 07.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06, appendix · The block from its parts, its two ways in, the package's network
+# # 06, appendix · AdaLN for any axes, the block, its two ways in, the package's network
 #
 # Not needed for [lesson 06](06_adaln_zero.ipynb), and not counted in it.
 
@@ -15,6 +15,32 @@ from residual_edu.exercises import check
 from residual_edu.lesson import holds, setup
 
 device = setup()
+
+# %% [markdown]
+# ## AdaLN for any number of axes
+#
+# ### Exercise · 6 minutes · ●●○○○
+#
+# Write AdaLN for a signal with any number of axes: x is (batch, positions, ..., features), or only (batch, features); shift and scale are
+# (batch, features). `norm` is a function of one tensor. Each sample has its own shift and scale, the same at all its positions.
+#
+# <details><summary>Hint 1</summary>Which axis does (batch, features) line up with, when x has three? Try a batch of 3
+# with 3 positions.</details>
+# <details><summary>Hint 2</summary>Shift and scale need as many axes as x: samples first, features last, and an axis of 1 for each
+# other.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "modulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def modulate(x, norm, shift, scale):
+    """Return norm(x) times 1 + scale, plus shift, each sample with its own."""
+    ### BEGIN SOLUTION
+    shape = (len(x), *[1] * (x.ndim - 2), -1)
+    return norm(x) * (1 + scale.view(shape)) + shift.view(shape)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "modulate-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(modulate, "modulate")
 
 # %% [markdown]
 # ## The block from its parts
@@ -231,3 +257,96 @@ losses = train(
 )
 print(f"loss {losses[0]:.2f} at first, {sum(losses[-20:]) / 20:.2f} at the end")
 holds(sum(losses[-20:]) / 20 < 0.8, "The package's network trains.")
+
+# %% [markdown]
+# ## The finished pieces
+#
+# As the package has them. First `Modulation`, which a first reader may skip:
+
+
+# %% tags=["promote:parts/adaln_zero"] jupyter={"source_hidden": true}
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+
+class Modulation(NamedTuple):
+    shift: Tensor
+    scale: Tensor
+    gate: Tensor
+
+    def modulate(self, norm):
+        return lambda x: norm(x) * (1 + self.scale) + self.shift
+
+    def apply_gate(self, branch):
+        return branch * self.gate
+
+
+def zero_projection(dim, branches=2):
+    projection = nn.Linear(dim, 3 * branches * dim)
+    nn.init.zeros_(projection.weight)
+    nn.init.zeros_(projection.bias)
+    return nn.Sequential(nn.SiLU(), projection)
+
+
+def modulations(projected, ndim, branches=2):
+    # projected: batch, parameters
+    batch, parameters = projected.shape
+    pieces = projected.view(batch, *[1] * (ndim - 2), parameters).chunk(
+        3 * branches, dim=-1
+    )
+    return [Modulation(*pieces[i : i + 3]) for i in range(0, len(pieces), 3)]
+
+
+# %% [markdown]
+# `AdaLNZeroResidualBlock`, which a first reader may skip likewise:
+
+
+# %% tags=["promote:blocks/adaln_zero_block"] jupyter={"source_hidden": true}
+from torch import nn
+
+from residual_edu.config import build
+from residual_edu.parts.residual import pre_norm_residual
+from residual_edu.parts.weight_decay import no_weight_decay
+
+
+class AdaLNZeroResidualBlock(nn.Module):
+    def __init__(
+        self,
+        sequence_mixer_cfg,
+        sequence_mixer_norm_cfg,
+        mlp_cfg,
+        mlp_norm_cfg,
+        condition_norm_cfg,
+        dropout_cfg,
+        hidden_dim,
+    ):
+        super().__init__()
+        self.hidden_dim = hidden_dim
+        self.sequence_mixer = build(sequence_mixer_cfg)
+        self.sequence_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
+        self.mlp = build(mlp_cfg)
+        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
+        self.condition_norm = no_weight_decay(build(condition_norm_cfg))
+        self.dropout = build(dropout_cfg)
+        self.condition_proj = zero_projection(hidden_dim)
+
+    def forward(self, x, condition):
+        # x: batch, ..., channels; condition: batch or 1, ..., channels
+        pooled = (
+            condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)
+        )
+        condition = self.condition_norm(pooled)  # (batch, channels)
+        # one for each branch
+        mixing, mapping = modulations(self.condition_proj(condition), x.ndim)
+        norm = mixing.modulate(self.sequence_norm)
+        gates = [self.dropout, mixing.apply_gate]
+        x = pre_norm_residual(
+            x, self.sequence_mixer, norm, gates, conditioning=condition
+        )
+        return pre_norm_residual(
+            x,
+            self.mlp,
+            mapping.modulate(self.mlp_norm),
+            [self.dropout, mapping.apply_gate],
+        )

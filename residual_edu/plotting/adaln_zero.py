@@ -1,4 +1,4 @@
-"""AdaLN-Zero: drawings and velocities as pictures, gradients and gates step by step, drawings by their guidance."""
+"""AdaLN-Zero: drawings and velocities as pictures, gradients step by step, drawings by their guidance."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +8,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from residual_edu.plotting.style import DROPPED, GATE, GRADIENT, A, B, words_on
+from residual_edu.plotting.style import DROPPED, GRADIENT, A, B, words_on
 
 AWAKE = LinearSegmentedColormap.from_list("awake", ["#E3F3EE", GRADIENT])
 FAINTEST, STRONGEST = 1e-8, 1.0  # the sizes of gradients between which the colour deepens
-ENLARGED, GAP = 6, 12  # pixels for one of a picture, and between two pictures
+ENLARGED, GAP = 6, 2  # pixels for one of a picture; pixels of the pictures between two of them
 FASTEST = 2.0  # the velocity of a pixel that turns from paper to ink
 
 
@@ -59,46 +59,34 @@ def plot_velocities(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), colum
 
 def _name_tiles(ax: Axes, shape: tuple[int, ...], rows: Sequence[str], columns: Sequence[str]) -> Axes:
     down, across, side, _ = shape
-    one = ENLARGED * side + GAP
-    ax.set_xticks((np.arange(across) + 0.5) * one - GAP / 2, columns or [""] * across)
-    ax.set_yticks((np.arange(down) + 0.5) * one - GAP / 2, rows or [""] * down)
+    one, gap = ENLARGED * (side + GAP), ENLARGED * GAP
+    ax.set_xticks((np.arange(across) + 0.5) * one - gap / 2, columns or [""] * across)
+    ax.set_yticks((np.arange(down) + 0.5) * one - gap / 2, rows or [""] * down)
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     return ax
 
 
-def mosaic(images: ArrayLike, paper: float = -1.0) -> np.ndarray:
+def mosaic(images: ArrayLike, paper: float = -1.0, enlarged: int = ENLARGED) -> np.ndarray:
     """Return ``(rows, columns, side, side)`` images side by side, enlarged smoothly.
 
     After each is a gap of ``paper``, two pixels of the images wide.
     """
     given = np.asarray(images, np.float32)
     down, across, side, _ = given.shape
-    wide = ENLARGED * side
+    wide, gap = enlarged * side, enlarged * GAP
     each = [
         Image.fromarray(one).resize((wide, wide), Image.Resampling.BICUBIC) for one in given.reshape(-1, side, side)
     ]
     tiles = np.stack([np.asarray(one) for one in each]).reshape(down, across, wide, wide)
-    tiles = np.pad(tiles, ((0, 0), (0, 0), (0, GAP), (0, GAP)), constant_values=paper)
-    return tiles.swapaxes(1, 2).reshape(down * (wide + GAP), across * (wide + GAP))
-
-
-def plot_gates(steps: ArrayLike, gates: ArrayLike, ax: Axes) -> Axes:
-    """Draw the mean size of gates over the steps, ``(steps, blocks, 2)``: the mixers' dashed, the MLPs' solid."""
-    sizes = np.asarray(gates, float)
-    for branch, (dash, name) in enumerate((("--", "mixers"), ("-", "MLPs"))):
-        ax.plot(np.asarray(steps), sizes[:, :, branch], dash, color=GATE, lw=1.5)
-        ends = sizes[-1, :, branch]
-        at = (np.asarray(steps)[-1], ends.mean())
-        ax.annotate(name, at, (8, 0), textcoords="offset points", color=GATE, va="center", annotation_clip=False)
-    ax.set(xlabel="steps taken", ylabel="mean size of the gates", ylim=(0, None))
-    return ax
+    tiles = np.pad(tiles, ((0, 0), (0, 0), (0, gap), (0, gap)), constant_values=paper)
+    return tiles.swapaxes(1, 2).reshape(down * (wide + gap), across * (wide + gap))
 
 
 def plot_weights(weights: Sequence[float], curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw up to two measures of drawings by guidance weight, each ``(seeds, weights)``; 1 is that of real digits."""
-    places = np.arange(len(weights))
+    places = np.asarray(weights, float)  # to scale
     ax.axhline(1, color=DROPPED, ls=":", lw=1.5)
     for (name, rows), color, dash in zip(curves.items(), (A, B), ("--", "-"), strict=False):
         found = np.asarray(rows, float)
@@ -106,6 +94,6 @@ def plot_weights(weights: Sequence[float], curves: Mapping[str, ArrayLike], ax: 
         at = (places[-1], found[:, -1].mean())
         ax.annotate(name, at, (8, 0), textcoords="offset points", color=color, va="center", annotation_clip=False)
     ax.annotate("real digits", (places[-1], 1), (0, 3), textcoords="offset points", color=DROPPED, ha="right")
-    ax.set_xticks(places, [f"{weight:g}" for weight in weights])
+    ax.set_xticks([tick for tick in places if tick == int(tick)])
     ax.set(xlabel="guidance", ylabel="over that of real digits", ylim=(0, None))
     return ax

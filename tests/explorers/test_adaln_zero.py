@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from residual_edu import InvalidInput
@@ -28,11 +29,37 @@ def picture():
 def test_the_picture_shows_the_drawings_and_the_way_of_the_first(picture, label, guidance):
     picture.draw(label, guidance, 1.0)
     way = path(NOISES[1], label, guidance)
-    last = mosaic(way[-1].clamp(-1, 1).view(2, 5, 8, 8).numpy())
-    np.testing.assert_allclose(picture.drawings.get_array(), last.clip(-1, 1), atol=1e-6)
-    first = mosaic(way[[0, 2, 4, 6, 8, 10], 0][None].numpy())
-    np.testing.assert_allclose(picture.way.get_array(), first.clip(-1, 1), atol=1e-6)
-    assert picture.title.get_text() == f"label {label}, guidance {guidance:g}"
+    assert_shows(picture.drawings, way[-1].clamp(-1, 1).view(2, 5, 8, 8))
+    assert_shows(picture.way, way[[0, 2, 4, 6, 8, 10], 0][None])
+
+
+def assert_shows(sheet, images):
+    """Compare the pixels, whose lowest row is the first, with the enlarged pictures: white is -1."""
+    ink = mosaic(images.numpy(), enlarged=sheet.enlarged).clip(-1, 1)
+    grey, opaque = sheet.pixels[::-1, :, :3], sheet.pixels[..., 3]
+    np.testing.assert_allclose(grey, np.repeat(127.5 * (1 - ink)[..., None], 3, axis=2), atol=0.51)
+    assert (opaque == 255).all()
+
+
+def test_the_pixels_of_a_sheet_are_those_of_the_picture(picture):
+    figure = picture.drawings.figure
+    figure.set_dpi(100)
+    canvas = FigureCanvasAgg(figure)
+    picture.draw(3, 2.0, 0.0)
+    canvas.draw()
+    drawn = np.asarray(canvas.buffer_rgba())
+    for sheet in picture.moving:
+        height, width = sheet.pixels.shape[:2]
+        top = len(drawn) - sheet.bottom - height
+        assert top >= 0 and sheet.left + width <= drawn.shape[1]
+        np.testing.assert_array_equal(drawn[top : top + height, sheet.left : sheet.left + width], sheet.pixels[::-1])
+
+
+def test_every_picture_of_a_short_way_is_shown():
+    picture = DrawingsPicture(Figure(), lambda *given: path(*given)[::2], NOISES)
+    assert picture.kept.tolist() == [0, 1, 2, 3, 4, 5]
+    words = [text.get_text() for text in picture.drawings.figure.texts]
+    assert words[2:] == ["t = 0", "t = 0.2", "t = 0.4", "t = 0.6", "t = 0.8", "t = 1"]
 
 
 def test_the_reading_tells_how_far_two_drawings_are_apart(picture):
