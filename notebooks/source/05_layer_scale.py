@@ -527,7 +527,7 @@ print(f"{sum(moves[24:]) / 24:.2f} on average in the second half")
 #
 # ## From 48 blocks to 192
 #
-# After 80 steps 48 post-norm blocks train with gates from 0.3, and with gates from 0.4 or 0.6 they do not. Now there are 192 blocks.
+# After 80 steps 48 post-norm blocks train with gates from 0.3, and with gates from 0.6 they do not. Now there are 192 blocks.
 
 # %% tags=["predict"]
 guess = predict(
