@@ -14,7 +14,6 @@ from residual_edu.renamed import refuse_old_names
 # Timings and the state of widgets differ from run to run, and the kernel's log is no part of a lesson.
 OPTIONS = {
     "kernel_name": "python3",
-    "timeout": 600,
     "record_timing": False,
     "store_widget_state": False,
     "extra_arguments": ["--log-level=ERROR"],
@@ -29,14 +28,17 @@ class CellFailed(Exception):
     """A cell that stopped its lesson: the number among all cells, counted from 1, and the traceback."""
 
 
-def execute(notebook: NotebookNode, folder: Path, started: Callable[[int], None], lenient: bool = False) -> None:
+def execute(
+    notebook: NotebookNode, folder: Path, started: Callable[[int], None], lenient: bool = False, limit: int = 600
+) -> None:
     """Run every cell of ``notebook`` in ``folder``, on the CPU and one thread; ``started`` receives each cell's number.
 
     Args:
         lenient: run as a learner does: an error is an output of its cell, and a law that fails is a printed line.
+        limit: the seconds that a cell may take.
 
     Raises:
-        CellFailed: for an error, unless ``lenient``; for a cell of more than 600 seconds, or a kernel that dies.
+        CellFailed: for an error, unless ``lenient``; for a cell beyond ``limit``, or a kernel that dies.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellControlSignal, DeadKernelError
@@ -48,7 +50,7 @@ def execute(notebook: NotebookNode, folder: Path, started: Callable[[int], None]
         at = cell_index + 1
         started(at)
 
-    client = NotebookClient(notebook, **OPTIONS, allow_errors=lenient, on_cell_start=on_cell_start)
+    client = NotebookClient(notebook, **OPTIONS, timeout=limit, allow_errors=lenient, on_cell_start=on_cell_start)
     try:
         client.execute(cwd=str(folder), env=os.environ | ENVIRONMENT | (LENIENT if lenient else {}))
     except (CellControlSignal, DeadKernelError) as error:

@@ -26,6 +26,7 @@ from residual_edu.course.exercise_cells import tags
 from residual_edu.course.notebook import plan
 
 SEEDS = (0, 1, 2)
+PATIENCE = 1700  # seconds for a seed, which takes up to 300 on a quiet machine: a busy one is slow, not wrong
 SHOWING = {"predict", "reveal", "figure", "trained", "explorer", "solution"}
 SETTINGS = """\
 import inspect, json
@@ -53,7 +54,7 @@ def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
         raise Refusal(f"{source.name}: the cell tagged runs must define a function runs(seed, ...).")
     calls = [SETTINGS, *(CALL.format(seed=seed) for seed in seeds)]  # a cell a seed: each cell has a time limit
     notebook = new_notebook(cells=[*cells, *map(new_code_cell, calls)])
-    execute(notebook, source.parents[1], lambda at: None)
+    execute(notebook, source.parents[1], lambda at: None, limit=PATIENCE)
     settings, *found = (json.loads(cell.outputs[-1].text) for cell in notebook.cells[len(cells) :])
     return {"settings": settings, "runs": dict(zip(map(str, seeds), found, strict=True))}
 

@@ -65,6 +65,12 @@ def test_cells_run_in_the_folder_on_the_cpu_with_one_thread(tmp_path):
     assert "widgets" not in notebook.metadata
 
 
+def test_a_cell_beyond_its_limit_is_named(tmp_path):
+    notebook = new_notebook(cells=[new_code_cell("import time"), new_code_cell("time.sleep(60)")])
+    with pytest.raises(CellFailed, match=r"cell 2: .*timed out.* after 1 seconds"):
+        execute(notebook, tmp_path, lambda number: None, limit=1)
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [("print('so far')\n1 / 0", "ZeroDivisionError: division by zero"), ("import os\nos._exit(1)", "Kernel died")],
