@@ -970,7 +970,7 @@ for place in "post", "skip":
 
 
 # %% jupyter={"source_hidden": true}
-starts = {12: (0.8, 1.6, 2.4), 48: (0.15, 0.2, 0.3, 0.4, 0.6)}
+starts = {12: (0.8, 1.6), 48: (0.15, 0.2, 0.3, 0.4, 0.6)}
 starts = {"skip": starts, "post": starts | {192: (0.05, 0.075, 0.1, 0.15, 0.3)}}
 for place, depth in (
     ("post", 12),
