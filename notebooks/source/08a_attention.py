@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08a · Attention
 #
-# 90 minutes. It needs no network connection. The block of [lesson 07](07_residual_block.ipynb) has one part in which
+# 90 minutes. It needs no network connection. The block of lessons [07a](07a_residual_block.ipynb) and [07b](07b_conditions_and_networks.ipynb) has one part in which
 # positions exchange information, its sequence mixer; this lesson opens the most used one. Of
 # [lesson 02](02_layer_norm.ipynb) it uses what LayerNorm keeps of a token.
 #

@@ -3,7 +3,7 @@
 #
 # 85 minutes. It needs no network connection. Of [lesson 08a](08a_attention.ipynb) it uses the mixing matrix, what
 # causal means, and how attention's work grows with the length. At the end a convolution is the mixer in the block of
-# [lesson 07](07_residual_block.ipynb).
+# [lesson 07a](07a_residual_block.ipynb).
 #
 # By the end you can
 #
@@ -21,7 +21,7 @@
 # <details><summary>1. Attention among T positions. The signal gets twice as long: how many times as much
 # work?</summary>Four times: every position asks every other one (lesson 08a).</details>
 #
-# <details><summary>2. In the block of lesson 07, which part lets one position hear another?</summary>The sequence mixer
+# <details><summary>2. In the block of lesson 07a, which part lets one position hear another?</summary>The sequence mixer
 # alone. Norm, MLP and skip work on each position by itself.</details>
 #
 # <details><summary>3. What does a row of a mixing matrix hold?</summary>How loudly one position hears each of the
@@ -1025,7 +1025,7 @@ check(hyena_gates, "hyena_gates")
 # %% [markdown]
 # ## In the block
 #
-# Four residual blocks of lesson 07, each with a Hyena and an MLP, read a digit as eight rows. **After 150 steps of
+# Four residual blocks of lesson 07a, each with a Hyena and an MLP, read a digit as eight rows. **After 150 steps of
 # training, how many of the test digits do they name?**
 
 

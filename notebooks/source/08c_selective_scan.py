@@ -3,7 +3,7 @@
 #
 # 90 minutes. It needs no network connection. Of [lesson 08b](08b_long_convolution.ipynb) it uses the causal convolution
 # and its kernel; of [lesson 08a](08a_attention.ipynb), attention and the mixing matrix; of
-# [lesson 07](07_residual_block.ipynb), the block, which takes any mixer.
+# [lesson 07a](07a_residual_block.ipynb), the block, which takes any mixer.
 #
 # By the end you can
 #
@@ -726,7 +726,7 @@ for row in torch.cat(copying(3, 12, torch.Generator().manual_seed(0)), 1):
 
 # %% [markdown]
 # The difficulty is where the symbols stand: never in the same places. Each mixer goes into the same small network, one
-# residual block of lesson 07, 16 channels, 200 steps of 32 sequences.
+# residual block of lesson 07a, 16 channels, 200 steps of 32 sequences.
 
 
 # %%

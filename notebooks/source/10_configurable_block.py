@@ -3,7 +3,7 @@
 #
 # 95 minutes. It needs no network connection. Of [lesson 09](09_vit5_block.ipynb) it uses the form of the block: two
 # branches, each with a norm. It also needs the two placements of the norm
-# ([lesson 04](04_pre_norm_and_post_norm.ipynb)), recipes ([lesson 07](07_residual_block.ipynb)), and masks and the
+# ([lesson 04](04_pre_norm_and_post_norm.ipynb)), recipes ([lesson 07b](07b_conditions_and_networks.ipynb)), and masks and the
 # rotation ([lesson 08a](08a_attention.ipynb)).
 #
 # By the end you can
@@ -22,7 +22,7 @@
 # <details><summary>1. Lesson 04: where does the norm stand in pre-norm, where in post-norm?</summary>Before the branch,
 # x + f(norm(x)); behind the sum, norm(x + f(x)).</details>
 #
-# <details><summary>2. Lesson 07: why hand a network a recipe, and not a block?</summary>A recipe is called once for each
+# <details><summary>2. Lesson 07b: why hand a network a recipe, and not a block?</summary>A recipe is called once for each
 # block, so that each has weights of its own; and a typo fails where it is written.</details>
 #
 # <details><summary>3. Lesson 08a: a causal mask and a window. How do the two combine?</summary>By "and": a query may look
@@ -82,7 +82,7 @@ guess.reveal("12")
 # pieces are all there is to say. So write ten pieces and one block, and let the block look its pieces up **by name**.
 #
 # The names in short. `mha`: lesson 08a's attention. `gqa`: its heads share keys and values. `mla`: all keys and values
-# are made from one small vector. `standard` and `gated`: the networks of lesson 07. `rope` turns queries and keys (08a);
+# are made from one small vector. `standard` and `gated`: the networks of lesson 07b. `rope` turns queries and keys (08a);
 # `sinusoidal` adds waves to the embedding, once; `alibi` lowers each score by the distance. Two more will come: `relu2`
 # is a ReLU, squared, and `none` leaves out what it stands for.
 #

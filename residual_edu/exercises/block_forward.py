@@ -72,7 +72,7 @@ def side_by_side(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
 def without_bypass(block: Any, x: Tensor, condition: Tensor | None) -> Tensor:
     """Run every branch, also one that is an Identity."""
     x = x + block.dropout(block.sequence_mixer(block.input_norm(x)))
-    x = x + block.dropout(call(block.condition_mixer, block.condition_mixer_norm(x), condition))
+    x = x + block.dropout(block.condition_mixer(block.condition_mixer_norm(x), condition))
     return x + block.dropout(block.mlp(block.mlp_norm(x)))
 
 
@@ -132,6 +132,7 @@ def _bypassed(f: Any) -> None:
     if y is None:
         raise Unmet("it returned nothing, where x was asked for; is a `return` missing?")
     if y is not x:
+        close(y, x, "without branches the output")
         raise Unmet("it returned another tensor than x")
 
 

@@ -35,12 +35,20 @@ class Listener(nn.Module):
         return x * self.map(condition)[:, None]
 
 
+class Off(nn.Identity):
+    """An Identity that takes further inputs, so that a branch that calls it returns a number and no error."""
+
+    def forward(self, x: Tensor, *_: Tensor | None) -> Tensor:
+        """Return ``x``."""
+        return x
+
+
 @cache
 def block(*there: str, rate: float = 0.0) -> ResidualBlock:
     """Return a block in float64 with these branches, the same each time; with a ``rate`` its dropout halves."""
 
     def on(name: str, layer: Any) -> tuple[Any, Any]:
-        return (layer, lambda: LayerNorm(4)) if name in there else (nn.Identity, nn.Identity)
+        return (layer, lambda: LayerNorm(4)) if name in there else (Off, nn.Identity)
 
     made = ResidualBlock(
         *on("sequence_mixer", Mixer),

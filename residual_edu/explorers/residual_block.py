@@ -1,4 +1,4 @@
-"""Switch branches on and off, stack blocks, add a fault: how do stream, delta and weight gradients change?"""
+"""Switch branches on and off, stack blocks, add a fault: how do stream and gradients change?"""
 
 from functools import cache
 
@@ -54,7 +54,7 @@ def parts() -> dict[str, Spec]:
 
 @cache
 def ingredients() -> tuple[Tensor, Tensor, Tensor]:
-    """Return digits as 4 patches of ``WIDTH`` numbers of size 1, three class tokens, and a delta of size 1."""
+    """Return digits as 4 patches of ``WIDTH`` numbers of size 1, three class tokens, and a gradient of size 1."""
     generator = torch.Generator().manual_seed(0)
     patches = digits().train_images[:SAMPLES].unfold(1, 4, 4).unfold(2, 4, 4).reshape(SAMPLES, 4, 16)
     x = layer_norm(patches @ torch.randn(16, WIDTH, generator=generator))
@@ -64,7 +64,7 @@ def ingredients() -> tuple[Tensor, Tensor, Tensor]:
 
 @cache
 def curves(mixer: bool, condition_mixer: bool, mlp: bool, depth: int, fault: str) -> Curves:
-    """Return the root mean squares of stream and delta, (depth + 1,), and of each MLP's weight gradient, (depth,).
+    """Return the sizes of the stream and its gradient, (depth + 1,), and of each MLP's weight gradient, (depth,).
 
     The last are 0 where the MLP has no gradient, and empty without MLPs.
     """
@@ -97,7 +97,7 @@ class BlocksPicture:
         self.axes.spines.bottom.set_bounds(0, DEPTHS[-1])
         self.lines = self.axes.lines
         self.title = self.axes.text(0, 1.04, "", transform=self.axes.transAxes, weight="bold")
-        names = zip(["activation", "stream gradient", "MLP's gradient"], self.lines, strict=False)
+        names = zip(["stream", "its gradient", "MLPs' gradient"], self.lines, strict=False)
         over = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the line at 1 passes behind a name
         self.names = [
             self.axes.text(0, 1, f" {name}", color=line.get_color(), va="center", bbox=over) for name, line in names
@@ -113,13 +113,13 @@ class BlocksPicture:
         for text, values, height in zip(self.names, found, apart(ends), strict=True):
             text.set_position((depth + 0.2, height))
             text.set_visible(len(values) > 0)
-        self.names[-1].set_text(" MLP's gradient" if found[-1].any() else " MLP's: none")
+        self.names[-1].set_text(" MLPs' gradient" if found[-1].any() else " MLPs': none")
         stream, delta, weight = found
         grows, returns = stream[-1] / stream[0], delta[0] / delta[-1]
-        self.title.set_text(f"The stream ends {grows:.2g} times, the delta {returns:.2g} times as large")
+        self.title.set_text(f"The stream ends {grows:.2g} times, its gradient {returns:.2g} times as large")
         taught = "there is none" if not len(weight) else "none comes" if not weight.any() else f"{weight.mean():.2g}"
         return (
-            f"Over {depth} block{'s' * (depth > 1)} the stream becomes {grows:.2g} times as large, and a delta of 1 "
+            f"Over {depth} block{'s' * (depth > 1)} the stream becomes {grows:.2g} times as large, and a gradient of 1 "
             f"arrives as {returns:.2g}; gradient in the MLPs' weights: {taught}. Dashed: without the fault."
         )
 
@@ -145,8 +145,8 @@ def explore_blocks() -> Explorer:
         "fault": choice_buttons(LAST_LINE),
     }
     alt = (
-        "Stream, delta and the gradient in each MLP along 8 healthy blocks, on a log scale: the stream swells slowly "
-        "from left to right, the delta from right to left, and every MLP has a gradient."
+        "The stream, its gradient and the gradient in each MLP along 8 healthy blocks, on a log scale: the stream "
+        "swells slowly from left to right, its gradient from right to left, and every MLP has a gradient."
     )
     states: States = {"mixer": [False, True], "mlp": [False, True], "depth": [1, 8, 16], "fault": list(LAST_LINE)}
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

@@ -81,9 +81,9 @@ def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, color:
 
 
 def plot_patient(patient: Sequence[ArrayLike], healthy: Sequence[ArrayLike], ax: Axes, low: float = 1e-2) -> Axes:
-    """Draw activation, delta and the MLPs' weight gradient along a stack; dashed, those of a stack without a fault.
+    """Draw the stream, its gradient and that of the MLPs' weights along a stack; dashed, those of a healthy one.
 
-    Activation and delta are ``(blocks + 1,)``, the weight gradient ``(blocks,)``, drawn halfway between. Values below
+    The first two are ``(blocks + 1,)``, the last ``(blocks,)``, drawn halfway between. Values below
     ``low`` are drawn at ``low``.
     """
     looks = ((STREAM, "", 0), (GRADIENT, "^", 0), (A, "s", 0.5))

@@ -104,7 +104,7 @@ def test_the_picture_shows_the_chosen_stack_and_the_healthy_one(explorer):
     for line, values in zip(explorer.animated[:6], [*healthy, *sick], strict=True):
         assert np.allclose(line.get_ydata(), np.maximum(values, LOW))
     grows, returns = sick[0][-1] / sick[0][0], sick[1][0] / sick[1][-1]
-    title = f"The stream ends {grows:.2g} times, the delta {returns:.2g} times as large"
+    title = f"The stream ends {grows:.2g} times, its gradient {returns:.2g} times as large"
     assert explorer.animated[-1].get_text() == title
     assert f"Over 4 blocks the stream becomes {grows:.2g} times as large" in explorer.reading.value
 

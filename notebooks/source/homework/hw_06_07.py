@@ -1,12 +1,12 @@
 # %% [markdown]
-# # Homework for lessons 06 and 07 · Conditions
+# # Homework for lessons 06, 07a and 07b · Conditions
 #
-# 40 minutes. It needs lessons 06 and 07, and of the library only what they finished.
+# 40 minutes. It needs lessons 06, 07a and 07b, and of the library only what they finished.
 #
 # By the end you can
 #
 # - **modulate** a branch of any signal so that the block begins as the identity;
-# - **write** the recipe of a block that attends to a condition, and build it as often as you like.
+# - **find out** from outside what a block does with its condition, whatever its code says.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
@@ -16,19 +16,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from residual_edu import (
-    MLP,
-    Attention,
-    LayerNorm,
-    LazyConfig,
-    QKVConditionMixer,
-    ResidualBlock,
-    SimpleFeedForward,
-    build,
-    modulations,
-    pre_norm_residual,
-    zero_projection,
-)
+from residual_edu import Attention, LayerNorm, QKVConditionMixer, SimpleFeedForward
+from residual_edu import modulations, pre_norm_residual, zero_projection
 from residual_edu.exercises import attempt
 from residual_edu.exercises.properties import close
 from residual_edu.exercises.unchanged import unchanged
@@ -124,110 +113,137 @@ assert moved == [False, False, True], (
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## A recipe with a condition
+# ## What does it do with its condition?
 #
-# A recipe is a call that has not happened yet, so one recipe gives as many blocks as are wanted, each with weights of
-# its own. A finished module in its place would be handed to all of them:
+# In lesson 07b a network ignored its label, and neither its code nor its loss said so. So look from outside. Four functions of x (batch, positions, channels) and a condition (batch, channels), and how far another
+# condition *for sample 0 alone* moves the two positions of samples 0 and 1:
+
 
 # %%
-shared, recipe = MLP(8, "gelu", nn.Identity), LazyConfig(MLP)(dim=8, activation="gelu", dropout_cfg=nn.Identity)
-for spec in (shared, recipe):
-    print("two blocks, one MLP:", build(spec) is build(spec))
+def normed(x, condition):
+    """Add the condition before a norm over the positions."""
+    y = x + condition[:, None]
+    return y - y.mean(1, keepdim=True)
+
+
+ways = {
+    "normed": normed,
+    "added": lambda x, condition: x + condition[:, None],
+    "scaled": lambda x, condition: x * condition[:, None],
+    "averaged": lambda x, condition: x + condition.mean(0),
+}
+pairs = torch.tensor([[[1.0], [2.0]], [[3.0], [5.0]]], dtype=torch.float64)
+old = torch.tensor([[1.0], [4.0]], dtype=torch.float64)
+changed = torch.tensor([[2.0], [4.0]], dtype=torch.float64)
+for name, way in ways.items():
+    moved = (way(pairs, changed) - way(pairs, old)).squeeze(-1)
+    print(f"{name:9} sample 0: {moved[0].tolist()}  sample 1: {moved[1].tolist()}")
 
 # %% [markdown]
 # ### Exercise 2 · 20 minutes · ●●●●○
 #
-# Return the recipe, `LazyConfig(ResidualBlock)(...)`, of a block for signals of `width` channels and any number of
-# axes:
+# Return what `f(x, condition)` does with its condition, in one word:
 #
-# - no position depends on another one: no sequence mixer;
-# - each position attends to a condition by cross-attention, with `heads` heads, no norm of queries and keys and no
-#   rotary embedding: the condition has no order;
-# - then an MLP four times as wide, with gelu and no dropout;
-# - a LayerNorm of its own before each of the two, and nothing that drops.
+# - "mixed": a sample's output depends on the condition of another sample, which is a bug;
+# - "ignored": no output depends on the condition;
+# - "same": another condition moves all positions of its sample by the same vector;
+# - "own": it moves positions differently.
 #
-# <details><summary>Hint 1</summary>Which of the three branches is left out, and what is given for it and for its
-# norm?</details>
-# <details><summary>Hint 2</summary>Recipes nest: the block's recipe takes one for its condition mixer, and that takes
-# one for its attention. Which keywords does the text set, and which of them differ from their default?</details>
+# x is (batch, positions, channels) and `condition` (batch, ..., channels), both in float64, with at least 2 samples and 3 positions. "Depends" means by more than rounding: by more than 1e-8 of
+# the output's largest number. What depends by a thousandth counts. Leave x and the condition as they are.
+#
+# <details><summary>Hint 1</summary>Change the condition of one sample alone. Which samples may move, and what tells the words apart in the sample that does?</details>
+# <details><summary>Hint 2</summary>A position's shift can equal another's by chance if the new condition is special (all ones, or twice the old one). Draw it. Compare the spread over the
+# positions with the size of the shift itself, which may be small.</details>
 
 
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "listening-recipe", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def listening_recipe(width, heads):
-    """Return the recipe of a ResidualBlock with cross-attention and an MLP."""
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "describe-condition", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def describe_condition(f, x, condition):
+    """Return "mixed", "ignored", "same" or "own"."""
     ### BEGIN SOLUTION
-    before = LazyConfig(LayerNorm)(dim=width)
-    asking = LazyConfig(Attention)(hidden_dim=width, num_heads=heads, apply_qk_norm=False, use_rope=False)
-    return LazyConfig(ResidualBlock)(
-        sequence_mixer_cfg=nn.Identity,
-        sequence_mixer_norm_cfg=nn.Identity,
-        condition_mixer_cfg=LazyConfig(QKVConditionMixer)(hidden_dim=width, mixer_cfg=asking),
-        condition_mixer_norm_cfg=before,
-        mlp_cfg=LazyConfig(MLP)(dim=width, activation="gelu", dropout_cfg=nn.Identity, expansion_factor=4),
-        mlp_norm_cfg=before,
-        dropout_cfg=nn.Identity,
-    )
+    with torch.no_grad():
+        before = f(x, condition)
+        little, seen = 1e-8 * before.abs().max(), "ignored"
+        for sample in range(len(x)):
+            other = condition.clone()
+            other[sample] = torch.randn_like(other[sample])
+            moved = f(x, other) - before
+            size = moved[sample].abs().max()
+            moved_there = moved[sample].clone()
+            moved[sample] = 0
+            if moved.abs().max() > little:
+                return "mixed"
+            spread = (moved_there - moved_there[:1]).abs().max()
+            if size > little and seen != "own":
+                seen = "own" if spread > max(1e-4 * size, little) else "same"
+    return seen
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "listening-recipe-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-with attempt("listening_recipe"):
-    recipe = listening_recipe(8, 2)
-    assert isinstance(recipe, partial), f"got {type(recipe).__name__}, wanted a recipe: LazyConfig(ResidualBlock)(...)"
-    assert recipe.func is ResidualBlock, f"got a recipe of {recipe.func.__name__}, wanted one of ResidualBlock"
-    one, two = build(recipe), build(recipe)
-    shared = len({id(p) for p in one.parameters()} & {id(p) for p in two.parameters()})
-    assert shared == 0, f"parameters that two blocks share: got {shared}, wanted 0"
-    sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in one.named_children()}
-    found = {name: size for name, size in sizes.items() if size}
-    wanted = {"condition_mixer": 4 * 64, "condition_mixer_norm": 16, "mlp": 8 * 64, "mlp_norm": 16}
-    assert found == wanted, f"the numbers of parameters: got {found}, wanted {wanted}"
-    signal, words = torch.randn(2, 5, 8), torch.randn(2, 3, 8)
-    close(one(signal, words.flip(1)), one(signal, words), "the output for the condition in another order", rtol=1e-3)
-    hidden = nn.functional.gelu(signal @ one.mlp.layer1.weight.T)
-    close(one.mlp(signal), hidden @ one.mlp.layer2.weight.T, "the output of the MLP", rtol=1e-5)
+# %% nbgrader={"grade": true, "grade_id": "describe-condition-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+with attempt("describe_condition"):
+    torch.manual_seed(4)
+    signal, cue = torch.randn(3, 5, 8).double(), torch.randn(3, 8).double()
+    kinds = {"normed": "ignored", "added": "same", "scaled": "own", "averaged": "mixed"}
+    for name, kind in kinds.items():
+        with unchanged(x=signal, condition=cue):
+            found = describe_condition(ways[name], signal, cue)
+        assert found == kind, f"for {name!r}: got {found!r}, wanted {kind!r}"
+    found = describe_condition(lambda x, c: x + c[:, None] / 1000, signal, cue)
+    assert found == "same", f"for a thousandth of the condition, added: got {found!r}, wanted 'same'"
+    attention = partial(Attention, hidden_dim=8, num_heads=2, apply_qk_norm=False, use_rope=False)
+    cross = QKVConditionMixer(8, attention).double()
+    for tokens, kind in ((1, "same"), (4, "own")):
+        found = describe_condition(cross, signal, torch.randn(3, tokens, 8).double())
+        assert found == kind, f"for cross-attention to {tokens} tokens: got {found!r}, wanted {kind!r}"
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "listening-recipe-hidden", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-condition-hidden", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-made = listening_recipe(12, 3)
-one, two = made(), made()
-shared = len({id(p) for p in one.parameters()} & {id(p) for p in two.parameters()})
-assert shared == 0, f"parameters that two blocks share: got {shared}, wanted 0"
-total = sum(p.numel() for p in one.parameters())
-assert total == 12 * 12 * (4 + 8) + 4 * 12, (
-    f"the number of parameters: got {total}, wanted {12 * 12 * (4 + 8) + 4 * 12}"
-)
 torch.manual_seed(62)
-picture, notes = 3 * torch.randn(2, 4, 3, 12), 3 * torch.randn(2, 5, 12)
-output = one.train()(picture, notes)
-close(one(picture, notes), output, "nothing drops: the output in training mode, a second time", rtol=1e-6)
-close(one(picture, notes.flip(1)), output, "the output for the condition in another order", rtol=1e-3)
-other = notes.clone()
-other[:, 2] += 3
-reached = int(((one(picture, other) - output).abs().amax(-1) > 1e-4).sum())
-assert reached == 24, f"positions that depend on the condition: got {reached} of 24, wanted all"
-poked = picture.clone()
-poked[:, 1, 1] += torch.arange(12.0)
-moved = ((one(poked, notes) - output).abs().amax(-1) > 1e-6).nonzero().tolist()
-assert moved == [[0, 1, 1], [1, 1, 1]], f"position [1, 1] changed: got another output at {moved}, wanted it there alone"
-cross, normed = one.condition_mixer, one.condition_mixer_norm(picture)
-query, key, value = cross.q_proj(normed), *cross.kv_proj(notes).chunk(2, -1)
-query, key, value = (z.reshape(2, -1, 3, 4).transpose(1, 2) for z in (query, key, value))
-heads = ((query @ key.mT) / 2).softmax(-1) @ value
-close(
-    cross(normed, notes), cross.out_proj(heads.transpose(1, 2).reshape(2, 4, 3, 12)), "the cross-attention", rtol=1e-3
-)
-middle = picture + cross(normed, notes)
-close(output, middle + one.mlp(one.mlp_norm(middle)), "the output after the two branches", rtol=1e-3)
-hidden = nn.functional.gelu(picture @ one.mlp.layer1.weight.T)
-close(one.mlp(picture), hidden @ one.mlp.layer2.weight.T, "the output of the MLP", rtol=1e-5)
-norms = [type(norm).__name__ for norm in (one.condition_mixer_norm, one.mlp_norm)]
-assert norms == ["LayerNorm", "LayerNorm"], f"the norms: got {norms}, wanted two of LayerNorm"
+
+
+def keyed(x, c):
+    return (x @ (x + c[:, None]).mT).softmax(-1) @ x
+
+
+def valued(x, c):
+    return (x @ x.mT).softmax(-1) @ (x + c[:, None])
+
+
+def shuffled(x, c):
+    return x + c.roll(1, 0)[:, None]
+
+
+def at_one_place(x, c):
+    return torch.cat([x[:, :-1], x[:, -1:] + 1e-3 * c[:, None]], 1)
+
+
+def for_the_last_sample(x, c):
+    there = torch.arange(len(x)) == len(x) - 1
+    return x + there[:, None, None] * c[:, None]
+
+
+def faintly_mixed(x, c):
+    return x + c[:, None] + 1e-4 * c.mean(0)
+
+
+def relu_later(x, c):
+    return torch.relu(x + 0.1 * c[:, None])
+
+
+cases = [(keyed, "ignored"), (valued, "same"), (shuffled, "mixed"), (at_one_place, "own"), (relu_later, "own")]
+cases += [(for_the_last_sample, "same"), (faintly_mixed, "mixed"), (lambda x, c: 1e6 * normed(x, c), "ignored")]
+cases += [(lambda x, c: 1e-6 * (x * c[:, None]), "own"), (lambda x, c: x + 0 * c[:, None], "ignored")]
+for samples, places in ((2, 3), (5, 7)):
+    signal, cue = torch.randn(samples, places, 6).double(), torch.randn(samples, 6).double()
+    for number, (way, kind) in enumerate(cases):
+        found = describe_condition(way, signal, cue)
+        assert found == kind, f"hidden function {number}: got {found!r}, wanted {kind!r}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # | what you used | where it holds |
 # |---|---|
 # | with a gate of zero the block is the identity, bit for bit, and the gate still receives a gradient | branches whose output is not zero |
-# | a recipe builds new weights each time, a module is shared | whatever `build` takes |
-# | cross-attention does not depend on the order of its condition | without rotary embedding, any number of heads |
+# | whether a condition is used is measured by exchanging it, one sample at a time | functions without chance |
+# | a condition added to all positions before a norm over them, or to all keys, is lost; cross-attention to one token adds the same to all positions | any number of heads, without rotary embedding |

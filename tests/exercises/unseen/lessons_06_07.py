@@ -1,4 +1,4 @@
-"""Answers to the exercises of lessons 06 and 07 that no list of mistakes holds."""
+"""Answers to the exercises of lessons 06, 07a and 07b that no list of mistakes holds."""
 
 from functools import partial
 from inspect import signature

@@ -1,22 +1,8 @@
-"""Right and wrong answers to the homework of lessons 06 and 07."""
-
-from functools import partial
+"""Right and wrong answers to the homework of lessons 06, 07a and 07b."""
 
 import torch
-from torch import nn
 
-from residual_edu import (
-    MLP,
-    Attention,
-    LayerNorm,
-    LazyConfig,
-    QKVConditionMixer,
-    QKVSequenceMixer,
-    ResidualBlock,
-    RMSNorm,
-    modulations,
-    pre_norm_residual,
-)
+from residual_edu import modulations, pre_norm_residual
 
 
 def piece(x, condition, projection):
@@ -90,33 +76,81 @@ def in_place(x, condition, layer, norm, projection):
     return x
 
 
-def recipe(width, heads, **changes):
-    norm = LazyConfig(LayerNorm)(dim=width)
-    attention = LazyConfig(Attention)(hidden_dim=width, num_heads=heads, apply_qk_norm=False, use_rope=False)
-    parts = {
-        "sequence_mixer_cfg": nn.Identity,
-        "sequence_mixer_norm_cfg": nn.Identity,
-        "condition_mixer_cfg": LazyConfig(QKVConditionMixer)(hidden_dim=width, mixer_cfg=attention),
-        "condition_mixer_norm_cfg": norm,
-        "mlp_cfg": LazyConfig(MLP)(dim=width, activation="gelu", dropout_cfg=nn.Identity, expansion_factor=4),
-        "mlp_norm_cfg": norm,
-        "dropout_cfg": nn.Identity,
-    }
-    mixer = LazyConfig(QKVSequenceMixer)(hidden_dim=width, mixer_cfg=attention)
-    named = {"norm": norm, "mixer": mixer, "off": nn.Identity}
-    return LazyConfig(ResidualBlock)(
-        **parts | {k: named.get(v, v) if isinstance(v, str) else v for k, v in changes.items()}
-    )
+def moves(f, x, condition, sample=0, new=None):
+    """How far another condition of one sample moves all positions, and the output's largest number."""
+    other = condition.clone()
+    other[sample] = torch.randn_like(other[sample]) if new is None else new
+    with torch.no_grad():
+        before = f(x, condition)
+        return f(x, other) - before, before.abs().max()
 
 
-def cross(width, heads, **changes):
-    keywords = {"hidden_dim": width, "num_heads": heads, "apply_qk_norm": False, "use_rope": False}
-    return LazyConfig(QKVConditionMixer)(hidden_dim=width, mixer_cfg=LazyConfig(Attention)(**keywords | changes))
+def word(moved, largest, sample=0, little=1e-8, even=1e-4):
+    others = torch.cat([moved[:sample], moved[sample + 1 :]])
+    size, spread = moved[sample].abs().max(), (moved[sample] - moved[sample, :1]).abs().max()
+    if others.abs().max() > little * largest:
+        return "mixed"
+    if size <= little * largest:
+        return "ignored"
+    return "own" if spread > max(even * size, little * largest) else "same"
 
 
-def mlp(width, **changes):
-    keywords = {"dim": width, "activation": "gelu", "dropout_cfg": nn.Identity, "expansion_factor": 4}
-    return LazyConfig(MLP)(**keywords | changes)
+def all_conditions_at_once(f, x, condition):
+    moved, largest = f(x, torch.randn_like(condition)) - f(x, condition), f(x, condition).abs().max()
+    if moved.abs().max() <= 1e-8 * largest:
+        return "ignored"
+    return "own" if (moved - moved[:, :1]).abs().max() > 1e-8 * largest else "same"
+
+
+def exactly(f, x, condition):
+    return word(*moves(f, x, condition), little=0, even=0)
+
+
+def roughly(f, x, condition):
+    return word(*moves(f, x, condition), little=1e-2)
+
+
+def first_sample_alone(f, x, condition):
+    return word(*moves(f, x, condition))
+
+
+def by_the_first_position(f, x, condition):
+    moved, largest = moves(f, x, condition)
+    return word(moved[:, :2], largest)
+
+
+def never_mixed(f, x, condition):
+    found = {word(*moves(f, x, condition, at), at) for at in range(len(x))} - {"mixed"}
+    return "own" if "own" in found else "same" if "same" in found else "ignored"
+
+
+def by_gradients_of_the_sum(f, x, condition):
+    leaf = condition.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(f(x, leaf).sum(), leaf, allow_unused=True, materialize_grads=True)
+    return "ignored" if slope.abs().max() < 1e-8 else "same"
+
+
+def condition_in_place(f, x, condition):
+    before = f(x, condition)
+    condition[0] = torch.randn_like(condition[0])
+    return word(f(x, condition) - before, before.abs().max())
+
+
+def every_sample(f, x, condition):
+    found = [word(*moves(f, x, condition, at), at) for at in range(len(x))]
+    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
+
+
+def by_jacobian(f, x, condition):
+    slopes = torch.autograd.functional.jacobian(lambda c: f(x, c), condition).flatten(4)  # out: batch, place, channel
+    found, largest = set(), f(x, condition).abs().max()
+    for at in range(len(x)):
+        for sample in range(len(x)):
+            size = slopes[sample, :, :, at].abs().max()
+            if size > 1e-9 * largest:
+                even = (slopes[sample, :, :, at] - slopes[sample, :1, :, at]).abs().max() <= 1e-4 * size
+                found.add("mixed" if sample != at else "same" if even else "own")
+    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
 
 
 def by_einsum(x, condition, layer, norm, projection):
@@ -140,13 +174,6 @@ def sample_by_sample(x, condition, layer, norm, projection):
     return torch.stack([row + g * out for row, g, out in zip(x, gate, branch, strict=True)])
 
 
-def nested_partials(width, heads):
-    attention = partial(Attention, width, heads, False, False)
-    norm, off = partial(LayerNorm, width), nn.Identity
-    cross_attention, feed_forward = partial(QKVConditionMixer, width, attention), partial(MLP, width, "gelu", off, 4.0)
-    return partial(ResidualBlock, off, off, cross_attention, norm, feed_forward, norm, off)
-
-
 WRONG = {
     "modulated": [
         scale_alone,
@@ -163,32 +190,21 @@ WRONG = {
         with_a_detached_condition,
         in_place,
     ],
-    "listening_recipe": [
-        lambda width, heads: recipe(width, heads, sequence_mixer_cfg="mixer", sequence_mixer_norm_cfg="norm"),
-        lambda width, heads: recipe(width, heads, condition_mixer_cfg="off", condition_mixer_norm_cfg="off"),
-        lambda width, heads: recipe(width, heads, condition_mixer_norm_cfg="off"),
-        lambda width, heads: recipe(width, heads, mlp_cfg="off", mlp_norm_cfg="off"),
-        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width)()),
-        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, expansion_factor=2)),
-        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, activation="relu")),
-        lambda width, heads: recipe(width, 2),
-        lambda width, heads: recipe(width, heads, condition_mixer_cfg=cross(width, heads, apply_qk_norm=True)),
-        lambda width, heads: recipe(width, heads, condition_mixer_cfg=cross(width, heads, use_rope=True)),
-        lambda width, heads: recipe(width, heads, dropout_cfg=LazyConfig(nn.Dropout)(p=0.1)),
-        lambda width, heads: recipe(width, heads, mlp_norm_cfg=LazyConfig(RMSNorm)(dim=width)),
-        lambda width, heads: recipe(width, heads)(),
-        lambda width, heads: recipe(width, heads, mlp_cfg=mlp(width, activation="gelu_tanh")),
-        lambda width, heads: recipe(width, heads, mlp_norm_cfg=LayerNorm(width)),
-        lambda width, heads: recipe(width, heads, condition_mixer_cfg=cross(width, heads, attn_dropout=0.1)),
+    "describe_condition": [
+        all_conditions_at_once,
+        exactly,
+        roughly,
+        first_sample_alone,
+        by_the_first_position,
+        never_mixed,
+        by_gradients_of_the_sum,
+        condition_in_place,
+        lambda f, x, condition: "same",
     ],
 }
 
 
 RIGHT = {
     "modulated": [by_einsum, with_unsqueeze, sample_by_sample],
-    "listening_recipe": [
-        nested_partials,
-        lambda width, heads: recipe(width, heads, dropout_cfg=partial(nn.Dropout, 0.0)),
-        lambda width, heads: recipe(width, heads, mlp_cfg=lambda: MLP(width, "gelu", nn.Identity(), 4, bias=False)),
-    ],
+    "describe_condition": [every_sample, by_jacobian],
 }
