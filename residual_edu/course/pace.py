@@ -2,7 +2,7 @@
 
 import time
 
-QUIET = 0.4  # processor seconds of ``work`` on the two quiet cores for which the lessons' limits are meant
+QUIET = 0.2  # processor seconds of ``work`` on a quiet machine on which lessons take what docs/instructors.md lists
 
 
 def pace() -> float:

@@ -10,10 +10,15 @@ What stands before that cell is executed, then ``runs(seed)`` for each of ``SEED
 before that cell, the reading cell is left out, and from there on those that show or check something (``SHOWING``). The
 other arguments of ``runs`` are the settings; ``within`` says how far a number may be from the stored one when it is
 computed again, on another machine.
+
+``code`` is the hash of the cells that computed them. A test computes one seed again, for each lesson whose cells have
+changed since, and for one more lesson, another at each commit: all of them at each commit would take an hour.
 """
 
 import ast
+import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +29,7 @@ from residual_edu.course.checkout import Refusal
 from residual_edu.course.execute import execute
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.notebook import plan
+from residual_edu.course.turns import share
 
 SEEDS = (0, 1, 2)
 PATIENCE = 1700  # seconds for a seed, which takes up to 300 on a quiet machine: a busy one is slow, not wrong
@@ -34,7 +40,8 @@ print(json.dumps({p.name: p.default for p in inspect.signature(runs).parameters.
 """
 CALL = "print(json.dumps(runs({seed})))"
 
-Runs = dict[str, Any]  # "settings": the arguments besides seed; "runs": for each seed, what runs returned
+# "code": the hash of the cells; "settings": the arguments besides seed; "runs": for each seed, what runs returned
+Runs = dict[str, Any]
 
 
 def runs_of(source: Path) -> Path:
@@ -56,7 +63,7 @@ def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
     notebook = new_notebook(cells=[*cells, *map(new_code_cell, calls)])
     execute(notebook, source.parents[1], lambda at: None, limit=PATIENCE)
     settings, *found = (json.loads(cell.outputs[-1].text) for cell in notebook.cells[len(cells) :])
-    return {"settings": settings, "runs": dict(zip(map(str, seeds), found, strict=True))}
+    return {"code": hash_of(cells), "settings": settings, "runs": dict(zip(map(str, seeds), found, strict=True))}
 
 
 def up_to_runs(source: Path) -> list[NotebookNode]:
@@ -68,6 +75,19 @@ def up_to_runs(source: Path) -> list[NotebookNode]:
     reading = next((at for at, cell in enumerate(code[:last]) if "stored_runs(" in cell.source), last)
     later = [cell for cell in code[reading + 1 : last] if not SHOWING & set(tags(cell))]
     return [cell for cell in (*code[:reading], *later, code[last]) if "nbgrader" not in cell.metadata]
+
+
+def hash_of(cells: Sequence[NotebookNode]) -> str:
+    """Return the hash of what ``cells`` say."""
+    return hashlib.sha256("\n".join(cell.source for cell in cells).encode()).hexdigest()[:16]
+
+
+def to_compute_again(sources: Sequence[Path], turn: int | None) -> list[Path]:
+    """Return those of ``sources`` whose cells are not the ones that computed what is stored, and one more by turns."""
+    stored = [source for source in sources if runs_of(source).exists()]
+    changed = [one for one in stored if json.loads(runs_of(one).read_text()).get("code") != hash_of(up_to_runs(one))]
+    others = [one for one in stored if one not in changed]
+    return sorted(changed + (share(others, len(others), turn) if others else []))
 
 
 def store(source: Path) -> Path:

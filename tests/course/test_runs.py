@@ -5,6 +5,7 @@ import pytest
 
 from residual_edu.course import main, runs
 from residual_edu.course.checkout import with_homework
+from residual_edu.course.turns import turn
 from residual_edu.errors import InvalidInput
 from residual_edu.lesson import stored_runs
 
@@ -102,15 +103,44 @@ def test_what_is_further_than_its_band_is_found(again, found):
     assert runs.difference(computed({}, a=1.0, b=2.0), again) == found
 
 
-STORED = [
+@pytest.fixture
+def three(checkout):
+    """Three lessons with stored runs, and one without."""
+    folder = checkout / "notebooks" / "source"
+    for name in ("01_a", "02_b", "03_c"):
+        (folder / f"{name}.py").write_text(LESSON.replace("base = 10", f"base = {name[1]}"))
+        assert main(["build", "--runs", name]) == 0
+    return sorted(folder.glob("*.py"))
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2, 5])
+def test_at_each_turn_another_lesson_is_computed_again(three, turn):
+    assert runs.to_compute_again(three, turn) == [three[1 + turn % 3]]
+
+
+def test_what_changed_is_computed_again_and_text_is_no_change(three):
+    three[3].write_text(three[3].read_text().replace("seed * steps", "seed + steps"))
+    three[1].write_text("# %% [markdown]\n# Some words.\n\n" + three[1].read_text() + "\n# %%\nprint(1)\n")
+    assert runs.to_compute_again(three, 0) == [three[1], three[3]]
+    assert runs.to_compute_again(three, 1) == [three[2], three[3]]
+    assert runs.to_compute_again(three[3:], 1) == [three[3]]
+    assert runs.to_compute_again(three, None) == three[1:]
+
+
+def test_runs_stored_without_their_code_are_computed_again(three):
+    path = runs.runs_of(three[2])
+    path.write_text(json.dumps({name: each for name, each in json.loads(path.read_text()).items() if name != "code"}))
+    assert runs.to_compute_again(three, 0) == three[1:3]
+
+
+DUE = [
     pytest.param(source, id=source.stem, marks=pytest.mark.xdist_group(source.stem))  # minutes each: on either worker
-    for source in with_homework(ROOT)
-    if runs.runs_of(source).exists()
+    for source in runs.to_compute_again(with_homework(ROOT), turn(ROOT))
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", STORED)
+@pytest.mark.parametrize("source", DUE)
 def test_the_last_stored_seed_computed_again_is_within_its_band(source):
     stored = json.loads(runs.runs_of(source).read_text())
     assert runs.difference(stored, runs.compute(source, (runs.SEEDS[-1],))) == []

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from residual_edu.course.turns import share, turn
+
 from .handed_in import BROKEN, CHEATS, HOSTILE, RIGHT, TAMPERED, WRONG, notebook, right_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SECRET = "a-token-of-the-instructor"
 ODD_NAMES = ["=HYPERLINK(1)", "Ada Lovelace", "\x1b[31mred", "ünïcode", "a+b@c.d"]
 ROOT = Path(__file__).parents[2]
+ATTACKS = share(list(HOSTILE), 3, turn(ROOT))  # a quarter of a minute each, some a minute
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +74,10 @@ def graded(course, handout, listener, residual_edu):
     canary.write_text("as it was")
     for name, (file, data) in right_answers(handout).items():
         hand_in(course, f"right-{name}", data, file)
-    for name, attack in HOSTILE.items():
+    for name in ATTACKS:
         said = (
-            attack.replace("{address}", listener[0])
+            HOSTILE[name]
+            .replace("{address}", listener[0])
             .replace("{canary}", str(canary))
             .replace("{{", "{")
             .replace("}}", "}")
@@ -123,7 +127,7 @@ def test_right_answers_in_unusual_forms_get_full_marks(graded):
 
 def test_hostile_answers_gain_nothing(graded):
     found = {name: row["points"] for name, row in of(graded, "hostile-").items()}
-    assert len(found) >= 30
+    assert sorted(found) == sorted(ATTACKS) and len(HOSTILE) >= 30
     assert {name: points for name, points in found.items() if points not in ("", "0.0")} == {}
     assert {row["state"][:19] for row in of(graded, "hostile-").values()} <= {"graded", "could not be graded"}
 
@@ -167,7 +171,7 @@ def test_names_and_outputs_obey_no_terminal_and_no_spreadsheet(course, graded):
 def test_feedback_shows_no_hidden_test(course, graded):
     page = (course / "feedback" / "right-plain" / "hw_small" / "hw_small.html").read_text()
     assert "twice one is two" in page and "Fontconfig" not in page
-    wrong = (course / "feedback" / "hostile-number" / "hw_small" / "hw_small.html").read_text()
+    wrong = (course / "feedback" / "tampered-weak-test" / "hw_small" / "hw_small.html").read_text()
     assert "AssertionError: other numbers and shapes" in wrong  # the sentence, not the test
     for text in (page, wrong):
         assert not re.search("BEGIN HIDDEN|0\\.5\\)|torch\\.full", text)
