@@ -1033,7 +1033,7 @@ summary("06")
 # %% [markdown]
 # ## Next
 #
-# - [Lesson 07](07_residual_block.ipynb) builds one block for signals of any dimension.
+# - [Lesson 07a](07a_residual_block.ipynb) builds one block for signals of any dimension; [lesson 07b](07b_conditions_and_networks.ipynb) trains networks of it that have a condition.
 # - [The appendix](06_adaln_zero_more.ipynb): AdaLN for any number of axes, the block from its parts, the finished pieces, the package's network.
-# - [Homework for lessons 06 and 07](homework/hw_06_07.ipynb), once you have done lesson 07.
+# - [Homework for lessons 06 and 07](homework/hw_06_07.ipynb), once you have done lesson 07b.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

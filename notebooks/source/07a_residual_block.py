@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07a · The residual block for signals of any dimension
 #
-# 85 minutes. Nothing is downloaded. It follows [lesson 06](06_adaln_zero.ipynb). Of [lesson 02](02_layer_norm.ipynb) it uses over which numbers
+# 90 minutes. Nothing is downloaded. It follows [lesson 06](06_adaln_zero.ipynb). Of [lesson 02](02_layer_norm.ipynb) it uses over which numbers
 # LayerNorm averages; of [lesson 04](04_pre_norm_and_post_norm.ipynb), pre-norm; of [lesson 05](05_layer_scale.ipynb), when a gradient is zero.
 #
 # By the end you can

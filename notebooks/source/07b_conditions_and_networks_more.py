@@ -293,47 +293,6 @@ def start(layer, init_method, width=None):
 
 
 # %% [markdown]
-# `ResidualBlock`, to skip likewise:
-
-
-# %% tags=["promote:blocks/residual_block"] jupyter={"source_hidden": true}
-from torch import nn
-
-from residual_edu.parts.residual import pre_norm_residual
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class ResidualBlock(nn.Module):
-    def __init__(
-        self,
-        sequence_mixer_cfg,
-        sequence_mixer_norm_cfg,
-        condition_mixer_cfg,
-        condition_mixer_norm_cfg,
-        mlp_cfg,
-        mlp_norm_cfg,
-        dropout_cfg,
-    ):
-        super().__init__()
-        self.sequence_mixer = build(sequence_mixer_cfg)
-        self.input_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
-        self.condition_mixer = build(condition_mixer_cfg)
-        self.condition_mixer_norm = no_weight_decay(build(condition_mixer_norm_cfg))
-        self.mlp = build(mlp_cfg)
-        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
-        self.dropout = build(dropout_cfg)
-
-    def forward(self, x, condition):
-        # x: batch, ..., channels
-        gates = [self.dropout]
-        x = pre_norm_residual(x, self.sequence_mixer, self.input_norm, gates)
-        x = pre_norm_residual(
-            x, self.condition_mixer, self.condition_mixer_norm, gates, condition
-        )
-        return pre_norm_residual(x, self.mlp, self.mlp_norm, gates)
-
-
-# %% [markdown]
 # `Patchify` and `Unpatchify`, to skip likewise:
 
 
