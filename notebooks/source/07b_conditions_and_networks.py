@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07b · Conditions and whole networks
 #
-# 80 minutes. Nothing is downloaded. It follows [lesson 06](06_adaln_zero.ipynb), of which it uses AdaLN, and lesson 07a, the residual block. Of
+# 80 minutes. Nothing is downloaded. It follows [lesson 06](06_adaln_zero.ipynb), of which it uses AdaLN, and [lesson 07a](07a_residual_block.ipynb), the residual block. Of
 # [lesson 02](02_layer_norm.ipynb) it uses what a norm does to four numbers.
 #
 # By the end you can

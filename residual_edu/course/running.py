@@ -24,6 +24,10 @@ class Forecast:
         self.usual, self.done, self.start, self.began = list(usual), 0, time.monotonic(), time.monotonic()
         self.share = 0.0  # of the current step
 
+    def passed(self) -> float:
+        """Return the seconds since the first step began."""
+        return time.monotonic() - self.start
+
     @property
     def pace(self) -> float:
         """How much slower than usual the finished steps were; 1 as long as they say little."""
@@ -36,6 +40,10 @@ class Forecast:
         whole = self.usual[self.done] * self.pace if self.done < len(self.usual) else 0.0
         current = passed * (1 / self.share - 1) if self.share > 0.1 else max(whole - passed, 0.05 * whole)
         return current + self.pace * sum(self.usual[self.done + 1 :])
+
+    def leave_out(self) -> None:
+        """Count no time for the current step."""
+        self.usual[self.done] = 0
 
     def advance(self) -> None:
         """Go on to the next step."""

@@ -12,7 +12,7 @@ from .page import LessonPage
 
 pytestmark = pytest.mark.browser
 ANSWERED = [path for path in NOTEBOOKS if answers_of(path).exists()]  # an appendix may ask nothing
-MARKS = {path: [] if path.stem.startswith(ALWAYS) else [pytest.mark.slow] for path in ANSWERED}
+MARKS = {path: [] if path.stem in ALWAYS else [pytest.mark.slow] for path in ANSWERED}
 
 
 def answers(path):

@@ -54,6 +54,23 @@ def test_only_some_steps_in_their_own_order(three, capfd):
     assert out.splitlines()[-1] == "2 passed, 0 failed"
 
 
+def test_a_step_that_would_end_too_late_is_left_out_and_told(three, capfd, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    assert command.run(["--minutes", "0.04", "--only", "first", "--only", "third"]) == 0  # it takes 3 s
+    out = capfd.readouterr().out
+    assert re.search("third +│ left out: no time", out) and "test_skipping" not in out
+    assert out.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    assert command.run(["--minutes", "0.04"]) == 1
+    assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+
+
+def test_the_pace_of_this_run_decides_what_is_left_out(three, capfd, monkeypatch):
+    for words, pace in ((["--minutes", "0.1"], 1.0), (["--minutes", "0.1"], 9.0)):
+        monkeypatch.setattr(running.Forecast, "pace", pace)
+        assert command.run([*words, "--only", "third"]) == 0
+        assert ("left out" in capfd.readouterr().out) == (pace == 9.0)
+
+
 @pytest.mark.parametrize(("value", "code"), [("true", 1), ("1", 1), ("", 0), ("false", 0)])
 def test_in_ci_a_skip_is_a_failure(three, capfd, monkeypatch, value, code):
     monkeypatch.setenv("CI", value)
@@ -184,6 +201,10 @@ def test_the_time_that_is_left_follows_the_pace_of_this_run(monkeypatch):
     assert forecast.left() == 300 + 2 * 1200
     clock.now, forecast.share = 10_000, 0.0  # far beyond what was forecast
     assert forecast.left() == 0.05 * 1200 + 2 * 1200
+    forecast.leave_out()
+    clock.now = 600
+    forecast.advance()
+    assert forecast.pace == 2 and forecast.passed() == 600
 
 
 @pytest.mark.parametrize(
