@@ -126,6 +126,15 @@ def _evaluates(f: Any) -> None:
         made.train()
 
 
+def _written(f: Any) -> None:
+    def called(x: Tensor, condition: Tensor | None) -> Tensor:
+        raise Unmet("it calls the block itself: write the lines that the block's forward is made of")
+
+    made = block(*ORDER)
+    made.forward = called  # type: ignore[method-assign]
+    f(made, draw(2, 3, 4), draw(2, 4, seed=1))
+
+
 def _bypassed(f: Any) -> None:
     x = draw(2, 3, 4)
     y = f(block(), x, None)
@@ -153,9 +162,9 @@ CASE: dict[str, Any] = {"block": block(*ORDER, rate=0.5), "x": draw(2, 3, 4), "c
 
 BLOCK_FORWARD = Exercise(
     reference=RIGHT,
-    also_right=(lambda block, x, condition: block(x, condition),),
     observe=observe,
     properties=(
+        Property("it is made of the block's parts", _written, ()),
         Property("the sequence mixer by itself", _alone("sequence_mixer")),
         Property("the condition mixer by itself receives norm(x) and the condition", _alone("condition_mixer")),
         Property("the MLP by itself", _alone("mlp")),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -57,7 +58,7 @@ def asked(f: Answer, net: Mixing, x: Tensor, position: int) -> list[float]:
         raise Broken("the network's weights have gradients now: `torch.autograd.grad(y, x)` stores none")
     if given.requires_grad or given.grad is not None:
         raise Broken("x was changed: it requires a gradient now. Work on a copy")
-    if isinstance(found, Tensor) and found.ndim == 1:
+    if isinstance(found, Tensor | np.ndarray) and found.ndim == 1:
         found = found.tolist()
     if not isinstance(found, list | tuple) or len(found) != 2:
         raise Broken("it did not return two numbers")

@@ -75,10 +75,9 @@ def loss_of(model: nn.Module, pictures: Tensor, labels: Tensor) -> Tensor:
     return (model(half, labels) - pictures)[:, :, 4:].square().mean()
 
 
-def network(f: Answer, seed: int) -> Completer:
-    """Return an untrained network with two of the answer's blocks, or raise for what is no block."""
-    torch.manual_seed(seed)
-    x, label, blocks = torch.zeros(3, WIDTH, 8, 8), torch.zeros(3, WIDTH), [f(WIDTH) for _ in range(2)]
+def blocks_of(f: Answer, width: int) -> list[nn.Module]:
+    """Return two of the answer's blocks, or raise for what is no block."""
+    x, label, blocks = torch.zeros(3, width, 8, 8), torch.zeros(3, width), [f(width) for _ in range(2)]
     for block in blocks:
         if not isinstance(block, nn.Module):
             raise Broken(f"it made a {type(block).__name__}, where an nn.Module was asked for")
@@ -86,7 +85,13 @@ def network(f: Answer, seed: int) -> Completer:
         if not isinstance(out, Tensor) or out.shape != x.shape:
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise Broken(f"`forward(x, label)` returned {shape}, where {tuple(x.shape)} was asked for")
-    return Completer(blocks)
+    return blocks
+
+
+def network(f: Answer, seed: int) -> Completer:
+    """Return an untrained network with two of the answer's blocks."""
+    torch.manual_seed(seed)
+    return Completer(blocks_of(f, WIDTH))
 
 
 def measured(f: Answer, seed: int) -> tuple[float, float]:
@@ -111,7 +116,11 @@ def measured(f: Answer, seed: int) -> tuple[float, float]:
 
 
 def _is_a_block(f: Answer) -> None:
-    network(f, 0)
+    blocks_of(f, WIDTH)
+    try:
+        blocks_of(f, 2 * WIDTH)
+    except RuntimeError as error:
+        raise Broken(f"with a width of {2 * WIDTH} it raises {error}; use the `width` that is given") from error
 
 
 def _listens(f: Answer) -> None:

@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 07a that no list of mistakes holds."""
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -16,6 +17,7 @@ def _(net, x, position):
     return torch.stack([torch.cat([part.flatten(), zero]).abs().max() for part in (grad[0, position + 1 :], grad[1:])])
 
 
+right("leaks", "as an array")(lambda net, x, i: np.array(leaks(net, x, i)))
 wrong("leaks", "a sum of sizes")(
     lambda net, x, i: [2 * one for one in leaks(net, x, i)],
 )
@@ -96,3 +98,39 @@ def _():
 right("eight_patients", "with commas and blanks")(lambda: "b, f, h, e, g, a, c, d")
 wrong("eight_patients", "seven letters")(lambda: "BFHEGAC")
 wrong("eight_patients", "two exchanged that no list holds")(lambda: "BFHEGADC"[::-1])
+
+
+@wrong("mended_forecast", "each row receives the rows before it")
+def _():
+    class Handing(Tight):
+        def forward(self, x):
+            return super().forward(x) + 0.1 * (x.cumsum(0) - x)
+
+    return Handing()
+
+
+@wrong("mended_forecast", "the next flip is added in evaluation mode")
+def _():
+    class Later(Tight):
+        def forward(self, x):
+            return super().forward(x) + (0 if self.training else 9 * x.roll(-1, 1))
+
+    return Later()
+
+
+@right("mended_forecast", "a causal convolution by Fourier transforms, 0 but for rounding")
+def _():
+    class Fourier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.into, self.out = nn.Linear(1, WIDTH), nn.Linear(WIDTH, 2)
+            self.taps = nn.Parameter(torch.randn(ROW, WIDTH) / 4)
+
+        def forward(self, x):
+            h = torch.fft.rfft(self.into(x), 2 * ROW, dim=1) * torch.fft.rfft(self.taps, 2 * ROW, dim=0)
+            return self.out(torch.fft.irfft(h, 2 * ROW, dim=1)[:, :ROW])
+
+    return Fourier()
+
+
+wrong("block_forward", "the block itself")(lambda block, x, condition: block(x, condition))

@@ -60,6 +60,16 @@ def _(width):
     return Louder(width)
 
 
+@wrong("listening_block", "a width of its own")
+def _(width):
+    class Narrow(Handed):
+        def place(self, h, told):
+            q, k, v = super().place(h, 0 * told)
+            return q, k, v + told
+
+    return Narrow(32)
+
+
 @right("listening_block", "scale and shift after the norm, no attention")
 def _(width):
     class Plain(nn.Module):
