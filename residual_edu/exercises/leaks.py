@@ -1,6 +1,6 @@
 """Exercise on dependence: the gradient of an output at later positions, and in other rows of the batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,7 @@ Answer = Callable[[Network, Tensor, int], Any]
 
 def leaks(net: Network, x: Tensor, position: int) -> list[float]:
     """Return the largest gradient of an output of row 0 at later positions, and in other rows."""
-    x = x.detach().clone().requires_grad_()
-    (grad,) = torch.autograd.grad(net(x)[0, position].sum(), x)
-    return [largest(grad[0, position + 1 :]), largest(grad[1:])]
+    return variant(right_parts)(net, x, position)
 
 
 def largest(part: Tensor) -> float:
@@ -44,12 +42,13 @@ class Mixing(nn.Module):
         return self.out(torch.einsum("rs,ij,sjc->ric", self.batch, self.places, torch.tanh(self.into(x))))
 
 
-def case(positions: int = 5, rows: int = 3, **how: float) -> tuple[Mixing, Tensor]:
-    """Return a network, the same each time, and an input."""
-    return Mixing(positions, rows, **how), draw(rows, positions, 3, seed=7)
+def case(positions: int = 5, rows: int = 3, shares: bool = False, **how: float) -> tuple[nn.Module, Tensor]:
+    """Return a network, the same each time, and an input; its outputs add up to 1 where they are ``shares``."""
+    net = Mixing(positions, rows, **how)
+    return nn.Sequential(net, nn.Softmax(-1)) if shares else net, draw(rows, positions, 3, seed=7)
 
 
-def asked(f: Answer, net: Mixing, x: Tensor, position: int) -> list[float]:
+def asked(f: Answer, net: nn.Module, x: Tensor, position: int) -> list[float]:
     """Return the two numbers of an answer, or raise for what is no pair of numbers."""
     given = x.clone()
     with unchanged(x=given), torch.enable_grad():
@@ -68,9 +67,9 @@ def asked(f: Answer, net: Mixing, x: Tensor, position: int) -> list[float]:
         raise Broken("it did not return two numbers") from None
 
 
-def near(f: Answer, position: int, part: int, positions: int = 5, rows: int = 3, **how: float) -> None:
+def near(f: Answer, position: int, part: int, **how: Any) -> None:
     """Test one of the two numbers."""
-    got, want = (asked(one, *case(positions, rows, **how), position)[part] for one in (f, leaks))
+    got, want = (asked(one, *case(**how), position)[part] for one in (f, leaks))
     if not abs(got - want) <= 1e-6 * max(1.0, abs(want)):
         seen, right = apart(got, want)
         raise Unmet(f"it is {seen} where {right} is right")
@@ -91,6 +90,11 @@ def _last(f: Answer) -> None:
     near(f, 1, 1, rows=1, later=0.4)
 
 
+def _shares(f: Answer) -> None:
+    for part in (0, 1):
+        near(f, 1, part, shares=True, later=0.4, others=0.3)
+
+
 def _more(f: Answer) -> None:
     for part in (0, 1):
         near(f, 3, part, positions=9, rows=5, later=0.2, others=0.1)
@@ -101,23 +105,29 @@ def _observe(f: Answer) -> Any:
     return [asked(f, *leaky, 1), asked(f, *leaky, 3), asked(f, *case(), 2)]
 
 
-def variant(pick: Callable[[Tensor, int], list[Tensor]], output: Callable[[Tensor, int], Tensor] | None = None) -> Any:
-    """Return a wrong answer that picks other parts of the gradient, or takes another output."""
+def each(y: Tensor, position: int) -> Sequence[Tensor]:
+    """Return every output of row 0 at the position."""
+    return list(y[0, position])
 
-    def wrong(net: Network, x: Tensor, position: int) -> list[float]:
+
+def variant(
+    pick: Callable[[Tensor, int], list[Tensor]],
+    outputs: Callable[[Tensor, int], Sequence[Tensor]] = each,
+    size: Callable[[Tensor], float] = largest,
+) -> Callable[[Network, Tensor, int], list[float]]:
+    """Return an answer that picks these parts of the gradients of these outputs; wrong unless they are the right."""
+
+    def answer(net: Network, x: Tensor, position: int) -> list[float]:
         x = x.detach().clone().requires_grad_()
-        y = net(x)
-        (grad,) = torch.autograd.grad(y[0, position].sum() if output is None else output(y, position), x)
-        return [largest(part) for part in pick(grad, position)]
+        grads = [torch.autograd.grad(one, x, retain_graph=True)[0] for one in outputs(net(x), position)]
+        return [max(map(size, parts)) for parts in zip(*(pick(grad, position) for grad in grads), strict=True)]
 
-    return wrong
+    return answer
 
 
-def signed(net: Network, x: Tensor, position: int) -> list[float]:
-    """Return the largest numbers, not their sizes."""
-    x = x.detach().clone().requires_grad_()
-    (grad,) = torch.autograd.grad(net(x)[0, position].sum(), x)
-    return [part.max().item() if part.numel() else 0.0 for part in (grad[0, position + 1 :], grad[1:])]
+def signed(part: Tensor) -> float:
+    """Return the largest number, not its size."""
+    return part.max().item() if part.numel() else 0.0
 
 
 def right_parts(grad: Tensor, position: int) -> list[Tensor]:
@@ -133,11 +143,8 @@ LEAKS = Exercise(
         Property("a network that leaks: the gradient at later positions", _later),
         Property("a network that leaks: the gradient in other rows", lambda f: near(f, 3, 1, others=0.3)),
         Property("at the last position, and with a single row, there is nothing to leak: 0", _last, (2,)),
-        Property(
-            "longer rows, more of them",
-            _more,
-            (),
-        ),
+        Property("outputs that add up to 1, as after a softmax", _shares, ()),
+        Property("longer rows, more of them", _more, ()),
     ),
     mistakes=(
         Mistake(
@@ -162,21 +169,30 @@ LEAKS = Exercise(
             variant(lambda g, i: right_parts(g, i)[::-1]), "the two in the other order", "Later positions come first."
         ),
         Mistake(
-            variant(right_parts, lambda y, i: y[0, i, 0]),
+            variant(right_parts, lambda y, i: [y[0, i, 0]]),
             "the first of the outputs alone",
-            "Take the sum of all outputs at the position.",
+            "Ask every output at the position, one after the other.",
         ),
         Mistake(
-            variant(right_parts, lambda y, i: y[:, i].sum()),
+            variant(right_parts, lambda y, i: [y[0, i].sum()]),
+            "the sum of the outputs, in which they can cancel",
+            "Ask every output by itself: after a softmax their sum is 1, whatever x is.",
+        ),
+        Mistake(
+            variant(right_parts, lambda y, i: list(y[:, i].sum(0))),
             "outputs of all rows, so that each row counts as another's",
             "Take the output of row 0 alone: `net(x)[0, position]`.",
         ),
         Mistake(
-            variant(right_parts, lambda y, i: y[0].sum()),
+            variant(right_parts, lambda y, i: list(y[0].sum(0))),
             "the outputs at all positions",
             "Take the output at `position` alone.",
         ),
-        Mistake(signed, "the largest number, where the largest size was asked for", "A gradient may be negative."),
+        Mistake(
+            variant(right_parts, size=signed),
+            "the largest number, where the largest size was asked for",
+            "A gradient may be negative.",
+        ),
     ),
     hints=(
         "`torch.autograd.grad(y, x)` returns a tuple with the gradient of y, and stores none. "

@@ -109,11 +109,6 @@ def modes(net: nn.Module) -> Iterator[tuple[nn.Module, int]]:
             yield net.train(training), row
 
 
-def others_of(x: Tensor, row: int) -> Tensor:
-    """Return all rows but one."""
-    return torch.cat([x[:row], x[row + 1 :]])
-
-
 def dependence(net: nn.Module) -> tuple[float, float]:
     """Return the largest gradients of all positions at later positions of their row, and in other rows."""
     x = (2.0 * torch.randint(2, (6, ROW, 1), generator=torch.Generator().manual_seed(3)) - 1).requires_grad_()
@@ -125,7 +120,7 @@ def dependence(net: nn.Module) -> tuple[float, float]:
             (grad,) = torch.autograd.grad(outs[position, output], x, retain_graph=True, allow_unused=True)
             if grad is not None:
                 later = max([later, *grad[row, position + 1 :].abs().flatten().tolist()])
-                others = max(others, others_of(grad, row).abs().max().item())
+                others = max(others, torch.cat([grad[:row], grad[row + 1 :]]).abs().max().item())
     return tuple(one if one > ROUNDING else 0.0 for one in (later, others))  # type: ignore[return-value]
 
 
@@ -205,7 +200,6 @@ class Frozen(Handed):
 
 MENDED_FORECAST = Exercise(
     reference=changed(**MENDED),
-    also_right=(changed(**MENDED | {"axes1": (2,), "axes2": (2,)}),),
     observe=_observe,
     effort=15,  # it trains a network
     properties=(
@@ -216,11 +210,7 @@ MENDED_FORECAST = Exercise(
     ),
     mistakes=(
         Mistake(Handed, "the network as it was handed over", "Which of its parts may see more than one position?"),
-        Mistake(
-            changed(ahead=1),
-            "a mended mask between norms as they were",
-            "The mask is right now. Over which axes do the norms average?",
-        ),
+        Mistake(changed(ahead=1), "a mended mask between norms as they were", "Over which axes do the norms average?"),
         Mistake(
             changed(axes1=(2,), axes2=(2,)),
             "mended norms, and a mask that lets the next flip in",
@@ -246,9 +236,7 @@ MENDED_FORECAST = Exercise(
             "norms over positions and channels",
             "Each position needs a mean and a spread of its own.",
         ),
-        Mistake(
-            Frozen, "a network without its mixer", "What can be known stands four places before: let positions attend."
-        ),
+        Mistake(Frozen, "a network without its mixer", "What can be known stands four places before."),
         Mistake(nothing, "a function without its `return`", "It returns the network, an nn.Module."),
     ),
     hints=(

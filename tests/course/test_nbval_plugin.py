@@ -124,7 +124,8 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
     ],
 )
 def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
-    (tmp_path / "conftest.py").write_text(TIGHT.format(bound, 0 if bound == "SECONDS" else -999))
+    limit = TIGHT.format(bound, 0 if bound == "SECONDS" else -999)
+    (tmp_path / "conftest.py").write_text(limit + "plugin.PACE = '1.0'\n")
     done, _, _ = run(tmp_path, PASSING[:1], *workers, RESIDUAL_EDU_DEVICE="cpu")
     assert done.returncode == 1
     assert sentence in done.stdout

@@ -104,7 +104,15 @@ def center_and_scale(x, eps=1e-5):
     c = x - x.mean(dim=-1, keepdim=True)
     return c / (c.square().mean(dim=-1, keepdim=True) + eps).sqrt()
 def block_forward(block, x, condition):
-    return block(x, condition)
+    c = [condition]
+    for layer, norm, more in (
+        (block.sequence_mixer, block.input_norm, []),
+        (block.condition_mixer, block.condition_mixer_norm, c),
+        (block.mlp, block.mlp_norm, []),
+    ):
+        if not isinstance(layer, torch.nn.Identity):
+            x = x + block.dropout(layer(norm(x), *more))
+    return x
 def pre(x, sublayer, norm, dropout):
     return x + dropout(sublayer(norm(x)))
 def all_three():

@@ -32,7 +32,7 @@ def course(tmp_path_factory, residual_edu):
     done = residual_edu("assignment", out, "--from", out / "private")
     assert done.returncode == 0, done.stderr
     with (out / "nbgrader_config.py").open("a") as file:
-        file.write("c.Execute.timeout = 8\n")
+        file.write("c.Execute.timeout = 24\n")
     return out
 
 
