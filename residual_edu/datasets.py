@@ -1,14 +1,15 @@
 """Real data that needs no download: it comes with scikit-learn, or stands in ``residual_edu/data``."""
 
 import gzip
+from functools import cache
 from importlib.resources import files
 from pathlib import PurePath
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from residual_edu.checked import Size, checked
+from residual_edu.checked import Count, Flag, Size, checked
 from residual_edu.errors import InvalidInput
 
 
@@ -57,6 +58,64 @@ def camera_digits(seed: int = 0, test: Size = 360) -> Digits:
         for images in (plain.train_images, plain.test_images)
     )
     return Digits(train, plain.train_labels, test_images, plain.test_labels)
+
+
+class InkRows(NamedTuple):
+    """Rows of digits in four inks, and two questions at each.
+
+    x is ``(count, length, 68)``: the 64 pixels of a picture, then its ink as one of four. answers is ``(count, length,
+    2)``: the ink of the digit that is ``up`` larger, the last time before, and the ink just before, -100 where there is
+    none. digits is ``(count, length)``. All on the CPU.
+    """
+
+    x: Tensor
+    answers: Tensor
+    digits: Tensor
+
+
+@checked
+def ink_rows(
+    count: Size,
+    generator: torch.Generator,
+    *,
+    test: Flag = False,
+    up: Count = 1,
+    length: Size = 12,
+    shown: Tensor | None = None,
+) -> InkRows:
+    """Return rows of handwritten digits, each drawn in one of four inks; 0 follows 9.
+
+    The digits of a row are four neighbours, such as 3, 4, 5, 6, or those of ``shown``, ``(count, length)``. The
+    pictures are those for training or for testing.
+
+    Raises:
+        InvalidInput: for a count or a length below 1, or ``shown`` of another shape.
+    """
+    first = torch.randint(10, (count, 1), generator=generator)
+    drawn = (first + torch.randint(4, (count, length), generator=generator)) % 10
+    if shown is not None and shown.shape != drawn.shape:
+        raise InvalidInput(f"shown must have the shape {tuple(drawn.shape)}, got {tuple(shown.shape)}")
+    digit = drawn if shown is None else shown
+    images, members, sizes = _by_digit(test)
+    chance = torch.rand(count, length, generator=generator)
+    picture = members[digit, (chance * sizes[digit]).long()]
+    ink = torch.randint(4, (count, length), generator=generator)
+    x = torch.cat([images[picture], nn.functional.one_hot(ink, 4)], dim=-1)
+    place = torch.arange(length)
+    wanted = (digit[:, :, None] + up) % 10 == digit[:, None, :]
+    last = place.where(wanted & (place < place[:, None]), -1).amax(-1)
+    larger = ink.gather(1, last.clamp(min=0)).where(last >= 0, -100)
+    before = nn.functional.pad(ink[:, :-1], (1, 0), value=-100)
+    return InkRows(x, torch.stack([larger, before], dim=-1), digit)
+
+
+@cache
+def _by_digit(test: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return pictures, (n, 64), the places of each digit's pictures, padded, and how many each has."""
+    data = digits()
+    images, labels = (data.test_images, data.test_labels) if test else (data.train_images, data.train_labels)
+    members = [(labels == one).nonzero()[:, 0] for one in range(10)]
+    return images.flatten(1), nn.utils.rnn.pad_sequence(members, batch_first=True), torch.tensor([*map(len, members)])
 
 
 def wine() -> tuple[Tensor, list[str]]:

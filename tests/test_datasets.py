@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits, load_sample_image, load_wine
 
-from residual_edu.datasets import camera_digits, digits, photos, python_documentation, wine
+from residual_edu.datasets import camera_digits, digits, ink_rows, photos, python_documentation, wine
 from residual_edu.errors import InvalidInput
 
 
@@ -110,3 +110,28 @@ def test_the_documentation_is_that_of_the_python_it_names():
 
 def test_the_documentation_brings_its_licence():
     assert "PSF's notice of copyright" in " ".join((files("residual_edu") / "data" / "LICENSE.txt").read_text().split())
+
+
+@pytest.mark.parametrize("up", [0, 1, 3])
+@pytest.mark.parametrize("test", [False, True])
+def test_rows_of_inks_answer_both_questions(up, test):
+    rows = ink_rows(40, torch.Generator().manual_seed(0), test=test, up=up, length=9)
+    assert rows.x.shape == (40, 9, 68) and rows.x[..., 64:].sum(-1).eq(1).all()
+    inks = rows.x[..., 64:].argmax(-1).tolist()
+    for ink, digit, answers in zip(inks, rows.digits.tolist(), rows.answers.tolist(), strict=True):
+        assert len({(one - digit[0] + 3) % 10 for one in digit}) <= 4
+        for i, (larger, before) in enumerate(answers):
+            there = [j for j in range(i) if digit[j] == (digit[i] + up) % 10]
+            assert larger == (ink[there[-1]] if there else -100)
+            assert before == (ink[i - 1] if i else -100)
+
+
+def test_rows_show_pictures_of_their_part_and_of_the_digits_asked_for():
+    data, shown = digits(), torch.arange(20).view(2, 10) % 10
+    rows = ink_rows(2, torch.Generator().manual_seed(1), test=True, length=10, shown=shown)
+    pixels = data.test_images.flatten(1).tolist()
+    known = {tuple(image): label for image, label in zip(pixels, data.test_labels.tolist(), strict=True)}
+    assert [[known[tuple(one)] for one in row] for row in rows.x[..., :64].tolist()] == shown.tolist()
+    assert rows.digits.equal(shown)
+    with pytest.raises(InvalidInput, match=r"^shown must have the shape \(2, 12\), got \(2, 10\)$"):
+        ink_rows(2, torch.Generator(), shown=shown)

@@ -1,971 +1,1029 @@
 # %% [markdown]
 # # 08a · Attention
 #
-# 90 minutes. It needs no network connection. The block of lessons [07a](07a_residual_block.ipynb) and [07b](07b_conditions_and_networks.ipynb) has one part in which
-# positions exchange information, its sequence mixer; this lesson opens the most used one. Of
-# [lesson 02](02_layer_norm.ipynb) it uses what LayerNorm keeps of a token.
+# 85 minutes. Nothing is downloaded. It follows [lesson 07b](07b_conditions_and_networks.ipynb). Of [lesson 07a](07a_residual_block.ipynb) it uses the mixer,
+# the part of a block that carries information from position to position; of [lesson 02](02_layer_norm.ipynb), LayerNorm.
 #
 # By the end you can
 #
-# - **compute** softmax(q k) v for four tokens in your head, and say what the division by √d is for;
-# - **build** masks that hold together, and name the row that must not exist;
-# - **predict** what attention makes of a shuffled image, and mend it with a rotation on one axis and on two;
-# - **find** a rotary embedding that is none, by the lengths of its tokens;
-# - **read** who hears whom, for any layer, and tell from it whether a layer is causal.
-
-# %% [markdown]
-# ## Before we start: three questions on earlier lessons
-#
-# Answer aloud, then open.
-#
-# <details><summary>1. Which letter of x + g · f(norm(x)) is this lesson about?</summary>f. A
-# feed-forward layer works on each position by itself; attention lets positions exchange information.</details>
-#
-# <details><summary>2. What does LayerNorm keep of a token, and what does it throw away?</summary>Its direction, once
-# the mean is taken out; the mean and the length are lost (lesson 02).</details>
-#
-# <details><summary>3. A product of two vectors of 64 random numbers of variance 1: how large is it,
-# typically?</summary>64 products of variance 1 add up to a variance of 64: about 8. You will need it in ten
-# minutes.</details>
+# - **write** a causal head, and **say** what each of its maps is for;
+# - **name** what a network with a given mixer is missing, by comparing its score with that of a simple rule;
+# - **say** what the division by √d changes, and what it does not;
+# - **read** a trained attention map, and **test** a hypothesis about it;
+# - **mend** a head in which three lines are wrong, by one measurement for each.
 
 # %%
-import itertools
 from functools import partial
-from math import log
 
 import torch
 from matplotlib.figure import Figure
 from torch import nn
+from torch.nn import functional as F
 
-from residual_edu import LayerNorm, pre_norm_residual
-from residual_edu import mixers as finished
-from residual_edu.datasets import digits
-from residual_edu.parts.attention import check_mask
+from residual_edu.datasets import ink_rows
 from residual_edu.exercises import check
-from residual_edu.explorers.attention import explore_attention
-from residual_edu.gradient_flow import GradientFlowRecorder
 from residual_edu.lesson import holds, predict, progress, setup, show, summary
 from residual_edu.plotting import attention as plots
-from residual_edu.plotting.stream import plot_stream
-from residual_edu.training import accuracy, minibatches, train
 
 device = setup()
 progress("08a")
 
 # %% [markdown]
-# ## Four tokens
+# ## A question that one picture cannot answer
 #
-# One token asks, with a vector called its **query**. Four tokens can answer. Each has a **key**, which the query is
-# compared with, and a **value**, which is what it says. Query and key are compared by their dot product, the
-# **score**. Here the four scores are 0, 0, log 2 and log 4, and the values are 8, 0, 4 and 2.
+# A row holds twelve handwritten digits, each in one of four inks. At every picture there are two questions.
 #
-# The softmax turns scores into weights: take the exponential of each, then divide by their sum. What is heard is the
-# mean of the values with these weights. **Do it in your head: what does the token hear?**
+# - **A:** Which ink had the digit that is *one larger*, the last time before? (0 follows 9. Asked only where there is one.)
+# - **B:** Which ink had the picture just before?
+#
+# The letters name the inks: red, blue, green, K for black.
 
-# %% tags=["predict"]
-guess = predict("Scores 0, 0, log 2, log 4; values 8, 0, 4, 2: the token hears", ["2", "3", "3.5"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-query = torch.tensor([[1.0, 0.0]])
-key = torch.tensor([[0.0, 3.0], [0.0, -5.0], [log(2), 1.0], [log(4), 0.0]])
-value = torch.tensor([[8.0], [0.0], [4.0], [2.0]])
-scores = query @ key.mT
-weights = scores.exp() / scores.exp().sum()
-fig = Figure(figsize=(6, 3.4))
-ax = plots.plot_weighted_mean(weights[0], value[:, 0], fig.add_subplot())
-ax.set_title("The top token has half of the weight, not all")
-show(
-    fig,
-    alt="Four bars, as wide as a token's weight and as high as its value: 8 with an eighth, 0 with an eighth, 4 with a "
-    "quarter, 2 with a half. A line at 3 is what is heard.",
+# %% tags=["figure"]
+row = torch.tensor([[4, 5, 3, 4, 6, 5, 4, 3, 3, 5, 4, 3]])
+tokens, answers, _ = ink_rows(1, torch.Generator().manual_seed(4), test=True, shown=row)
+ax = Figure(figsize=(6, 1.8)).add_subplot()
+plots.plot_row(tokens[0], answers[0, :, 0], ax, (9, 4))
+ax.set_title("Question A: the ink of the last digit one larger")
+alt = (
+    "A row of twelve digits in four inks, with the letter of each ink, and the answer "
 )
-assert weights.tolist() == [[0.125, 0.125, 0.25, 0.5]] and (weights @ value).item() == 3
-guess.reveal("3")
+show(ax.figure, alt=alt + "to A below. An arrow leads from the tenth, a 5, to the 6.")
 
 # %% [markdown]
-# The exponentials are 1, 1, 2 and 4, and their sum is 8. So the weights are ⅛, ⅛, ¼ and ½, and 8/8 + 0/8 + 4/4 + 2/2
-# is 3. (2 would be the loudest token alone, and 3.5 the mean without weights.) The second features of the keys, 3, −5
-# and 1, did not matter: the query has a 0 there and does not ask.
-#
-# **Law.** Attention is softmax(q kᵀ) v: a weighted mean, so that what is heard lies between the smallest and the largest
-# value. Every token is heard a little.
-
-# %% [markdown]
-# ## Why scores are divided by the root of d
-#
-# Now let queries and keys have d features, random ones of variance 1, and let 16 tokens compete. A score is a sum of d
-# products, so it grows like √d. **With d = 1,024 and no scale, how large is the largest of the 16 weights, on average?**
-
-# %% tags=["predict"]
-guess = predict("d = 1,024, scores as they are: the largest of 16 weights", ["0.06", "0.25", "0.96"])
-
-
-def sharpness(scale, seed):
-    """Return the largest of 16 weights for each number of features, a mean over 200 queries."""
-    generator = torch.Generator().manual_seed(seed)
-    pairs = ([torch.randn(200, n, d, generator=generator) for n in (1, 16)] for d in dims)
-    return torch.stack([(q @ k.mT * scale(q.shape[-1])).softmax(-1).amax(-1).mean() for q, k in pairs])
-
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-dims = [1, 4, 16, 64, 256, 1024]
-scales = {"as they are": lambda d: 1.0, "divided by √d": lambda d: d**-0.5, "divided by d": lambda d: 1 / d}
-curves = {name: torch.stack([sharpness(scale, seed) for seed in range(3)]) for name, scale in scales.items()}
-fig = Figure(figsize=(6, 3.6))
-ax = plots.plot_sharpness(dims, curves, fig.add_subplot())
-ax.set_title("Over √d a softmax is as sharp at every width")
-show(
-    fig,
-    alt="The largest of 16 weights against the number of features, three seeds. With raw scores it rises from 0.2 to "
-    "0.96; divided by the root of d it stays at 0.25; divided by d it falls to a sixteenth.",
-)
-as_they_are, by_root, by_width = (rows[:, 2:] for rows in curves.values())
-assert (as_they_are[:, -1] > 0.93).all() and (by_width[:, -1] < 0.08).all()
-assert (by_root - 0.245).abs().max() < 0.035
-guess.reveal("0.96")
-
-# %% [markdown]
-# With raw scores, wide queries hear one token alone before anything was learned. And then little is learned: a weight w
-# follows its score with the slope w (1 − w), which is nearly 0 where w is nearly 0 or 1. Divided by d, nobody stands
-# out. In between lies the one power of d that leaves the scores alone.
-#
-# **Law.** The spread of a product of d random features is √d; scores divided by it have the same spread at every width.
-# This holds at the start. What queries and keys learn is their own business.
-#
-# ### Exercise 1 · 6 minutes · ●●○○○
-#
-# Write attention for any number of axes in front: `query` is (..., queries, d), `key` (..., keys, d), `value`
-# (..., keys, any width); return (..., queries, that width). Divide by √d. Scores may be in the thousands.
-#
-# <details><summary>Hint 1</summary>Three steps: scores, weights, mean. Which axis do the weights sum to 1
-# along?</details>
-# <details><summary>Hint 2</summary><code>key.mT</code> swaps the last two axes; <code>.softmax(dim=-1)</code> runs over
-# the keys.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def my_attention(query, key, value):
-    """Return softmax(query · key / √d) · value."""
-    ### BEGIN SOLUTION
-    scores = query @ key.mT / query.shape[-1] ** 0.5
-    return scores.softmax(dim=-1) @ value
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "attention-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(my_attention, "attention")
-
-# %% [markdown]
-# ## Heads
-#
-# One softmax gives one mean. Say token 1 says (8, 0), token 2 says (0, 8), and you want to hear both: (8, 8). With
-# weights w and 1 − w you hear (8 w, 8 − 8 w), (4, 4) at best. With two **heads**, each with a query of its own and half
-# of the features of the value, the first hears 8 from token 1, the second 8 from token 2.
-#
-# So the features are cut into heads, and each attends by itself. Nothing is added: eight heads cost as many
-# multiplications as one, since each has an eighth of the features. (You will see this asserted below.)
-
-# %% [markdown]
-# ## Masks: True may look
-#
-# A **mask** says where a query may look. Where it is False, the score becomes −∞ before the softmax, and the weight
-# exactly 0. Two masks are used everywhere: *causal*, no key that comes later, and *a window*, no key that is too far
-# away. Where both are wanted, both must hold: `&`.
-#
-# One library wrote masks as numbers to be added to scores, 0 or −1,000,000,000, and took the maximum of the two.
-# **A 0 allows. What does the maximum of two masks forbid?** Look at the last panel, then read on.
-
-# %%
-ahead = torch.arange(8) - torch.arange(8)[:, None]  # how far ahead of the query, a row, the key stands
-causal, recent = ahead <= 0, ahead > -3
-added = [(~mask).float() * -1e9 for mask in (causal, recent)]
-masks = {"causal": causal, "not 3 or more back": recent, "both hold": causal & recent}
-masks["the maximum"] = torch.maximum(*added) == 0
-fig = Figure(figsize=(6, 2.5))
-plots.plot_masks(masks, fig.subplots(1, 4, sharey=True))
-fig.suptitle("Both masks must hold; a maximum forbids nothing", x=0.01, ha="left", weight="bold")
-show(
-    fig,
-    alt="Four masks of 8 by 8. Causal: the lower triangle. Not 3 or more back: a band and everything above it. Both: a "
-    "band of three below the diagonal. The maximum of the two as numbers: everything.",
-)
-assert masks["the maximum"].all() and masks["both hold"].sum(-1).tolist() == [1, 2, 3, 3, 3, 3, 3, 3]
-
-# %% [markdown]
-# The maximum is 0 wherever *one* of the two allows, which is "or". Here that is everywhere: the causal mask is gone, the
-# future is heard, and the loss looks wonderful. With such numbers, take the minimum.
-#
-# Now forbid everything. **A query that may look at no key: what does its softmax give?**
-
-# %% tags=["predict"]
-guess = predict("The softmax of a row of −∞", ["zeros", "equal weights", "nan"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-print(torch.full((4,), -torch.inf).softmax(dim=-1).tolist())
-try:
-    check_mask(torch.tensor([[True, True], [False, False]]))
-except ValueError as refusal:
-    print(refusal)
-guess.reveal("nan")
-
-# %% [markdown]
-# 0 divided by 0. One such row is enough to turn a whole network into nan at the next step. So this library refuses it,
-# and its mask builder cannot make one: each query sees itself.
-#
-# ### Exercise 2 · 6 minutes · ●●○○○
-#
-# Build the mask that is causal *and* has a window: True where a query may look, at itself and at the `window − 1`
-# positions before it. It is (count, count), a row for each query.
-#
-# <details><summary>Hint 1</summary>How far ahead of its query does each key stand? Which of these numbers are
-# allowed?</details>
-# <details><summary>Hint 2</summary>Two comparisons of <code>ahead</code>, joined by <code>&</code>. Try window 1 in your
-# head: only the diagonal is left.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "causal-window", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def causal_window(count, window):
-    """Return a mask, (count, count), True where a query may look at a key."""
-    ### BEGIN SOLUTION
-    ahead = torch.arange(count) - torch.arange(count)[:, None]
-    return (ahead <= 0) & (ahead > -window)
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "causal-window-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(causal_window, "causal_window")
-
-# %% [markdown]
-# The finished pieces: the formula, torch's kernel, which never keeps the table of scores, and the one mask builder of
-# this library. Where there are fewer queries than keys, they are the *last* of the positions: when a text grows, only
-# its newest token has to ask. Cutting into heads and putting them together again stands at the end.
-
-
-# %% tags=["promote:parts/attention"] jupyter={"source_hidden": true}
-import torch
-from torch import nn
-
-
-def attention(query, key, value, mask=None, bias=None, scale=None):
-    # query: ..., queries, head_dim; key: ..., keys, head_dim
-    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
-    # result: ..., queries, value_dim
-    # (*batch, queries, keys)
-    scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT
-    if bias is not None:
-        scores = scores + bias
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return scores.softmax(dim=-1) @ value
-
-
-def fused_attention(
-    query, key, value, mask=None, bias=None, scale=None, *, dropout=0.0, is_causal=False
-):
-    # query: ..., queries, head_dim; key: ..., keys, head_dim
-    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
-    # result: ..., queries, value_dim
-    # The kernel's own causal mask allows no other mask, and puts the queries at the
-    # first positions of the keys.
-    by_kernel = (
-        is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
-    )
-    if is_causal and not by_kernel:
-        mask = both(
-            mask,
-            attention_mask(
-                query.shape[-2], key.shape[-2], causal=True, device=query.device
-            ),
-        )
-    if bias is not None and mask is not None:
-        bias = bias.masked_fill(~mask, -torch.inf)
-    return nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        mask if bias is None else bias,
-        dropout,
-        by_kernel,
-        scale=scale,
-    )
-
-
-def attention_mask(queries, keys, *, causal=False, window=None, device=None):
-    # result: queries, keys
-    if not causal and window is None:
-        return None
-    offset = (
-        torch.arange(keys, device=device)
-        - torch.arange(keys - queries, keys, device=device)[:, None]
-    )
-    mask = offset <= 0 if causal else None
-    if window is not None:
-        mask = both(mask, offset.abs() < window)
-    return mask
-
-
-def both(mask, other):
-    """Return where both masks are True; None is True everywhere."""
-    if mask is None or other is None:
-        return other if mask is None else mask
-    return mask & other
-
-
-def split_heads(x, heads):
-    # x: batch, ..., channels; result: batch, heads, positions, width
-    return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
-
-
-def merge_heads(x):
-    # x: batch, heads, positions, width; result: batch, positions, channels
-    return x.transpose(1, 2).flatten(2)
-
-
-# %% [markdown]
-# ## Attention has no order
-#
-# Real data: a handwritten digit, 8 by 8 pixels, cut into 16 patches of four pixels. Each patch is a token; let query,
-# key and value be the patch itself. Now shuffle the patches. **What does each patch hear then?**
-
-# %% tags=["predict"]
-guess = predict("In the shuffled digit, each patch hears", ["the same as before", "what now lies beside it", "noise"])
-data = digits()
-
-
-def patches(images):
-    """Cut images, (n, 8, 8), into patches on a grid, (n, 4, 4, 4 pixels)."""
-    return images.unfold(1, 2, 2).unfold(2, 2, 2).flatten(3)
-
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-tokens = patches(data.train_images[:64]).flatten(1, 2).double().to(device)
-order = torch.randperm(16)
-heard, heard_shuffled = (attention(x, x, x) for x in (tokens, tokens[:, order]))
-assert torch.allclose(heard_shuffled, heard[:, order], rtol=0, atol=1e-12)
-assert torch.allclose(heard_shuffled.mean(1), heard.mean(1), rtol=0, atol=1e-12)
-assert torch.allclose(fused_attention(tokens, tokens, tokens), heard, rtol=0, atol=1e-12)
-shuffled = tokens[0, order].cpu().view(4, 4, 2, 2).transpose(1, 2).reshape(8, 8)
-fig = Figure(figsize=(6, 3))
-left, right = fig.subplots(1, 2)
-plots.plot_patches(data.train_images[0], 2, left).set_title("a digit", weight="normal", loc="center")
-plots.plot_patches(shuffled, 2, right).set_title("its patches, shuffled", weight="normal", loc="center")
-fig.suptitle("To attention, these two are the same image", x=0.01, ha="left", weight="bold")
-show(fig, alt="Left a handwritten digit cut into 16 patches, right the same patches in another order, unreadable.")
-guess.reveal("the same as before")
-
-# %% [markdown]
-# Each patch takes its answer with it, to twelve decimals. (The cell also asserts that kernel and formula agree.)
-#
-# **Law.** Attention is *permutation equivariant*: shuffle the tokens, and its answers are shuffled alike. A mean over all
-# positions of what comes out then does not change at all. If order matters, it must be written into the tokens.
-
-# %% [markdown]
-# ## Order as an angle
-#
-# Write the position as an angle. A query is a hand of a clock, say (1, 0), and so is a key. At position p both are
-# turned by p quarter turns. The score of two hands is the cosine of the angle between them.
-# **The query stands at position 5, the key at 7. What is their score?**
-
-# %% tags=["predict"]
-guess = predict("(1, 0) turned by 5 quarters, times (1, 0) turned by 7", ["1", "0", "−1"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-quarters = torch.arange(8) * torch.pi / 2
-hands = torch.stack([quarters.cos(), quarters.sin()], dim=-1)
-table = (hands @ hands.mT).round().long()
-print(table.tolist()[5], "are the scores of position 5")
-assert all(table[i, j] == table[i + 1, j + 1] for i in range(7) for j in range(7))
-guess.reveal("−1")
-
-# %% [markdown]
-# Two quarters apart: opposite hands, −1, wherever the two stand. Turning both by the same angle changes nothing, so only
-# the difference of the positions counts. That is the **rotary embedding**, RoPE: turn queries and keys, not values.
-#
-# One hand cannot tell position 0 from position 4. So the d features make d/2 pairs, each the two coordinates of a hand,
-# and the hands turn at different speeds: pair i by base^(−2i/d) radians a position. Watch eight positions with base 100.
-
-# %%
-angles = torch.arange(8)[:, None] * 100.0 ** (-torch.arange(4) / 4)
-fig = Figure(figsize=(6, 3.9))
-ax = plots.plot_hands(angles, fig.add_subplot())
-ax.set_title("Fast hands tell near positions, slow ones far")
-show(
-    fig,
-    alt="Eight columns of four clock hands. The first turns by a radian a position and has gone round once at position "
-    "6; each one below turns about a third as fast, and the last has barely moved at position 7.",
-)
-assert (angles[6, 0] - 2 * torch.pi).abs() < 0.3 and angles[7, 3] < 0.23
-
-# %% [markdown]
-# ### Exercise 3 · 8 minutes · ●●●○○
-#
-# Turn the pairs. `x` is (..., positions, d), `angles` is (positions, d/2), and the features i and i + d/2 are the two
-# coordinates of hand i. Return a new tensor of x's shape.
-#
-# <details><summary>Hint 1</summary>Where does the point (a, b) go, turned by an angle? Try a quarter turn of
-# (1, 0).</details>
-# <details><summary>Hint 2</summary><code>x.chunk(2, dim=-1)</code> gives both coordinates of all pairs. Each new one is a sum of two
-# products of the old.</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "rotate-pairs", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotate_pairs(x, angles):
-    """Return x with each pair of features turned by its angle."""
-    ### BEGIN SOLUTION
-    a, b = x.chunk(2, dim=-1)
-    cos, sin = angles.cos(), angles.sin()
-    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "rotate-pairs-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(rotate_pairs, "rotate_pairs")
-
-# %% [markdown]
-# The finished pieces. With two axes, half of the pairs turn with the row and half with the column; with three, a third
-# each. A head needs a pair for each axis, so its width is a multiple of 2, 4 or 6. Rolled by half a head, each feature
-# meets its partner: a cos − b sin and b cos + a sin are the two halves of one line. A network asks for its cosines and
-# sines once, by `rotary_cos_sin`, and turns by them in every step.
-
-
-# %% tags=["promote:parts/position"]
-import torch
-
-
-def rotary_angles(lengths, head_dim, base=10000.0, start=0):
-    # result: positions, pairs
-    pairs = head_dim // (2 * len(lengths))  # of each axis
-    frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
-    places = [
-        torch.arange(length) + (start if axis == 0 else 0)
-        for axis, length in enumerate(lengths)
-    ]
-    # (positions, axes)
-    grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)
-    return (grid[:, :, None] * frequencies).flatten(1)
-
-
-def rotate(x, angles):
-    # x: ..., positions, head_dim; angles: positions, pairs
-    return rotate_by(x, *rotary_cos_sin(angles))
-
-
-def rotary_cos_sin(angles):
-    # angles: positions, pairs
-    cos, sin = angles.cos(), angles.sin()
-    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
-
-
-def rotate_by(x, cos, sin):
-    # x: ..., positions, head_dim; cos, sin: positions, head_dim
-    # a single rounding to 16 bits, at the end
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
-    # feature i + head_dim / 2 at i, and the reverse
-    partners = wide.roll(x.shape[-1] // 2, dims=-1)
-    return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)
-
-
-# %% [markdown]
-# **Law.** A rotation keeps every length, and the score of a query at p with a key at p′ depends on p − p′ alone, axis by
-# axis. The first lines below shift everything and compare. On a grid it looks like this: equal tokens everywhere, one
-# query in each panel. (Six away there is an echo: the fastest hand has gone round once.)
-
-# %%
-for seed, (lengths, width) in itertools.product(range(3), {(64,): 8, (8, 8): 16, (4, 4, 4): 12}.items()):
-    pair = torch.randn(2, 1, width, generator=torch.Generator().manual_seed(seed)).double().expand(2, 64, width)
-    angles = rotary_angles(lengths, width)
-    here, shifted = rotate(pair, angles), rotate(pair, angles + angles[21])
-    assert torch.allclose(here.norm(dim=-1), pair.norm(dim=-1), rtol=1e-12)
-    assert torch.allclose(here[0] @ here[1].mT, shifted[0] @ shifted[1].mT, rtol=0, atol=1e-10)
-print("lengths stay, and scores survive a shift: on 1, 2 and 3 axes, three seeds")
-turned = rotate(torch.ones(64, 16).double(), rotary_angles((8, 8), 16, base=100.0))
-maps = (turned @ turned.mT).view(8, 8, 8, 8)
-fig = Figure(figsize=(6, 3))
-for ax, here in zip(fig.subplots(1, 2), [(2, 2), (5, 4)], strict=True):
-    plots.plot_score_map(maps[here], here, ax).set_title(f"asked at row {here[0]}, column {here[1]}", weight="normal")
-fig.suptitle("On two axes the pattern goes with the query", x=0.01, ha="left", weight="bold")
-show(
-    fig,
-    alt="Two 8 by 8 maps of scores. In each the query's own place is darkest, and the score falls with the distance in "
-    "rows and in columns, with an echo six away. The second map is the first one, shifted with its query.",
-)
-assert torch.allclose(maps[2, 2, :5, :6], maps[5, 4, 3:, 2:])
-
-# %% [markdown]
-# ## A popular slip
-#
-# There are two good ways to choose pairs. Either the features i and i + d/2 are a pair, as here, and the row of angles is
-# repeated as a whole: θ₀ θ₁ θ₀ θ₁. Or the neighbours 2i and 2i + 1 are one, and each angle is repeated beside itself:
-# θ₀ θ₀ θ₁ θ₁. Both are rotations. More than one well-made library has taken the angles from one and the pairs from
-# the other.
-#
-# By hand: four features, (1, 0, 0, 0), a quarter turn for the first hand and none for the second.
-# **How long is the token after the mixture?**
-
-# %% tags=["predict"]
-guess = predict("The length of (1, 0, 0, 0), angles of one way, pairs of the other", ["1", "0", "√2"])
-
-
-def mixture(x, angles):
-    """Repeat each angle beside itself, yet pair each feature with the one half a head away."""
-    cos, sin = (turn.repeat_interleave(2, dim=-1) for turn in (angles.cos(), angles.sin()))
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
-
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-quarter = torch.tensor([[torch.pi / 2, 0.0]])
-print("rotated:", rotate(torch.eye(4)[:1], quarter).round().abs().tolist()[0], "length 1")
-print("mixture:", mixture(torch.eye(4)[:1], quarter).round().abs().tolist()[0], "length 0")
-guess.reveal("0")
-fig = Figure(figsize=(6, 3.2))
-vectors = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0)).double().expand(2, 16, 8)
-for ax, turn in zip(fig.subplots(1, 2, sharey=True), (rotate, mixture), strict=True):
-    query, key = (turn(x, rotary_angles([16], 8)) for x in vectors)
-    plots.plot_scores_by_distance(query @ key.mT, ax).set_title(turn.__name__, weight="normal", loc="center")
-fig.suptitle("A rotation: one score a distance; mixture: many", x=0.01, ha="left", weight="bold")
-show(
-    fig,
-    alt="Scores of 16 positions with 16 against the difference of positions. Under the rotation every difference has one "
-    "score, a single curve. Under the mixture each difference has a whole column of scores.",
-)
-for seed, width in itertools.product(range(3), (2, 8)):
-    pair = torch.randn(2, 1, width, generator=torch.Generator().manual_seed(seed)).double().expand(2, 16, width)
-    query, key = mixture(pair, rotary_angles([16], width))
-    off = (query.norm(dim=-1) / pair[0].norm(dim=-1) - 1).abs()
-    assert off[0] == 0 and (off.max() > 0.1 if width == 8 else off.max() < 1e-12)
-    assert width == 2 or (query[0] @ key[1] - query[5] @ key[6]).abs() > 1
-
-# %% [markdown]
-# The angles are 90°, 90°, 0, 0. The first feature is multiplied by cos 90° = 0, as it should be. Its partner stands half
-# a head away, where the angle of the *other* hand lies: 0, whose sine is 0. So nothing arrives, and the token is gone.
-#
-# The slip hides well. Position 0 is right, since nothing is turned there. A head of two features is right, since there is
-# only one angle. And a network with it trains: its positions are still told apart. What is lost is the law above: with
-# the mixture (0, 1) and (5, 6) have different scores. **To find it, measure lengths**: in each of three seeds they
-# are off by more than a tenth.
-
-# %% [markdown]
-# ## Move it yourself
-#
-# Seventeen tokens that are all alike: query and key are the same vector of length 1 everywhere, so only the rotation
-# tells them apart, and a score is at most 1. Left who hears whom, right the score by distance. *Sharpness* is what the
-# scores are multiplied by before the softmax.
-#
-# **Find out:** with 2 features, who is louder to a token than its own neighbour, and why just there? How many features
-# does it take until the neighbour is the loudest of the others? Then switch the rotation off and *causal* on: do tokens
-# that are all alike still hear different things? (The scores that you tried stay as thin curves.)
-
-# %% tags=["explorer"]
-explore_attention()
-
-# %% [markdown]
-# <details><summary>Answer</summary>With 2 features there is one hand, which turns by a radian a position: 6 positions
-# are nearly a full turn, 2π = 6.28, and score 0.96 where the neighbour has 0.54. With 4 and 8 features the echo at 6
-# still wins, with 16 it does not: slower hands have moved too far by then. Without a rotation, and causal, position p
-# hears p + 1 tokens evenly. The tokens being alike, so are the answers. But make one different, the first, say: it is
-# heard with the weight 1/(p + 1), and that number tells the position. A causal network is not blind to order.</details>
-#
-# ## Scores that cannot run away
-#
-# Queries and keys grow in training, and their scores with them. **QK-norm** gives each of them length 1, head by head;
-# the score is then a cosine, and the scale is 1. Two tokens, one score of +1 and one of −1: **how many times as loud can
-# the louder one be, at most?**
-
-# %% tags=["predict"]
-guess = predict("Weights from scores +1 and −1: their ratio", ["2", "about 7.4", "no limit"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-for seed in range(3):
-    query, key = torch.randn(17, 64, generator=torch.Generator().manual_seed(seed)).split([1, 16])
-    raw, kept = [], []
-    for grown in (1.0, 10.0, 100.0):
-        raw.append((grown * query @ key.mT / 8).softmax(dim=-1).amax())
-        unit = nn.functional.normalize(grown * query), nn.functional.normalize(grown * key)
-        kept.append((unit[0] @ unit[1].mT).softmax(dim=-1))
-    assert raw[0] < 0.7 and raw[2] > 0.99 and torch.allclose(kept[0], kept[2], atol=1e-6)
-    assert kept[0].max() / kept[0].min() < torch.e**2
-alone = torch.tensor([1.0] + 15 * [-1.0]).softmax(dim=-1)[0]
-print(f"at most {torch.e**2:.2f} times as loud; alone against 15, at most {alone:.2f} of all weight")
-guess.reveal("about 7.4")
-
-# %% [markdown]
-# e² is 7.39, however large queries have grown. It has its price: no token can have more than a third of the weight
-# against 15 others. So some models multiply the cosines by a learned number, and others take RMSNorm per head, whose
-# gain is learned: its vectors have length √d, not 1.
-
-
-# %% tags=["promote:parts/qk_norm"]
-import torch
-from torch import nn
-
-from residual_edu.parts.rms_norm import RMSNorm
-
-
-class L2Norm(nn.Module):
-    def __init__(self, dim=-1, eps=1e-12):
-        super().__init__()
-        self.dim, self.eps = dim, eps
-
-    def forward(self, x):
-        # x: any shape
-        # eps is 0 in float16
-        wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
-        return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
-
-
-class PerHeadRMSNorm(nn.Module):
-    """``RMSNorm`` of each head by itself; all heads share one gain."""
-
-    def __init__(self, num_heads, head_dim, eps=1e-6):
-        super().__init__()
-        self.num_heads, self.head_dim = num_heads, head_dim
-        self.norm = RMSNorm(head_dim, eps)
-
-    def forward(self, x):
-        # x: ..., channels
-        return self.norm(x.unflatten(-1, (self.num_heads, self.head_dim))).flatten(-2)
-
-
-# %% [markdown]
-# Everything in one mixer. A signal may have 1 to 3 axes of space, channels last; heads are cut from the channels,
-# positions are laid in one line, and *causal* means in that order: row by row, left to right. That is a choice. An image
-# has no arrow of time.
-
-
-# %% tags=["promote:mixers/attention"] jupyter={"source_hidden": true}
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(
-        self,
-        hidden_dim,
-        num_heads,
-        apply_qk_norm,
-        use_rope,
-        is_causal=False,
-        attn_dropout=0.0,
-        rope_base=10000.0,
-        rope_spatial_dims=None,
-    ):
-        super().__init__()
-        self.hidden_dim, self.num_heads, self.head_dim = (
-            hidden_dim,
-            num_heads,
-            hidden_dim // num_heads,
-        )
-        self.apply_qk_norm, self.use_rope, self.is_causal = (
-            apply_qk_norm,
-            use_rope,
-            is_causal,
-        )
-        self.attn_dropout, self.rope_base = attn_dropout, rope_base
-        self.rope_spatial_dims = (
-            None if rope_spatial_dims is None else tuple(rope_spatial_dims)
-        )
-        self.qk_norm = L2Norm() if apply_qk_norm else nn.Identity()
-        self.scale = 1.0 if apply_qk_norm else self.head_dim**-0.5
-
-    def forward(self, query, key, value, *, conditioning=None):
-        # query: batch, ..., channels; key, value: batch or 1, ..., channels
-        # batch, head, position, head_dim
-        q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
-        if self.use_rope:
-            q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
-        if self.apply_qk_norm:
-            q, k = self.qk_norm(q), self.qk_norm(k)
-        dropout = self.attn_dropout if self.training else 0.0
-        y = fused_attention(
-            q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
-        )
-        return y.transpose(1, 2).reshape_as(query)
-
-    def _angles(self, x):
-        # result: positions, pairs
-        lengths = self.rope_spatial_dims or tuple(x.shape[1:-1])
-        return rotary_angles(lengths, self.head_dim, self.rope_base)
-
-
-# %% [markdown]
-# ## Who hears whom
-#
-# Weights tell who is listened to in one layer. A question that makes sense for *any* layer is: if position j says a
-# little more, how much does the output at position i change? That is a piece of the Jacobian, and its norm is one number
-# for each pair of positions. A row of the matrix is one listener.
-
-
-# %% tags=["promote:gradient_flow/mixing_matrix"]
-import torch
-
-
-def mixing_matrix(module, x):
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        y = module(x)
-        rows = [mean_squares(position, x) for position in y.flatten(1, -2).unbind(1)]
-    return torch.stack(rows).sqrt()
-
-
-def mean_squares(y, x):
-    total = torch.zeros(x[0, ..., 0].numel(), dtype=torch.float64)  # (positions of x,)
-    for channel in y.unbind(-1):
-        (gradient,) = torch.autograd.grad(
-            channel.sum(), x, retain_graph=True, materialize_grads=True
-        )
-        total += gradient.cpu().double().flatten(1, -2).square().sum(dim=-1).mean(dim=0)
-    return total
-
-
-# %% tags=["predict"]
-guess = predict("Patch 9 of 16 changes. Under a causal mask, which outputs change?", ["9 alone", "0 to 9", "9 to 15"])
-embed = nn.Sequential(nn.Linear(4, 24), LayerNorm(24)).to(device)
-x = embed(patches(data.train_images[:1]).to(device)).detach()
-plain = partial(Attention, 24, 4, apply_qk_norm=False, use_rope=False)
-mixers = {name: plain(is_causal=name == "causal") for name in ("not causal", "causal")}
-heard = {name: mixing_matrix(lambda x, mixer=mixer: mixer(x, x, x), x) for name, mixer in mixers.items()}
-
-# %% [markdown]
-# We ask twice: the matrix, and a change of patch 9, put in by hand.
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-fig = Figure(figsize=(6, 3.5))
-for ax, (name, matrix) in zip(fig.subplots(1, 2), heard.items(), strict=True):
-    plots.plot_mixing_matrix(matrix, ax, top=1.5).set_title(name, weight="normal", loc="center")
-fig.suptitle("Causal: exactly nothing above the diagonal", x=0.01, ha="left", weight="bold")
-show(
-    fig,
-    alt="Who hears whom among the 16 patches of a digit. Without a mask every cell is coloured, the diagonal most. With "
-    "the causal mask everything above the diagonal is grey, exactly zero.",
-)
-changed = x.clone()
-changed[0, 2, 1] += 1  # row 2, column 1: position 9 in raster order
-for name, mixer in mixers.items():
-    moved = (mixer(changed, changed, changed) != mixer(x, x, x)).any(-1).flatten().nonzero().flatten().tolist()
-    assert moved == list(range(9 if name == "causal" else 0, 16))
-    assert (heard[name] > 0).equal(torch.ones(16, 16).tril() > 0 if name == "causal" else torch.ones(16, 16) > 0)
-costs = {finished.Attention(24, heads, False, False).flop_count((4, 4)) for heads in (1, 2, 4, 8)}
-assert len(costs) == 1  # heads are free
-guess.reveal("9 to 15")
-
-# %% [markdown]
-# Outputs 0 to 8 are the same bit for bit. The two ways of asking agree: the matrix finds all pairs at once, for one
-# input; the change is a test that any model passes or fails.
-#
-# **Law.** The mixing matrix of a causal layer is zero above the diagonal, at every input: exactly for attention, up to
-# rounding for a mixer that works by FFT (lesson 08b). More than that is a leak. (So one matrix can convict a layer; it
-# cannot acquit it, since another input might leak.)
-
-# %% [markdown]
-# ## Where queries, keys and values come from
-#
-# From the stream, by one linear map from C to 3C channels, cut in three; behind the mixer another map leads back. These
-# two hold all the weights, 4 C² of them: `Attention` itself has none. The same projection serves mixers that take a
-# single signal, which you will meet in 08b and 08c; they get a map from C to C.
-
-
-# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
-from torch import nn
-
-from residual_edu.config import build
-from residual_edu.mixers.projections import count_signals
-from residual_edu.parts.mlp import start
-
-
-class QKVSequenceMixer(nn.Module):
-    def __init__(
-        self,
-        hidden_dim,
-        mixer_cfg,
-        qkv_bias=False,
-        out_proj_bias=False,
-        init_method_in=None,
-        init_method_out=None,
-    ):
-        super().__init__()
-        self.hidden_dim = hidden_dim
-        mixer = build(mixer_cfg)
-        self.signals = count_signals(mixer)
-        maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
-        self.qkv_proj = start(maps, init_method_in, hidden_dim)
-        self.out_proj = start(
-            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out
-        )
-        self.mixer = mixer
-
-    def forward(self, x, *, conditioning=None):
-        # x: batch, ..., channels
-        signals = self.qkv_proj(x).chunk(self.signals, dim=-1)
-        return self.out_proj(self.mixer(*signals, conditioning=conditioning))
-
-
-# %% [markdown]
-# In **cross-attention** the query comes from the stream, key and value from somewhere else: a text, a class, another
-# image. Then rows and columns of the matrix are different things.
-
-
-# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
-from torch import Tensor, nn
-
-from residual_edu.config import build
-from residual_edu.parts.mlp import start
-
-
-class QKVConditionMixer(nn.Module):
-    def __init__(
-        self, hidden_dim, mixer_cfg, init_method_in=None, init_method_out=None
-    ):
-        super().__init__()
-        self.hidden_dim = hidden_dim
-        self.mixer = build(mixer_cfg)
-        self.kv_proj = start(
-            nn.Linear(hidden_dim, 2 * hidden_dim, bias=False),
-            init_method_in,
-            hidden_dim,
-        )
-        self.q_proj = start(
-            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in
-        )
-        self.out_proj = start(
-            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out
-        )
-
-    def forward(self, x, condition):
-        # x: batch, ..., channels; condition: batch or 1, ..., channels
-        condition = (
-            condition[:, None]
-            if isinstance(condition, Tensor) and condition.ndim == 2
-            else condition
-        )
-        key, value = (
-            self.kv_proj(condition)
-            .expand(len(x), *[-1] * (condition.ndim - 1))
-            .chunk(2, dim=-1)
-        )
-        return self.out_proj(self.mixer(self.q_proj(x), key, value))
+# To answer A, a network has to recognise a digit, search the past for another one, take the last of several, and read its ink. We begin with a network that
+# treats each position by itself: an input map, a mixer that adds nothing yet, and an MLP.
 
 
 # %%
-cross = QKVConditionMixer(24, plain).to(device)
-classes = torch.randn(1, 3, 24).to(device)
-matrix = mixing_matrix(lambda tokens: cross(x, tokens), classes)
-spread = [cross(x, tokens).flatten(1, 2).std(1).max() for tokens in (classes, classes[:, 0])]
-assert matrix.shape == (16, 3) and (matrix > 0).all() and spread[0] > 1e-3 and spread[1] < 1e-6
-print("three tokens: 16 different answers; one token: 16 times the same")
+def two_layers(inputs, hidden, out):
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, out))
+
+
+class Network(nn.Module):
+    def __init__(self, mixer, width=32):
+        super().__init__()
+        self.embed = two_layers(68, width, width)  # 64 pixels, 4 inks
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.mixer = mixer(width)
+        self.mlp = two_layers(width, 4 * width, width)
+        self.answers = nn.Linear(width, 2 * 4)  # two questions, four inks
+
+    def forward(self, x):  # (rows, 12, 68)
+        x = self.embed(x)
+        x = x + self.mixer(self.norm1(x))
+        x = x + self.mlp(self.norm2(x))
+        return self.answers(x).unflatten(-1, (2, 4))
+
 
 # %% [markdown]
-# With three class tokens each patch hears its own mixture of three. With a single one all 16 hear the same: a softmax
-# over one key is 1, whatever the query. Cross-attention to one token is a bias with many weights.
-#
-# ## What order is worth
-#
-# Now train. Two blocks x + mixer(norm(x)), attention alone, no feed-forward layer, on the 4 by 4 patches of the digits;
-# a mean over the positions, and a linear map to ten classes. Once without positions, once with the rotation on two axes.
-# A mean over a shuffled digit is the same mean, so the first network sees a bag of patches. **How much of the digits can
-# be read from the bag?**
-
-# %% tags=["predict"]
-guess = predict("Test accuracy of the network that knows no positions", ["10 %", "about 55 %", "about 85 %"])
+# (Folded: the training, 700 steps of Adam on 64 fresh rows each, and the score, on 1,000 rows of pictures that were not trained on.)
 
 
-class Block(nn.Module):
-    def __init__(self, use_rope):
-        super().__init__()
-        self.norm = LayerNorm(32)
-        self.mixer = QKVSequenceMixer(32, partial(Attention, 32, 4, False, use_rope, rope_base=10.0))
-
-    def forward(self, x):
-        return pre_norm_residual(x, self.mixer, self.norm)
-
-
-def reader(use_rope, seed):
-    """Return a network from patches, (n, 4, 4, 4), to ten classes."""
+# %% tags=["trained"] jupyter={"source_hidden": true}
+def learn(mixer, asked=(0,), seed=0, steps=700, up=1, **sizes):
     torch.manual_seed(seed)
-    mean = nn.Sequential(LayerNorm(32), nn.Flatten(1, 2), nn.AdaptiveAvgPool2d((1, 32)), nn.Flatten())
-    return nn.Sequential(nn.Linear(4, 32), Block(use_rope), Block(use_rope), mean, nn.Linear(32, 10)).to(device)
+    net = Network(mixer, **sizes).to(device)
+    generator = torch.Generator().manual_seed(seed)
+    adam = torch.optim.Adam(net.parameters(), 3e-3, fused=True)
+    rate = torch.optim.lr_scheduler.OneCycleLR(adam, 3e-3, total_steps=steps)
+    for _ in range(steps):
+        x, y, _ = (part.to(device) for part in ink_rows(64, generator, up=up))
+        logits = net(x)  # (rows, positions, questions, inks)
+        loss = sum(F.cross_entropy(logits[:, :, q].mT, y[:, :, q]) for q in asked)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        rate.step()
+    return net
+
+
+@torch.no_grad()
+def right(net, question=0, **rows):
+    x, y, _ = ink_rows(1000, torch.Generator().manual_seed(99), test=True, **rows)
+    logits, wanted = net(x.to(device))[:, :, question].cpu(), y[:, :, question]
+    found = logits.argmax(-1)
+    return (found == wanted)[wanted >= 0].float().mean().item()
+
+
+alone = right(learn(lambda width: torch.zeros_like))
+print(f"A, each position alone: {alone:.2f}")
+holds(0.2 < alone < 0.3, "A position by itself guesses.")
+
+# %% [markdown]
+# A quarter, as by guessing. No width helps (128 gives the same, below): the inks are drawn independently, so a picture tells nothing about the ink of another one.
+#
+# ## From a mean to weights
+#
+# Each picture must receive something from those before it. The simplest is their mean, here with the picture itself:
+#
+#     for i in range(12):
+#         mixed[i] = h[: i + 1].mean(0)
+#
+# As a matrix: `mixed = weights @ h`, and row i of `weights` holds 1/(i + 1) in the columns 0 to i, and 0 after them. Now the loop is gone, and the weights may differ. They should
+# stay a mean: not negative, with a sum of 1 in each row.
+#
+# So let each pair (i, j) have a **score**, any number, and make weights of a row of scores: take the exponential of each, and divide by the sum of the row. That is the
+# **softmax**. By hand: the scores 0, 0, log 2 have the exponentials 1, 1, 2, with the sum 4, so the weights are ¼, ¼, ½. Equal scores give equal weights, and a score of −∞ gives exactly 0: so the future is left out, by a **causal mask**.
+#
+# ### Exercise 1 · 5 minutes · ●●○○○
+#
+# Make weights of scores (..., n, n): row i is a mean over the columns 0 to i. The scores are at most 10.
+#
+# <details><summary>Hint 1</summary>Make every number positive, set what comes later to 0, divide each row by its sum: in this order.</details>
+# <details><summary>Hint 2</summary><code>torch.ones(n, n).triu(1).bool()</code> is True above the diagonal;
+# <code>masked_fill(mask, value)</code> writes there.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "weights-by-hand", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def weights_by_hand(scores):
+    """Return the causal weights of scores, (..., n, n)."""
+    ### BEGIN SOLUTION
+    later = torch.ones(scores.shape[-2:]).triu(1).bool()
+    shares = scores.exp().masked_fill(later, 0)
+    return shares / shares.sum(-1, keepdim=True)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "weights-by-hand-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(weights_by_hand, "weights_by_hand")
+
+# %% [markdown]
+# Two mixers: the mean, whose scores are all 0, and a table of 12 × 12 scores that is learned. `out` is a linear map of what was mixed.
+
+
+# %% tags=["trained"]
+class Mixer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.out = nn.Linear(width, width, bias=False)
+
+    def scores(self, h):
+        return torch.zeros(12, 12, device=h.device)
+
+    def weights(self, h):
+        later = torch.ones(h.shape[1], h.shape[1], device=h.device).triu(1).bool()
+        return self.scores(h).masked_fill(later, -torch.inf).softmax(-1)
+
+    def forward(self, h):
+        return self.out(self.weights(h) @ h)
+
+
+class Table(Mixer):
+    def __init__(self, width):
+        super().__init__(width)
+        self.table = nn.Parameter(torch.zeros(12, 12))
+
+    def scores(self, h):
+        return self.table
+
+
+mean, table = right(learn(Mixer)), right(learn(Table))
+print(f"A: mean {mean:.2f}, table {table:.2f}")
+holds(0.44 < mean < table < 0.58, "Mean and table know something.")
+
+# %% [markdown]
+# Twice a guess, and little more. The mean weighs all earlier pictures alike. The table may weigh positions, in the same way for every row, whatever digits stand there.
+#
+# ## Scores that depend on the pictures
+#
+# So the score of i and j has to come from the two pictures. A first idea: the product of what the network has made of them, large where two vectors point the
+# same way.
+#
+#     def scores(self, h):                      # h: (rows, 12, 32), after the norm
+#         return h @ h.mT / 32**0.5             # (rows, 12, 12); why divided: soon
+#
+# `embed` is trained, so it may arrange the digits as it likes.
+
+# %% tags=["predict"]
+guess = predict(
+    "Weights from h times h in the place of equal ones: the score in A is then about",
+    [".49", ".60", ".74"],
+)
 
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
-images, test_images = (patches(x).to(device) for x in (data.train_images, data.test_images))
-labels, test_labels = data.train_labels.to(device), data.test_labels.to(device)
+class Alike(Mixer):
+    def scores(self, h):
+        return h @ h.mT / h.shape[-1] ** 0.5
 
 
-def trained(use_rope, seed):
-    """Return a reader after 150 steps, and its test accuracy."""
-    net = reader(use_rope, seed)
-    adam = torch.optim.Adam(net.parameters(), lr=4e-3)
-    train(lambda x, y: nn.functional.cross_entropy(net(x), y), minibatches(images, labels, seed=seed), adam, 150)
-    return net, accuracy(net, test_images, test_labels)
-
-
-bags = [trained(False, seed)[1] for seed in range(3)]
-nets, grids = zip(*[trained(True, seed) for seed in range(3)], strict=True)
-print("150 steps, three seeds: a bag of patches", *(f"{share:.0%}" for share in bags), end=", ")
-print("with positions", *(f"{share:.0%}" for share in grids))
-holds(min(bags) > 0.4 and max(bags) < 0.7, "A bag of patches tells 40 to 70 % of the digits.")
-holds(min(grids) > 0.75, "With positions more than 75 % are told.")
-guess.reveal("about 55 %")
+alike, same = learn(Alike), learn(Alike, up=0)
+print(f"one larger {right(alike):.2f}, the same digit {right(same, up=0):.2f}")
+holds(right(alike) < 0.55 < 0.65 < right(same, up=0), "It finds the same digit alone.")
+guess.reveal(
+    min((".49", ".60", ".74"), key=lambda text: abs(float(text) - right(alike))),
+    why={
+        ".49": "That is the mean again, although the weights may now follow the "
+        "pictures.",
+        ".60": "It would have to put some more weight on the wanted digit.",
+        ".74": "So it would be if the products could find the wanted digit. They do so "
+        "if A asks for the *same* digit.",
+    },
+    after="Asked for the last picture of the **same** digit, a network with this mixer "
+    "reaches about .72. What differs? h·h is the same in both directions: a 3 gives a "
+    "4 the score that a 4 gives a 3. 'The same digit' is such a relation, and 'one "
+    "larger' is not. Whether that is the cause has to be tested.",
+)
 
 # %% [markdown]
-# About half of the digits can be told from which patches occur, without knowing where. Most of the rest is order. (The
-# base is 10 here and not 10,000: an axis of four positions has no use for hands that need thousands.) Both numbers belong
-# to this small network and 150 steps.
+# ## A query and a key
 #
-# The stream of the first network with positions, before and after these 150 steps:
+# Let the picture that asks and the picture that is found each have a linear map of its own. The **query** of a picture is what it looks for, its **key** is
+# what it is found by. The score is query · key. A third map, the **value**, makes what is handed over.
+#
+# $$q = hW_q \qquad k = hW_k \qquad v = hW_v \qquad \mathrm{softmax}\!\left(\frac{q k^T}{\sqrt d}\right) v$$
+
 
 # %% tags=["trained"]
-fig = Figure(figsize=(6, 6.6))
-shares, grown = {"new": [], "trained": []}, []
-for seed, name in itertools.product(range(3), shares):
-    net = reader(True, seed) if name == "new" else nets[seed]
-    with GradientFlowRecorder(net, net[1:3]) as flow:
-        nn.functional.cross_entropy(net(images[:64]), labels[:64]).backward()
-    shares[name] += (flow.added / flow.activation[:, :-1]).flatten().tolist()
-    grown += [flow.stream_gradient[0, 0] / flow.stream_gradient[0, -1]]
-    if seed == 0:
-        ax = fig.add_subplot(2, 1, 1 if name == "new" else 2)
-        plot_stream(flow, ax, norms="pre").set_title(name, weight="normal")
-fig.suptitle("Each trained block adds as much as it received", x=0.01, ha="left", weight="bold")
-show(
-    fig,
-    alt="Two river pictures of two blocks. New: both tributaries are thinner than the bed. Trained: the second is wider "
-    "than the bed it joins, and the gradient floods on its way back.",
-)
-print(*(f"{name}: added over handed {min(s):.2f} to {max(s):.2f}" for name, s in shares.items()), sep="; ", end="; ")
-print(f"the gradient grows at most {max(grown[::2]):.1f} times, trained at least {min(grown[1::2]):.0f} times")
-holds(max(shares["new"]) < 1 < 1.05 * min(shares["trained"]), "Trained, each block adds as much as it was handed.")
-holds(max(grown[::2]) < 2 and min(grown[1::2]) > 10, "Trained, the gradient comes back over ten times as large.")
+class QKV(Mixer):
+    def __init__(self, width, d=32):
+        super().__init__(width)
+        self.q = nn.Linear(width, d, bias=False)
+        self.k = nn.Linear(width, d, bias=False)
+        self.v = nn.Linear(width, width, bias=False)
+
+    def scores(self, h):
+        q, k = self.q(h), self.k(h)
+        return q @ k.mT / q.shape[-1] ** 0.5
+
+    def forward(self, h):
+        return self.out(self.weights(h) @ self.v(h))
+
+
+asking = learn(QKV)
+print(f"A, with q, k and v: {right(asking):.2f}")
+holds(right(asking) > 0.7, "q, k and v find the wanted digit.")
 
 # %% [markdown]
-# The stream that leaves the first linear map is small, and behind a norm that does not matter: attention answers at the
-# size of its own weights, and these have grown. The price stands in the lower bed: the gradient comes back more than ten
-# times as large as it went in. With more blocks that asks for the gates of lesson 05.
+# (Folded: the stored runs of this lesson, with three seeds each. Their code stands at the end.)
+
+# %% jupyter={"source_hidden": true}
+from residual_edu.lesson import stored_runs
+
+stored = stored_runs("08a_attention")["runs"]
+
+
+def tell(*names):
+    for name in names:
+        scores = [stored[seed][name] for seed in range(3)]
+        print(f"{name:36}", "  ".join(f"{score:.2f}" for score in scores))
+
+
+def least(name):
+    return min(stored[seed][name] for seed in range(3))
+
+
+# %% [markdown]
+# This is the attention of [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762). A 3 no longer has to look for what it is itself: its query may point where the key of a 4 points. But two things have changed: there are more parameters, and the two sides may differ. To tell which counts, here are three changes of h · h,
+# one at a time, without q, k and v:
 #
-# ## What you have seen
+# *Own masked*: h · h, where no picture may attend to itself (but for the first). *One map*: a learned map, the same on both sides, scores Wh · Wh. *Rolled*: h · roll(h), where the 32 features of one side are shifted by
+# 13 places, always; no parameter is added.
+
+# %% tags=["predict"]
+guess = predict(
+    "Which of the three changes reaches .74 in A?",
+    ["own masked", "one map", "rolled", "none of them"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print("A, three seeds")
+tell("h h", "own masked", "one map", "rolled", "q, k, v", "q and k, no v")
+tell("h h, 2,100 steps", "alone, width 128")
+CHANGES = ["own masked", "one map", "rolled"]
+better = [name for name in CHANGES if least(name) > 0.65]
+holds(better == ["rolled"], "Only the rolled side finds the larger digit.")
+guess.reveal(
+    better[0] if better else "none of them",
+    why={
+        "own masked": "The largest score is often the own one. Without it, the "
+        "score stays.",
+        "one map": "Wh · Wh is the same in both directions, as h · h is.",
+        "rolled": "h · roll(h) differs in the two directions, and nothing else has "
+        "changed.",
+        "none of them": "Then q and k would be needed for their parameters.",
+    },
+    after="The two sides must differ; a learned map on both sides alike does not "
+    "help. After three "
+    "times the steps h · h stands at .49 still. And v? With one head it adds "
+    "nothing here: "
+    "`out(weights @ v(h))` applies two linear maps in a row, which are one map.",
+)
+
+# %% [markdown]
+# ### What a query asks
 #
-# | law | seen here | where it stops |
-# |---|---|---|
-# | Attention is a weighted mean | weights ⅛, ⅛, ¼, ½: 3 of 8, 0, 4, 2 | with dropout on the weights they no longer sum to 1 |
-# | Scores spread like √d; divided by it they do not | largest of 16 weights 0.25 from d = 16 to 1,024; raw 0.96 | at the start; trained queries are not random |
-# | Two masks hold by "and" | the maximum of two added masks forbade nothing of 64 | with added numbers, take the minimum |
-# | A query must see a key | softmax of nothing: nan | refused here |
-# | Attention has no order | a shuffled digit, the same to 12 decimals | a causal mask breaks it, positions break it |
-# | A rotation keeps lengths; scores know differences alone | 1, 2, 3 axes, three seeds, to 10 decimals | not with angles of one convention and pairs of the other |
-# | QK-norm bounds the ratio of two weights | e² = 7.39 | a learned scale moves the bound |
-# | Causal: zero above the diagonal | 120 zeros, 9 outputs unchanged bit for bit | on images, "later" is raster order |
-# | One key is a softmax of 1 | 16 patches, one answer | from two keys on |
-# | Order is worth something | digits: bag 40 to 70 %, with positions above 75 % | this network, 150 steps |
+# Scores can be looked at. For many test rows, this is the mean score that a picture of one digit gives a picture of another (the mean of each row of scores is taken away: a
+# softmax does not see it). Grey: two digits that never stand in one row.
+
+
+# %% jupyter={"source_hidden": true}
+@torch.no_grad()
+def pair_scores(net):
+    """Return the mean score of each digit with each, (10, 10)."""
+    x, _, digit = ink_rows(1000, torch.Generator().manual_seed(5), test=True)
+    scores = net.mixer.scores(net.norm1(net.embed(x.to(device)))).cpu()
+    scores = scores - scores.mean(-1, keepdim=True)
+    one = F.one_hot(digit, 10).float()
+    total, count = (one.mT @ part @ one for part in (scores, torch.ones(1000, 12, 12)))
+    return total.sum(0) / count.sum(0)
+
+
+# %% tags=["figure", "trained"]
+nets = {"h h, same digit": same, "h h, one larger": alike, "q k, one larger": asking}
+found = {name: pair_scores(net) for name, net in nets.items()}
+axes = (fig := Figure(figsize=(6, 2.7))).subplots(1, 3, sharey=True)
+for ax, (name, scores) in zip(axes, found.items(), strict=True):
+    plots.plot_pair_scores(scores, ax, top=3.5).set_title(name, weight="normal")
+axes[0].set_ylabel("digit that asks")
+title = "A query for one larger: a band beside the diagonal"
+fig.suptitle(title, x=0.01, ha="left", weight="bold")
+alt = "Three tables of 10 by 10 digits, orange for high. h h for the same digit: the "
+alt += (
+    "diagonal. h h for one larger: nothing. q k for one larger: a band one beside the "
+)
+show(fig, alt=alt + "diagonal, and a second one where the digit is three smaller.")
+larger = found["q k, one larger"][range(10), [*range(1, 10), 0]]
+flat = found["h h, one larger"].nan_to_num().abs().max().item()
+print(f"largest mean score of h h, one larger: {flat:.2f}")
+holds(larger.min() > 1 and flat < 0.5, "q k has the band; h h has made itself equal.")
+
+# %% [markdown]
+# So what is a query really asking? Read a row of the last table: a 3 scores high with a 4, and with nothing near it. The middle one is empty: the network has made its products equal, and so has gone back to the mean.
 #
-# What attention costs, every pair of positions, is the subject of 08c; how to hear far without asking every pair, of 08b.
+# The last table has a second band, from 3 to 0. Why? A row holds four neighbours, so a row with a 0 and a 3 has no 4, and a 3 is never asked there. **What was never
+# asked is not punished**: such scores mean nothing.
+#
+# ### Exercise 2 · 8 minutes · ●●●○○
+#
+# Write a causal head. `h` is (batch, positions, width); `to_q`, `to_k` and `to_v` are maps to call, such as linear layers. Queries and keys have d features, which need not be the
+# width of h; values may have any number. Return the weighted means of the values.
+#
+# <details><summary>Hint 1</summary>Four lines: the maps, scores, weights, a mean.</details>
+# <details><summary>Hint 2</summary><code>k.mT</code> swaps the last two axes. Ask q for d, and h for the number of positions.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "head-by-hand", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def head_by_hand(h, to_q, to_k, to_v):
+    """Return softmax(q k / sqrt(d)) v over each position's past."""
+    ### BEGIN SOLUTION
+    q, k, v = to_q(h), to_k(h), to_v(h)
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    later = torch.ones(scores.shape[-2:]).triu(1).bool()
+    return scores.masked_fill(later, -torch.inf).softmax(-1) @ v
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "head-by-hand-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(head_by_hand, "head_by_hand")
+
+# %% [markdown]
+# ## Divided by the root of d
+#
+# A score is a sum of d products. If query and key hold independent numbers of variance 1, each product has variance 1, and the sum has variance d: its spread is √d. With d = 1,024 that is 32, and of two scores that are 32 apart the larger
+# takes all the weight but $e^{-32}$. Divided by √d the spread is 1 at every width.
+#
+# We give the queries and keys of our network d = 1,024 features, and leave the division out.
+
+# %% tags=["predict"]
+guess = predict(
+    "d = 1,024 and no division, 700 steps: the score in A",
+    ["about .25", "about .50", "about .74"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+D = "d 1,024, not divided"
+tell("q and k, no v", "d 32, not divided", "d 1,024, divided", D, D + ", small start")
+middle = sum(stored[seed][D] for seed in range(3)) / 3
+holds(least(D + ", small start") > 0.7 > 0.6 > middle, "A smaller start is enough.")
+CHOICES = {"about .25": 0.25, "about .50": 0.5, "about .74": 0.74}
+guess.reveal(
+    min(CHOICES, key=lambda name: abs(CHOICES[name] - middle)),
+    why={
+        "about .25": "It can still take the mean of the past, or something like it.",
+        "about .50": "It gets no further than a mean of the past does.",
+        "about .74": "With d = 32 that is so. With 1,024 these steps do not make up "
+        "for the start.",
+    },
+    after="Not divided, but with q and k that *start* smaller by d to the power ¼, "
+    "it reaches .74 too. So what counts here is the spread at the start. A weight w "
+    "follows its score with the slope w(1 − w), which is nearly 0 where w is nearly 0 "
+    "or 1.",
+)
+
+# %% [markdown]
+# With d = 32 the division changes nothing in this network: it matters where heads are wide. This is what a softmax makes of random queries and keys:
+
+# %% tags=["figure"]
+dims, curves = [1, 4, 16, 64, 256, 1024], {}
+powers = {"as they are": 0, "divided by √d": -0.5, "divided by d": -1}
+for name, power in powers.items():
+    generator, curves[name] = torch.Generator().manual_seed(0), []
+    for d in dims:
+        q, k = (torch.randn(600, n, d, generator=generator) for n in (1, 16))
+        curves[name].append((q @ k.mT * d**power).softmax(-1).amax(-1).mean().item())
+ax = plots.plot_sharpness(dims, curves, Figure(figsize=(6, 2.9)).add_subplot())
+ax.set_title("Random queries: equally sharp if divided by √d")
+alt = "Largest of 16 weights against d. As they are: from 0.2 to 0.96. Divided by the "
+show(ax.figure, alt=alt + "root of d: 0.25 at every width. Divided by d: a sixteenth.")
+
+# %% [markdown]
+# And the softmax itself? Its weights are positive and sum to 1. A sigmoid of each score gives weights that are positive, and their sum is free. For the same q, k, v:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+tell("softmax", "sigmoid")
+holds(least("sigmoid") > 0.7, "A sigmoid makes good weights, too.")
+
+# %% [markdown]
+# The sigmoid does as well here, so the sum of 1 is not what this question needs. What the exponential alone has: exp(a + b) = exp(a) · exp(b). Scores that are *added* give weights that are *multiplied*. The next section uses that.
+#
+# ## The last of several
+#
+# Where does .74 come from? We count, without any network. A rule takes the most frequent ink among certain earlier pictures:
+
+
+# %%
+x, y, digit = ink_rows(4000, torch.Generator().manual_seed(99), test=True)
+ink, wanted, past = x[..., 64:], y[..., 0], torch.ones(12, 12).tril(-1)
+tie = 1e-3 * torch.rand(ink.shape, generator=torch.Generator().manual_seed(0))
+step = (digit[:, None, :] - digit[:, :, None]) % 10  # from row to column
+
+
+def rule(chosen):
+    found = (chosen * past @ ink + tie).argmax(-1)
+    return (found == wanted)[wanted >= 0].float().mean().item()
+
+
+print(f"mean .49       the most frequent ink so far: {rule(torch.ones(12, 12)):.3f}")
+print(f"table .53      the ink just before: {rule(past - past.tril(-2)):.3f}")
+print(f"h h .49        most frequent, one larger or smaller: {rule(step % 8 == 1):.3f}")
+print(f"q, k, v .74    most frequent, one larger: {rule(step == 1):.3f}")
+count = ((step == 1) * past).sum(-1)[wanted >= 0].mean()
+print(f"earlier pictures of the wanted digit: {count:.2f}")
+
+# %% [markdown]
+# For the mean, the table and h · h these are simple rules and not limits. (9 = −1 counts as one smaller: `step % 8 == 1`.) A symmetric score could do .65; training does not find it within 2,100 steps.
+#
+# The last rule is a limit. Scores from content alone do not change when the past is shuffled, and neither does the weighted mean. So with *one* mixing step, and no positions, no network can do better than
+# 0.759: it finds two pictures of the wanted digit on average, and does not know which was last.
+
+# %% tags=["predict"]
+guess = predict(
+    "One mixing step with q, k, v: which change brings A above .8?",
+    ["2,100 steps", "two heads", "width 128", "the table added"],
+)
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+class Placed(QKV):
+    def __init__(self, width):
+        super().__init__(width)
+        self.table = nn.Parameter(torch.zeros(12, 12))
+
+    def scores(self, h):
+        return super().scores(h) + self.table
+
+
+CHANGES = ["2,100 steps", "two heads", "width 128", "the table added"]
+tell("q, k, v", *CHANGES, "two mixing steps, 2,100 steps")
+print(f"the table added, trained now: {right(learn(Placed)):.2f}")
+better = [name for name in CHANGES if least(name) > 0.8]
+holds(better == ["the table added"], "Of these, only positions pass the limit.")
+guess.reveal(
+    better[0],
+    why={
+        "2,100 steps": "More steps cannot pass .759, with weights from content.",
+        "two heads": "Two rows of weights, both from content: neither knows the order.",
+        "width 128": "Recognising the digits better does not tell which was last.",
+        "the table added": "exp(q·k + table) = exp(q·k) · exp(table): the right "
+        "digit, *and* recent.",
+    },
+    after="Two mixing steps pass .759 without a table: the causal mask tells them "
+    "order, since a first step gives each position another past. "
+    "So the limit holds for one mixing step.",
+)
+
+# %% [markdown]
+# `scores = q·k/√d + table`. Content says *which*, the table says *when*, and the softmax multiplies the two.
+#
+# ## Two questions, one softmax
+#
+# Now ask both questions at each picture. B needs nothing but the table: alone it answers B perfectly. With q, k, v and the table, one network has all that A needs and all that B needs.
+
+# %% tags=["predict"]
+guess = predict(
+    "Trained on A and B at once, with one softmax: what becomes of A's .92 and B's "
+    "1.00?",
+    ["both stay", "A falls", "B falls", "both fall"],
+)
+
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print("A and B, three seeds")
+for name in ("table alone", "one head", "two heads", "two heads, v = h"):
+    tell(name + ": A", name + ": B")
+a, b = (sum(stored[s][f"one head: {q}"] for s in range(3)) / 3 for q in "AB")
+falls = (a < 0.85) + 2 * (b < 0.95)
+holds(least("two heads: A") > 0.8 > 0.79 > a, "Two heads answer both.")
+guess.reveal(
+    ["both stay", "A falls", "B falls", "both fall"][falls],
+    why={
+        "both stay": "The network has what it needs for each. But a softmax makes "
+        "one mean.",
+        "A falls": "B needs the table alone; A needs table and digits.",
+        "B falls": "B is the easier one: it needs no digit.",
+        "both fall": "Weight that is given to one is taken from the other. But an "
+        "ink can be read from less than all the weight.",
+    },
+    after="A wants its weight on the larger digit, B on the neighbour, and a row of "
+    "weights sums to 1. "
+    "So let there be two rows of weights for each picture: two **heads**, each with "
+    "half of the features.",
+)
+
+# %% [markdown]
+# Two heads: the features of q, k and v are cut in two, each half has its own scores and weights, and the results are put side by side.
+
+
+# %%
+class Heads(QKV):
+    def __init__(self, width, heads=2):
+        super().__init__(width)
+        self.heads = heads
+        self.table = nn.Parameter(torch.zeros(heads, 12, 12))
+
+    def split(self, z):  # (rows, 12, width) to (rows, heads, 12, width / heads)
+        return z.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def scores(self, h):
+        q, k = self.split(self.q(h)), self.split(self.k(h))
+        return q @ k.mT / q.shape[-1] ** 0.5 + self.table
+
+    def forward(self, h):
+        mixed = self.weights(h) @ self.split(self.v(h))
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+two = learn(Heads, asked=(0, 1))
+print(f"two heads, trained now: A {right(two, 0):.2f}, B {right(two, 1):.2f}")
+print("\nwith 2,100 steps, three seeds")
+tell("one head, 2,100 steps: A", "two heads, 2,100 steps: A")
+holds(right(two, 0) > 0.8, "Two heads answer A beside B.")
+
+# %% [markdown]
+# The maps have as many parameters as before. One head is slower, not unable: with three times the steps it gets much further. And v: here a head with `v = h` would hand over its own half of h and nothing else; a map v lets it choose from all of h. The scores
+# differ by little in this task, less than between seeds.
+#
+# ## A trained map
+#
+# Both heads over the row from above, before and after training. A row of a map is the picture that asks; its weights are grey to black, and sum to 1. Rings: the answers.
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+@torch.no_grad()
+def weights_of(net, tokens):
+    """Return the weights of both heads, (rows, 2, 12, 12), the one for B last."""
+    found = net.mixer.weights(net.norm1(net.embed(tokens.to(device)))).cpu()
+    return found[:, order]
+
+
+many, asked, digit = ink_rows(1000, torch.Generator().manual_seed(7), test=True)
+order = [0, 1]
+before = weights_of(two, many)[..., range(1, 12), range(11)].mean((0, 2))
+order = before.argsort().tolist()  # by the weight on the picture just before
+torch.manual_seed(0)
+new = Network(Heads).to(device)
+holds(before.max() > 2 * before.min() or before.max() > 0.4, "A head does B.")
+
+# %% tags=["figure", "trained"]
+digits = row[0].tolist()
+larger = [[j for j in range(i) if digits[j] == digits[i] + 1] for i in range(12)]
+rings = [max(found, default=-1) for found in larger], range(-1, 11)
+fig = Figure(figsize=(6, 6.4))
+for axes, name in zip(fig.subplots(2, 2), ("before", "trained"), strict=True):
+    maps = weights_of(two if name == "trained" else new, tokens)[0]
+    for head, ax in enumerate(axes):
+        plots.plot_attention_map(maps[head], tokens[0], ax, rings[head])
+        ax.set_title(f"{name}, head {head + 1}", weight="normal")
+title = "One head finds the larger digit, one the neighbour"
+fig.suptitle(title, x=0.01, ha="left", weight="bold")
+alt = "Four triangles of weights over a row of twelve digits. Before training they are "
+alt += "evenly grey. Trained, head 1 is dark in nearly all rings around the digit one "
+show(fig, alt=alt + "larger, and head 2 in the line just below the diagonal.")
+hits = sum(maps[0, i].argmax().item() == rings[0][i] for i in range(12))
+print(f"head 1 gives its largest weight to the ringed digit in {hits} of 9 rows")
+holds(hits >= 6, "Head 1 finds the larger digit.")
+
+# %% [markdown]
+# Nobody told the heads to share the work. We call the one with more weight on the picture just before head 2. A 6 has no 7 before it in this row, and is not asked.
+#
+# ### Your hypothesis
+#
+# What does head 1 do where there is *no* digit one larger? Which one does it take where there are two? What happens with digits that never stand in one row of the training, such as 2, 4, 6, 8, 0? **Write one sentence down before you
+# move anything, and then look for a row that refutes it.** Type any twelve digits, and press Enter.
+
+# %% tags=["explorer"] jupyter={"source_hidden": true}
+from residual_edu.explorers.attention_map import explore_map
+
+
+def attend(digits, handwriting, trained):
+    generator = torch.Generator().manual_seed(handwriting)
+    rows = ink_rows(1, generator, test=True, shown=torch.tensor([digits]))
+    return rows.x[0], weights_of(two if trained else new, rows.x)[0]
+
+
+explore_map(attend)
+
+# %% [markdown]
+# One row refutes a sentence, and no row proves it. So here is a count, over all pictures from the fifth on in 1,000 test rows: the share of head 1's weight that goes to earlier digits that are smaller, the same or larger.
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+head1 = weights_of(two, many)[:, 0, 4:]
+up = ((digit[:, None, :] - digit[:, 4:, None] + 3) % 10) - 3  # -3 to 3
+for name, rows in (("asked", asked[:, 4:, 0] >= 0), ("not asked", asked[:, 4:, 0] < 0)):
+    parts = [
+        (head1 * (up == step)).sum(-1)[rows].mean().item() for step in range(-3, 4)
+    ]
+    told = [
+        f"{step:+d}: {part:.2f}" for step, part in zip(range(-3, 4), parts, strict=True)
+    ]
+    print(f"{name:10}", "   ".join(told))
+    holds((parts[4] > 0.6) == (name == "asked"), "Asked, most weight is on one larger.")
+
+# %% [markdown]
+# Where it is asked, most of head 1's weight stands on the digits one larger. Where it is not, the weight has to go somewhere, since a softmax cannot give nothing: it goes to whatever scored highest, and the rest of the network has never been asked to
+# use it. So a dark cell in a map does not say that it is used.
+#
+# ## Masks that hold together
+#
+# A **window** is a second mask: at most so many positions back. Where both are wanted, both must hold: `&`. Some programs write masks as numbers to be added to scores, 0 or −1,000,000,000, and
+# [one of them](https://github.com/michaelellis003/lmxlab/blob/61febc6405f0dd6b94088de32e791c9f7c73cacb/src/lmxlab/core/attention.py#L238-L246) takes the maximum of two. A 0 allows. Look at the last panel:
+
+# %% tags=["figure"]
+ahead = torch.arange(8) - torch.arange(8)[:, None]  # key's position minus query's
+causal, recent = ahead <= 0, ahead > -3
+added = [(~mask).float() * -1e9 for mask in (causal, recent)]
+masks = {"causal": causal, "not 3 or more back": recent, "both hold": causal & recent}
+masks["the maximum"] = torch.maximum(*added) == 0
+fig = Figure(figsize=(6, 2.3))
+plots.plot_masks(masks, fig.subplots(1, 4, sharey=True))
+fig.suptitle(
+    "Both masks must hold; a maximum forbids nothing", x=0.01, ha="left", weight="bold"
+)
+alt = "Four masks of 8 by 8. Causal: the lower triangle. Window: a band and above. "
+show(
+    fig,
+    alt=alt + "Both: a band below the diagonal. The maximum: everything is allowed.",
+)
+
+# %% [markdown]
+# The maximum is "or": the causal mask is gone, the network reads the future, and the loss looks wonderful. The opposite slip is a mask that leaves a position nothing: the softmax of a row of −∞ is 0 divided by 0, and one nan
+# makes a whole network nan in the next step. So let every position attend to itself.
+#
+# ## Positions without a table
+#
+# A table of 12 × 12 has nothing for a thirteenth position. Write the position as an angle instead. Take pairs of features as points in the plane, and turn those of position p by p times an angle, in queries and keys alike. The product of two turned vectors
+# depends on the *difference* of their angles: turning both by the same angle changes nothing. That is the **rotary embedding** ([Su et al., 2021](https://arxiv.org/abs/2104.09864)).
+#
+# By hand: query and key are (1, 0), and a position is a quarter turn. At positions 5 and 7 the two are two quarters apart, so they point in opposite directions: their score is −1. So it is at 6 and 8, and at 105 and 107.
+#
+# But 0 and 4 would be the same. So each pair turns at a speed of its own, pair i of d/2 by base^(−2i/d) radians a position. With base 100:
+
+# %% tags=["figure"]
+angles = torch.arange(8)[:, None] * 100.0 ** (-torch.arange(4) / 4)
+ax = plots.plot_hands(angles, Figure(figsize=(6, 3.6)).add_subplot())
+ax.set_title("Fast pairs tell near positions, slow ones far")
+alt = "Eight columns of four hands. The first turns by a radian a position, the next "
+show(
+    ax.figure,
+    alt=alt + "a third as fast each; the last has hardly moved at position 7.",
+)
+
+
+# %%
+def angles_of(count, d, base=100.0):  # (count, d / 2)
+    return torch.arange(count)[:, None] * base ** (-torch.arange(d // 2) / (d // 2))
+
+
+def turn(x, angles):  # the features i and i + d / 2 are pair i
+    a, b = x.chunk(2, dim=-1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+class Rotary(QKV):
+    def scores(self, h):
+        angles = angles_of(h.shape[1], 32).to(h.device)
+        return turn(self.q(h), angles) @ turn(self.k(h), angles).mT / 32**0.5
+
+
+# %% [markdown]
+# No parameter is added and no length is built in, so the network, with one head and trained on A, can be run on rows of 24, which it has never seen:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+rotary = learn(Rotary)
+print(f"A: {right(rotary):.2f}, on rows of 24: {right(rotary, length=24):.2f}")
+tell("the table added", "rotary", "rotary, rows of 24")
+holds(least("rotary") > 0.9 and least("rotary, rows of 24") > 0.8, "It needs no table.")
+
+# %% [markdown]
+# ### A slip that trains
+#
+# There are two good ways to choose pairs: features i and i + d/2, as here, so that the row of angles is repeated as a whole, θ₀ θ₁ θ₀ θ₁; or neighbours 2i and 2i + 1, so that each angle is repeated beside itself, θ₀ θ₀ θ₁ θ₁. It is easy to take the angles of one
+# and the pairs of the other:
+
+
+# %%
+def mixture(x, angles):
+    cos, sin = (each.repeat_interleave(2, -1) for each in (angles.cos(), angles.sin()))
+    a, b = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-b, a], dim=-1) * sin
+
+
+# %% [markdown]
+# By hand: x = (1, 0, 0, 0), a quarter turn for the first pair and none for the second.
+
+# %% tags=["predict"]
+guess = predict(
+    "How long is (1, 0, 0, 0) after the mixture?", ["one", "zero", "root of two"]
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+one, quarter = torch.eye(4)[:1], torch.tensor([[torch.pi / 2, 0.0]])
+lengths = [f(one, quarter).norm().item() for f in (turn, mixture)]
+print("length after turn {:.2f}, after mixture {:.2f}".format(*lengths))
+tell("rotary", "mixture", "rotary, rows of 24", "mixture, rows of 24")
+worse = least("rotary, rows of 24") - least("mixture, rows of 24")
+holds(worse > 0.03, "The mixture does worse on longer rows.")
+guess.reveal(
+    {0.0: "zero", 1.0: "one"}.get(round(lengths[1], 3), "root of two"),
+    why={
+        "one": "So it is after a rotation. But feature 0 takes its cosine from the "
+        "first angle, and its partner takes its sine from the second.",
+        "zero": "Feature 0 is multiplied by cos 90° = 0. Its partner, feature 2, has "
+        "the *other* angle, 0, whose sine is 0. So nothing arrives.",
+        "root of two": "Then both features would have arrived in full.",
+    },
+    after="It raises no error, and on rows of twelve the network trains as well as "
+    "before. On rows of 24 it is worse: a score depends on more than the distance. "
+    "What finds it at once: **measure lengths**, before and after.",
+)
+
+# %% tags=["figure"]
+axes = (fig := Figure(figsize=(6, 2.8))).subplots(1, 2, sharey=True)
+pair = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0))
+for ax, f in zip(axes, (turn, mixture), strict=True):
+    q, k = f(pair.expand(2, 16, 8), angles_of(16, 8))
+    plots.plot_scores_by_distance(q @ k.mT, ax).set_title(f.__name__, weight="normal")
+title = "turn: one score a distance; mixture: many"
+fig.suptitle(title, x=0.01, ha="left", weight="bold")
+alt = "Scores of two vectors at all pairs of 16 positions against their distance. "
+show(fig, alt=alt + "Turned: one curve. Mixture: a column of scores at each distance.")
+
+# %% [markdown]
+# ## A head with three wrong lines
+#
+# This head should be causal, with a window, and with rotary positions. It raises no error.
+
+
+# %%
+class Handed(nn.Module):
+    def __init__(self, width, window):
+        super().__init__()
+        self.window = window
+        self.q, self.k, self.v = (nn.Linear(width, width, bias=False) for _ in "qkv")
+
+    def turn(self, x):  # (batch, positions, width)
+        return mixture(x, angles_of(x.shape[1], x.shape[2]))
+
+    def mask(self, count):  # True: may attend
+        ahead = torch.arange(count) - torch.arange(count)[:, None]
+        return (ahead <= 0) | (ahead > -self.window)
+
+    def weights(self, h):
+        scores = self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[-1] ** 0.5
+        return scores.masked_fill(~self.mask(h.shape[1]), -torch.inf).softmax(dim=1)
+
+    def forward(self, h):
+        return self.weights(h) @ self.v(h)
+
+
+# %% [markdown]
+# ### Exercise 3 · 10 minutes · ●●●●○
+#
+# Return a head of a width and a window that is right: a copy of `Handed` with changes, or a subclass. Position i attends to itself and to the `window` − 1 positions before it. Keep the names of the four methods. Measure first, in a cell of your own: one
+# number for each line.
+#
+# <details><summary>Hint 1</summary>Three measurements: lengths before and after <code>turn</code>; <code>mask(6).int()</code>; the sums of <code>weights</code> along each axis.</details>
+# <details><summary>Hint 2</summary>Angles are repeated as the pairs are chosen; both masks must hold; a row of weights belongs to a query.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mended-head", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mended_head(width, window):
+    """Return a causal head with a window and rotary positions."""
+
+    ### BEGIN SOLUTION
+    class Mended(Handed):
+        def turn(self, x):
+            return turn(x, angles_of(x.shape[1], x.shape[2]))
+
+        def mask(self, count):
+            ahead = torch.arange(count) - torch.arange(count)[:, None]
+            return (ahead <= 0) & (ahead > -self.window)
+
+        def weights(self, h):
+            q, k = self.turn(self.q(h)), self.turn(self.k(h))
+            scores = q @ k.mT / h.shape[-1] ** 0.5
+            hidden = ~self.mask(h.shape[1])
+            return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+
+    return Mended(width, window)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mended-head-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check(mended_head, "mended_head")
+
+# %% [markdown]
+# ## Where it stops
+#
+# All of this was one mixing step on rows of twelve, with 700 steps of training. Language models stack many such layers; [lesson 10](10_configurable_block.ipynb) builds a small one. What attention costs, a score for every pair of positions, is
+# the subject of [lesson 08c](08c_selective_scan.ipynb). The library's own pieces, on images too, stand in the [appendix](08a_attention_more.ipynb).
+#
+# ## The ladder
+#
+# All steps of this lesson for question A, three seeds, beside the simple rules. (Folded: this figure and the code of the stored runs, about three minutes a seed. A first reader may skip the code.)
+
+# %% tags=["figure", "trained"]
+STEPS = [
+    "alone",
+    "mean",
+    "table",
+    "h h",
+    "rolled",
+    "q, k, v",
+    "the table added",
+    "rotary",
+]
+found = {name: [stored[seed][name] for seed in range(3)] for name in STEPS}
+rules = {"alone": 0.25, "mean": 0.488, "table": 0.507, "h h": 0.65}
+rules |= {"rolled": 0.759, "q, k, v": 0.759}
+ax = plots.plot_ladder(found, rules, Figure(figsize=(6, 3.4)).add_subplot())
+ax.set_title("Dots: three seeds; bars: the simple rule")
+alt = "Scores in A. Alone 0.25, mean 0.49, table 0.53, h h 0.49, rolled, q k v 0.74, "
+show(ax.figure, alt=alt + "with the table 0.92, rotary 0.94. Bars of rules stand near.")
+holds(min(found["rotary"]) > max(found["q, k, v"]), "Positions are worth a step.")
+
+
+# %% jupyter={"source_hidden": true}
+class Masked(Alike):
+    def scores(self, h):
+        own = torch.eye(12, device=h.device).bool()
+        own[0, 0] = False
+        return super().scores(h).masked_fill(own, -torch.inf)
+
+
+class OneMap(QKV):
+    def scores(self, h):
+        return self.q(h) @ self.q(h).mT / h.shape[-1] ** 0.5
+
+
+class Rolled(Mixer):
+    def scores(self, h):
+        return h @ h.roll(13, -1).mT / h.shape[-1] ** 0.5
+
+
+class NoValue(QKV):
+    """q and k alone; q and k start smaller, and scores are not divided, on demand."""
+
+    def __init__(self, width, d=32, divided=True, small=False):
+        super().__init__(width, d)
+        self.v, self.factor = nn.Identity(), 1 if divided else d**0.5
+        for each in (self.q, self.k) if small else ():
+            each.weight.data *= d**-0.25
+
+    def scores(self, h):
+        return super().scores(h) * self.factor
+
+
+# %% jupyter={"source_hidden": true}
+class Sigmoid(QKV):
+    def weights(self, h):
+        past = torch.ones(12, 12, device=h.device).tril()
+        return self.scores(h).sigmoid() * past
+
+
+class Twice(nn.Module):
+    """Two mixing steps, each with a norm before it and a skip around it."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.second = QKV(width), QKV(width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, h):
+        mixed = self.first(h)
+        return mixed + self.second(self.norm(h + mixed))
+
+
+# %% jupyter={"source_hidden": true}
+class Own(Heads):
+    """Each head hands over its own part of h."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.v = nn.Identity()
+
+
+class Unplaced(Heads):
+    def __init__(self, width):
+        super().__init__(width)
+        self.table.requires_grad_(False)
+
+
+class Mixture(QKV):
+    def scores(self, h):
+        angles = angles_of(h.shape[1], 32).to(h.device)
+        q, k = mixture(self.q(h), angles), mixture(self.k(h), angles)
+        return q @ k.mT / 32**0.5
+
+
+# %% jupyter={"source_hidden": true}
+JOBS = {
+    "alone": {"mixer": lambda width: torch.zeros_like},
+    "alone, width 128": {"mixer": lambda width: torch.zeros_like, "width": 128},
+    "mean": {"mixer": Mixer},
+    "table": {"mixer": Table},
+    "h h": {"mixer": Alike},
+    "h h, 2,100 steps": {"mixer": Alike, "steps": 2100},
+    "h h, same digit": {"mixer": Alike, "up": 0},
+    "own masked": {"mixer": Masked},
+    "one map": {"mixer": OneMap},
+    "rolled": {"mixer": Rolled},
+    "q, k, v": {"mixer": QKV},
+    "q and k, no v": {"mixer": NoValue},
+    "q, k, v, same digit": {"mixer": QKV, "up": 0},
+    "2,100 steps": {"mixer": QKV, "steps": 2100},
+    "two heads": {"mixer": Unplaced},
+    "width 128": {"mixer": partial(QKV, d=128), "width": 128},
+    "the table added": {"mixer": partial(Heads, heads=1)},
+    "two mixing steps, 2,100 steps": {"mixer": Twice, "steps": 2100},
+}
+
+# %% jupyter={"source_hidden": true}
+JOBS |= {"softmax": {"mixer": QKV}, "sigmoid": {"mixer": Sigmoid}}
+for d in (32, 1024):
+    JOBS[f"d {d:,}, not divided"] = {"mixer": partial(NoValue, d=d, divided=False)}
+JOBS["d 1,024, divided"] = {"mixer": partial(NoValue, d=1024)}
+small = partial(NoValue, d=1024, divided=False, small=True)
+JOBS["d 1,024, not divided, small start"] = {"mixer": small}
+TURNED = {"rotary": Rotary, "mixture": Mixture}
+BOTH = {
+    "table alone": {"mixer": Table},
+    "one head": {"mixer": partial(Heads, heads=1)},
+    "two heads": {"mixer": Heads},
+    "two heads, v = h": {"mixer": Own},
+    "one head, 2,100 steps": {"mixer": partial(Heads, heads=1), "steps": 2100},
+    "two heads, 2,100 steps": {"mixer": Heads, "steps": 2100},
+}
+
+
+# %% tags=["runs"] jupyter={"source_hidden": true}
+def runs(seed, within=0.15):
+    """Return shares of test questions that are answered right."""
+    found = {}
+    for name, how in JOBS.items():
+        found[name] = right(learn(seed=seed, **how), up=how.get("up", 1))
+    for name, mixer in TURNED.items():
+        net = learn(mixer, seed=seed)
+        found |= {name: right(net), f"{name}, rows of 24": right(net, length=24)}
+    for name, how in BOTH.items():
+        net = learn(seed=seed, asked=(0, 1), **how)
+        found |= {
+            f"{name}: {question}": right(net, "AB".index(question)) for question in "AB"
+        }
+    return {name: round(score, 4) for name, score in found.items()}
+
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+near = abs(right(asking) - stored[0]["q, k, v"])
+holds(near < 0.06, "The stored runs are those of this code.")
+
+# %% [markdown]
+# | law | where it stops |
+# |---|---|
+# | 1. Attention is a weighted mean of the past, its weights the softmax of query · key. h · h found the same digit and not the one larger; with two sides that differ, both | this task, up to 2,100 steps; a symmetric relation needs no q and k |
+# | 2. With one mixing step and scores from content alone, the order of the past does not count: .759 here | positions in the scores, or a second mixing step below a causal mask |
+# | 3. One softmax is one mean: two questions at once want two heads | one head gets there later, with three times the steps |
+# | 4. Divided by √d, new scores are as sharp at every width | it matters at the start, for wide heads; a smaller start does as well |
+# | 5. A rotation keeps lengths, and scores depend on distances alone | pairs and angles must be chosen the same way |
 
 # %%
 summary("08a")
@@ -974,5 +1032,6 @@ summary("08a")
 # ## Next
 #
 # - [Lesson 08b](08b_long_convolution.ipynb) lets each position depend on distant ones without comparing every pair.
+# - [The appendix](08a_attention_more.ipynb): the library's attention, images, QK-norm, what one position's output depends on.
 # - [Homework for lessons 08a and 08b](homework/hw_08a_08b.ipynb), once you have done lesson 08b.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08b · Long convolutions and Hyena
 #
-# 85 minutes. It needs no network connection. Of [lesson 08a](08a_attention.ipynb) it uses the mixing matrix, what
-# causal means, and how attention's work grows with the length. At the end a convolution is the mixer in the block of
+# 85 minutes. It needs no network connection. Of [lesson 08a](08a_attention.ipynb) it uses what causal means and
+# that attention has a score for every pair of positions; of its [appendix](08a_attention_more.ipynb), the mixing matrix. At the end a convolution is the mixer in the block of
 # [lesson 07a](07a_residual_block.ipynb).
 #
 # By the end you can
@@ -19,13 +19,13 @@
 # Answer aloud, then open.
 #
 # <details><summary>1. Attention among T positions. The signal gets twice as long: how many times as much
-# work?</summary>Four times: every position asks every other one (lesson 08a).</details>
+# work?</summary>Four times: there is a score for every pair of positions (lesson 08a).</details>
 #
 # <details><summary>2. In the block of lesson 07a, which part lets one position hear another?</summary>The sequence mixer
 # alone. Norm, MLP and skip work on each position by itself.</details>
 #
 # <details><summary>3. What does a row of a mixing matrix hold?</summary>How loudly one position hears each of the
-# others: the size of the Jacobian between them (lesson 08a).</details>
+# others: the size of the Jacobian between them (08a, appendix).</details>
 
 # %%
 import time
@@ -123,7 +123,7 @@ print("measured = written, for all three")
 # The circle fills two corners: position 0 hears position 3 as its neighbour. The causal matrix is empty above its
 # diagonal, and that empty triangle is what *causal* means.
 #
-# The mixing matrix of lesson 08a is *measured*, through Jacobians, for any mixer. The last lines of the cell measured
+# The mixing matrix of 08a's appendix is *measured*, through Jacobians, for any mixer. The last lines of the cell measured
 # these three, and found what we wrote down.
 
 # %% [markdown]

@@ -2,7 +2,7 @@
 # # 08c · Mamba, cost, and a task that separates the mixers
 #
 # 90 minutes. It needs no network connection. Of [lesson 08b](08b_long_convolution.ipynb) it uses the causal convolution
-# and its kernel; of [lesson 08a](08a_attention.ipynb), attention and the mixing matrix; of
+# and its kernel; of [lesson 08a](08a_attention.ipynb), attention, and of its appendix the mixing matrix; of
 # [lesson 07a](07a_residual_block.ipynb), the block, which takes any mixer.
 #
 # By the end you can
@@ -534,7 +534,7 @@ class Mamba(nn.Module):
 
 
 # %% [markdown]
-# The matrix of lesson 08a: row i, column j is how strongly what position i says depends on what position j said, at
+# The mixing matrix (08a, appendix): row i, column j is how strongly what position i says depends on what position j said, at
 # random weights. Grey is nothing at all. **For Mamba read one way, which part is grey?**
 
 # %% tags=["predict"]
@@ -591,7 +591,7 @@ check(bidirectional_scan, "bidirectional_scan")
 # ### All four, side by side
 #
 # Attention, CKConv, Hyena and Mamba, each with its projections, as they go into a block, causal and not; Mamba is not
-# when it reads both ways. We ask twice, as in lesson 08a: the matrix, and a change of position 6, put in by hand.
+# when it reads both ways. We ask twice: the matrix, and a change of position 6, put in by hand.
 
 
 # %%

@@ -1,4 +1,4 @@
-"""Attention: a weighted mean, the sharpness of a softmax, rotary angles as clock hands, scores by distance."""
+"""Attention: rows of inked digits and maps over them, a softmax's sharpness, rotary angles, scores by distance."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,28 +6,89 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.mixing_matrix import LOUDNESS, plot_mixing_matrix
-from residual_edu.plotting.style import BRANCH, DROPPED, SERIES, STREAM, B
+from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE, plot_mixing_matrix
+from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B
 from residual_edu.renamed import refuse_old_keywords
 
+INKS = np.array([[0.78, 0.06, 0.13], [0.12, 0.33, 0.86], [0.0, 0.48, 0.2], [0.15, 0.15, 0.15]])
+LETTERS = "RBGK"  # red, blue, green, black
+RING = "#E8590C"  # seen on white and on black
 
-def plot_weighted_mean(weights: ArrayLike, values: ArrayLike, ax: Axes) -> Axes:
-    """Draw each token as a bar, as high as its value and as wide as its weight, and their weighted mean.
 
-    The area of a bar is the token's share of the mean; the weights fill the axis from 0 to 1.
+def colored(token: ArrayLike) -> np.ndarray:
+    """Return the picture of a token, 64 pixels and one of four inks, as (8, 8, 3) on white."""
+    token = np.asarray(token, float)
+    pixels = token[:64].reshape(8, 8, 1)
+    return np.clip(1 - pixels * (1 - INKS[token[64:].argmax()]), 0, 1)
+
+
+def plot_row(tokens: ArrayLike, answers: ArrayLike, ax: Axes, arrow: tuple[int, int] | None = None) -> Axes:
+    """Draw a row of digits with the letters of their inks, and below the answers to a question, a dash for none.
+
+    ``arrow`` leads from the picture that asks to the one that has the answer.
     """
-    weights, values = np.asarray(weights, float), np.asarray(values, float)
-    right = weights.cumsum()
-    ax.bar(right - weights, values, weights, align="edge", color=STREAM, edgecolor="white", lw=2)
-    for place, (weight, value) in enumerate(zip(weights, values, strict=True), 1):
-        middle = right[place - 1] - weight / 2
-        ax.text(middle, value + 0.12, f"{value:g}", ha="center", va="bottom", color=STREAM, weight="bold")
-    mean = float(weights @ values)
-    ax.axhline(mean, color=BRANCH)
-    ax.text(1.01, mean, f"mean: {mean:g}", color=BRANCH, weight="bold", va="center")
-    ax.set_xticks(right - weights / 2, [f"{place}\n{weight:g}" for place, weight in enumerate(weights, 1)])
-    ax.tick_params(axis="x", length=0)
-    ax.set(xlim=(0, 1), ylim=(0, 1.15 * values.max()), xlabel="token, and under it its weight", ylabel="value")
+    for at, (token, answer) in enumerate(zip(np.asarray(tokens, float), np.asarray(answers), strict=True)):
+        ax.imshow(colored(token), extent=(at + 0.06, at + 0.94, 0, 1), interpolation="nearest")
+        own = int(token[64:].argmax())
+        ax.text(at + 0.5, -0.3, LETTERS[own], color=INKS[own], weight="bold", ha="center", va="center")
+        said, color = (LETTERS[answer], INKS[answer]) if answer >= 0 else ("–", DROPPED)
+        ax.text(at + 0.5, -0.9, said, color=color, weight="bold", ha="center", va="center")
+    for height, words in ((0.5, "picture"), (-0.3, "ink"), (-0.9, "answer")):
+        ax.text(-0.15, height, words, ha="right", va="center")
+    if arrow:
+        style = {"arrowstyle": "->", "color": REFERENCE, "lw": 1.4, "connectionstyle": "arc3,rad=0.35"}
+        ax.annotate("", (arrow[1] + 0.5, 1.05), (arrow[0] + 0.5, 1.05), arrowprops=style)
+    ax.set(xlim=(-1.9, len(np.asarray(tokens))), ylim=(-1.2, 2.1), aspect="equal")
+    ax.set_axis_off()
+    return ax
+
+
+def plot_attention_map(weights: ArrayLike, tokens: ArrayLike, ax: Axes, ringed: Iterable[int] = ()) -> Axes:
+    """Draw one head's weights over a row: the picture of each row gives its weights to the pictures of the columns.
+
+    ``ringed`` names for each row the column to ring, -1 for none.
+    """
+    weights, tokens = np.asarray(weights, float), np.asarray(tokens, float)
+    count = len(tokens)
+    shown = np.ma.masked_array(weights, np.triu(np.ones((count, count)), 1) > 0)
+    ax.imshow(shown, cmap="Greys", vmin=0, vmax=1, extent=(0, count, count, 0), interpolation="nearest")
+    for i, token in enumerate(tokens):
+        ax.imshow(colored(token), extent=(-1.1, -0.15, i + 0.97, i + 0.03), interpolation="nearest")
+        ax.imshow(colored(token), extent=(i + 0.03, i + 0.97, -0.15, -1.1), interpolation="nearest")
+        ax.plot([0, i + 1, i + 1], [i + 1, i + 1, i], color=PALE, lw=0.6)
+    for i, j in enumerate(ringed):
+        if j >= 0:
+            angle = np.linspace(0, 2 * np.pi, 41)
+            ax.plot(j + 0.5 + 0.4 * np.cos(angle), i + 0.5 + 0.4 * np.sin(angle), color=RING, lw=1.8)
+    ax.set(xlim=(-1.2, count + 0.05), ylim=(count + 0.05, -1.2), aspect="equal")
+    ax.set_axis_off()
+    return ax
+
+
+def plot_pair_scores(scores: ArrayLike, ax: Axes, top: float | None = None) -> Axes:
+    """Draw the mean score of each digit, a row, with each digit, a column; a pair that is NaN is grey."""
+    scores = np.asarray(scores, float)
+    top = float(np.nanmax(np.abs(scores))) if top is None else top
+    ax.set_facecolor(SILENCE)
+    ax.imshow(np.ma.masked_invalid(scores), cmap="PuOr_r", vmin=-top, vmax=top, interpolation="nearest")
+    ax.set_xticks(range(10))
+    ax.set_yticks(range(10))
+    ax.tick_params(length=0, labelsize=9)
+    ax.set(xlabel="digit attended to")
+    return ax
+
+
+def plot_ladder(found: Mapping[str, ArrayLike], rules: Mapping[str, float], ax: Axes) -> Axes:
+    """Draw the scores of some seeds for each named step, from the top down, and a bar at the simple rule beside it."""
+    for at, (name, scores) in enumerate(found.items()):
+        if name in rules:
+            ax.plot([rules[name]] * 2, [at - 0.36, at + 0.36], color=SERIES[0][0], lw=2.4)
+        values = np.asarray(scores, float)
+        ax.plot(values, at + np.linspace(-0.14, 0.14, len(values)), "o", color=SERIES[1][0], ms=6, mec="white", mew=0.5)
+        ax.axhline(at, color=PALE, lw=0.6, zorder=0)
+    ax.set_yticks(range(len(found)), list(found))
+    ax.tick_params(axis="y", length=0)
+    ax.set(ylim=(len(found) - 0.4, -0.6), xlim=(0.2, 1.02), xlabel="test questions answered right")
     return ax
 
 
@@ -56,18 +117,6 @@ def plot_masks(masks: Mapping[str, ArrayLike], axes: Iterable[Axes]) -> list[Axe
         ax.set_xlabel("key")
     panels[0].set(xlabel="key (grey: no)", ylabel="query")
     return panels
-
-
-def plot_patches(image: ArrayLike, patch: int, ax: Axes) -> Axes:
-    """Draw an image with the lines along which it is cut into patches."""
-    image = np.asarray(image, float)
-    ax.imshow(image, cmap="gray_r", vmin=0, vmax=1)
-    for line in range(patch, len(image), patch):
-        ax.axhline(line - 0.5, color=B, lw=1.4)
-        ax.axvline(line - 0.5, color=B, lw=1.4)
-    ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
-    return ax
 
 
 def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:

@@ -14,15 +14,51 @@ def words(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def test_a_weighted_mean_has_a_bar_for_each_token_and_a_line_at_the_mean(ax):
-    weights, values = [0.125, 0.125, 0.25, 0.5], [8, 0, 4, 2]
-    assert plots.plot_weighted_mean(weights, values, ax) is ax
-    bars = ax.containers[0]
-    assert [bar.get_width() for bar in bars] == weights and [bar.get_height() for bar in bars] == values
-    assert [bar.get_x() for bar in bars] == [0, 0.125, 0.25, 0.5]
-    assert ax.lines[0].get_ydata()[0] == 3
-    assert "mean: 3" in words(ax) and words(ax)[:2] == ["8", "0"]
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1\n0.125", "2\n0.125", "3\n0.25", "4\n0.5"]
+def tokens(count):
+    """Some tokens: pixels that count up, and the inks in turn."""
+    x = np.zeros((count, 68))
+    x[:, :64] = np.linspace(0, 1, 64)
+    x[range(count), 64 + np.arange(count) % 4] = 1
+    return x
+
+
+def test_a_token_is_drawn_in_its_ink_on_white():
+    picture = plots.colored(tokens(2)[1])
+    assert picture.shape == (8, 8, 3) and np.allclose(picture[0, 0], 1) and np.allclose(picture[-1, -1], plots.INKS[1])
+
+
+def test_inks_can_be_told_from_white_and_from_each_other_by_their_letters():
+    assert len(plots.LETTERS) == len(plots.INKS) == 4 and (plots.INKS.mean(-1) < 0.5).all()
+
+
+def test_a_row_has_its_pictures_the_letters_of_its_inks_and_the_answers(ax):
+    assert plots.plot_row(tokens(5), [-100, 0, 1, 2, 3], ax, (4, 1)) is ax
+    assert len(ax.images) == 5
+    assert words(ax)[:10] == ["R", "–", "B", "R", "G", "B", "K", "G", "R", "K"]
+    assert ax.texts[-1].arrow_patch is not None
+
+
+def test_a_map_hides_what_comes_later_and_rings_what_is_named(ax):
+    weights = np.tri(4) / np.arange(1, 5)[:, None]
+    assert plots.plot_attention_map(weights, tokens(4), ax, [-1, 0, 0, 2]) is ax
+    shown, *pictures = ax.images
+    assert np.array_equal(np.ma.getmaskarray(shown.get_array()), np.triu(np.ones((4, 4)), 1) > 0) and len(pictures) == 8
+    rings = [line.get_xydata().mean(0) for line in ax.lines if len(line.get_xydata()) == 41]
+    assert np.allclose([ring[1] for ring in rings], [1.5, 2.5, 3.5], atol=0.02)
+
+
+def test_pairs_that_are_nan_are_hidden(ax):
+    scores = np.eye(10)
+    scores[0, 5] = np.nan
+    assert plots.plot_pair_scores(scores, ax) is ax
+    assert np.ma.getmaskarray(ax.images[0].get_array()).sum() == 1 and ax.images[0].get_clim() == (-1, 1)
+
+
+def test_a_ladder_has_a_dot_for_each_seed_and_a_bar_for_each_rule(ax):
+    assert plots.plot_ladder({"mean": [0.48, 0.49, 0.5], "table": [0.53]}, {"mean": 0.488}, ax) is ax
+    dots = [line.get_xdata().tolist() for line in ax.lines if line.get_marker() == "o"]
+    assert dots == [[0.48, 0.49, 0.5], [0.53]] and [0.488, 0.488] in [list(line.get_xdata()) for line in ax.lines]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["mean", "table"]
 
 
 def test_sharpness_draws_every_seed_and_names_every_scale(ax):
@@ -39,12 +75,6 @@ def test_masks_are_drawn_side_by_side_under_their_names():
     assert [ax.get_title() for ax in axes] == ["causal", "all"]
     shown = axes[0].images[0].get_array()
     assert np.array_equal(np.ma.getmaskarray(shown), ~masks["causal"])
-
-
-def test_patches_show_the_image_and_where_it_is_cut(ax):
-    image = np.arange(64).reshape(8, 8) / 64
-    assert plots.plot_patches(image, 2, ax) is ax
-    assert np.array_equal(ax.images[0].get_array(), image) and len(ax.lines) == 6
 
 
 def test_hands_stand_at_their_angles(ax):

@@ -1,39 +1,11 @@
 """Answers to the exercises of lessons 08 to 10 that no list of mistakes holds."""
 
-import numpy as np
 import torch
 from torch.nn.functional import silu
 
 from residual_edu import rotate
 from residual_edu.exercises.tries import right, wrong
 
-
-@wrong("attention", "exponentials that overflow")
-def _(query, key, value):
-    weights = (query @ key.mT / query.shape[-1] ** 0.5).exp()
-    return weights / weights.sum(-1, keepdim=True) @ value
-
-
-wrong("attention", "a whole root")(lambda q, k, v: (q @ k.mT / int(q.shape[-1] ** 0.5)).softmax(-1) @ v)
-wrong("attention", "detached weights")(lambda q, k, v: (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).detach() @ v)
-right("attention", "logsumexp")(
-    lambda q, k, v: ((s := q @ k.mT / q.shape[-1] ** 0.5) - s.logsumexp(-1, keepdim=True)).exp() @ v
-)
-wrong("causal_window", "a window longer than the text fails")(
-    lambda count, window: (
-        torch.ones(count, count).bool().tril() & torch.ones(count, count).bool().triu(1 - window)
-        if window <= count
-        else torch.zeros(count, count).bool()
-    )
-)
-right("causal_window", "NumPy")(lambda count, window: torch.from_numpy(np.tri(count) - np.tri(count, k=-window) > 0))
-wrong("rotate_pairs", "angles that do not learn")(lambda x, angles: rotate(x, angles.detach()))
-wrong("rotate_pairs", "written into x")(lambda x, angles: x.copy_(rotate(x, angles)))
-right("rotate_pairs", "complex numbers")(
-    lambda x, angles: torch.cat(
-        [(z := torch.complex(*x.chunk(2, -1)) * torch.polar(torch.ones_like(angles), angles)).real, z.imag], -1
-    )
-)
 wrong("causal_convolution", "taps that do not learn")(
     lambda x, kernel: torch.fft.irfft(
         torch.fft.rfft(x, n := len(x) + len(kernel)) * torch.fft.rfft(kernel.detach(), n), n

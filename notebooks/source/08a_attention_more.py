@@ -1,0 +1,464 @@
+# %% [markdown]
+# # 08a, appendix · The library's attention
+#
+# Not needed for [lesson 08a](08a_attention.ipynb), and not counted in it.
+
+# %%
+from functools import partial
+
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from residual_edu import LayerNorm
+from residual_edu.datasets import digits
+from residual_edu.exercises import check
+from residual_edu.explorers.attention import explore_attention
+from residual_edu.lesson import holds, setup, show
+from residual_edu.plotting import attention as plots
+from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
+
+device = setup()
+
+# %% [markdown]
+# ## The formula, the kernel, the mask
+#
+# `attention` is the formula of the lesson, for any mask. `fused_attention` is torch's kernel, which never keeps the table of scores. `attention_mask` builds causal masks and windows; where there are fewer queries than keys, they are the *last* of the positions: when a text grows, only its newest token
+# is asked for. `split_heads` and `merge_heads` cut the features and put them together. A first reader may skip the code.
+
+# %% tags=["promote:parts/attention"] jupyter={"source_hidden": true}
+import torch
+from torch import nn
+
+
+def attention(query, key, value, mask=None, bias=None, scale=None):
+    # query: ..., queries, head_dim; key: ..., keys, head_dim
+    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
+    # result: ..., queries, value_dim
+    # (*batch, queries, keys)
+    scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(dim=-1) @ value
+
+
+def fused_attention(
+    query, key, value, mask=None, bias=None, scale=None, *, dropout=0.0, is_causal=False
+):
+    # query: ..., queries, head_dim; key: ..., keys, head_dim
+    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
+    # result: ..., queries, value_dim
+    # The kernel's own causal mask allows no other mask, and puts the queries at the
+    # first positions of the keys.
+    by_kernel = (
+        is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
+    )
+    if is_causal and not by_kernel:
+        mask = both(
+            mask,
+            attention_mask(
+                query.shape[-2], key.shape[-2], causal=True, device=query.device
+            ),
+        )
+    if bias is not None and mask is not None:
+        bias = bias.masked_fill(~mask, -torch.inf)
+    return nn.functional.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        mask if bias is None else bias,
+        dropout,
+        by_kernel,
+        scale=scale,
+    )
+
+
+def attention_mask(queries, keys, *, causal=False, window=None, device=None):
+    # result: queries, keys
+    if not causal and window is None:
+        return None
+    offset = (
+        torch.arange(keys, device=device)
+        - torch.arange(keys - queries, keys, device=device)[:, None]
+    )
+    mask = offset <= 0 if causal else None
+    if window is not None:
+        mask = both(mask, offset.abs() < window)
+    return mask
+
+
+def both(mask, other):
+    """Return where both masks are True; None is True everywhere."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return mask & other
+
+
+def split_heads(x, heads):
+    # x: batch, ..., channels; result: batch, heads, positions, width
+    return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
+
+
+def merge_heads(x):
+    # x: batch, heads, positions, width; result: batch, positions, channels
+    return x.transpose(1, 2).flatten(2)
+
+
+# %% [markdown]
+# Formula and kernel agree, on the 16 patches of 2 × 2 pixels of 64 digits, each its own query, key and value. And attention without positions and masks is **permutation equivariant**: shuffle the patches, and the outputs are shuffled in the same way, so that a mean over all of them does not change.
+
+
+# %%
+def patches(images):
+    """Cut images, (n, 8, 8), into patches on a grid, (n, 4, 4, 4 pixels)."""
+    return images.unfold(1, 2, 2).unfold(2, 2, 2).flatten(3)
+
+
+data = digits()
+tokens = patches(data.train_images[:64]).flatten(1, 2).double().to(device)
+order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
+mixed, shuffled = (attention(x, x, x) for x in (tokens, tokens[:, order]))
+fused = fused_attention(tokens, tokens, tokens)
+print("kernel as formula:", torch.allclose(fused, mixed, rtol=0, atol=1e-12))
+equal = torch.allclose(shuffled, mixed[:, order], rtol=0, atol=1e-12)
+print("shuffled in, shuffled out:", equal)
+holds(equal, "Attention without positions is permutation equivariant.")
+
+# %% [markdown]
+# ## Rotary positions on one axis, two and three
+#
+# `rotary_angles` makes the angles: with two axes, half of the pairs turn with the row and half with the column. `rotate` turns, and `rotary_cos_sin` with `rotate_by` do so in two steps, since a network needs its cosines and sines once. A first reader may skip the code.
+
+# %% tags=["promote:parts/position"]
+import torch
+
+
+def rotary_angles(lengths, head_dim, base=10000.0, start=0):
+    # result: positions, pairs
+    pairs = head_dim // (2 * len(lengths))  # of each axis
+    frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    places = [
+        torch.arange(length) + (start if axis == 0 else 0)
+        for axis, length in enumerate(lengths)
+    ]
+    # (positions, axes)
+    grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)
+    return (grid[:, :, None] * frequencies).flatten(1)
+
+
+def rotate(x, angles):
+    # x: ..., positions, head_dim; angles: positions, pairs
+    return rotate_by(x, *rotary_cos_sin(angles))
+
+
+def rotary_cos_sin(angles):
+    # angles: positions, pairs
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
+
+
+def rotate_by(x, cos, sin):
+    # x: ..., positions, head_dim; cos, sin: positions, head_dim
+    # a single rounding to 16 bits, at the end
+    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+    # feature i + head_dim / 2 at i, and the reverse
+    partners = wide.roll(x.shape[-1] // 2, dims=-1)
+    return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)
+
+
+# %% [markdown]
+# ### Exercise · 6 minutes · ●●●○○
+#
+# The readable form: turn the pairs by hand, without `rotate`. `x` is (..., positions, d), `angles` is (positions, d/2), and the features i and i + d/2 are the two coordinates of pair i.
+#
+# <details><summary>Hint 1</summary>Where does the point (a, b) go, turned by an angle? Try a quarter turn of (1, 0).</details>
+# <details><summary>Hint 2</summary><code>x.chunk(2, dim=-1)</code> gives both coordinates of all pairs. Each new one is a sum of two products of the old.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "rotate-pairs", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def rotate_pairs(x, angles):
+    """Return x with each pair of features turned by its angle."""
+    ### BEGIN SOLUTION
+    a, b = x.chunk(2, dim=-1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "rotate-pairs-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(rotate_pairs, "rotate_pairs")
+
+# %% [markdown]
+# A score depends on the difference of positions, axis by axis. Equal tokens everywhere, one query in each panel, ringed. (The pattern comes again six positions away: the fastest pair has gone round once.)
+
+# %% tags=["figure"]
+turned = rotate(torch.ones(64, 16).double(), rotary_angles((8, 8), 16, base=100.0))
+maps = (turned @ turned.mT).view(8, 8, 8, 8)
+fig = Figure(figsize=(6, 3))
+for ax, here in zip(fig.subplots(1, 2), [(2, 2), (5, 4)], strict=True):
+    name = f"query at row {here[0]}, column {here[1]}"
+    plots.plot_score_map(maps[here], here, ax).set_title(name, weight="normal")
+title = "On two axes the pattern moves with the query"
+fig.suptitle(title, x=0.01, ha="left", weight="bold")
+alt = "Two 8 by 8 maps of scores. The query's own place is darkest, and the score "
+show(fig, alt=alt + "falls with the distance. The second map is the first, shifted.")
+same = torch.allclose(maps[2, 2, :5, :6], maps[5, 4, 3:, 2:])
+holds(same, "The second map is the first one, shifted.")
+
+# %% [markdown]
+# ## Tokens that are all alike
+#
+# Seventeen tokens with the same query and key of length 1, so only the rotation tells them apart. Left the weights, right the score by distance. *Sharpness* is what the scores are multiplied by before the softmax. **Find out:** with 2 features, which other position has more weight than the neighbour, and why there? How many features does it take until the neighbour has the largest score of the others?
+
+# %% tags=["explorer"]
+explore_attention()
+
+# %% [markdown]
+# <details><summary>Answer</summary>With 2 features there is one pair, which turns by a radian a position: 6 positions are nearly a full turn, 2π = 6.28. With 4 and 8 features position 6 away still has a larger score than the neighbour, with 16 it has not: slower pairs have turned too far by then.</details>
+#
+# ## QK-norm
+#
+# Queries and keys can grow in training, and their scores with them. **QK-norm** gives each of them length 1, head by head (`L2Norm`); the score is then a cosine, and the scale is 1. `PerHeadRMSNorm` gives them length √d, times a gain that is learned.
+
+# %% tags=["promote:parts/qk_norm"]
+import torch
+from torch import nn
+
+from residual_edu.parts.rms_norm import RMSNorm
+
+
+class L2Norm(nn.Module):
+    def __init__(self, dim=-1, eps=1e-12):
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x):
+        # x: any shape
+        # eps is 0 in float16
+        wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+        return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
+
+
+class PerHeadRMSNorm(nn.Module):
+    """``RMSNorm`` of each head by itself; all heads share one gain."""
+
+    def __init__(self, num_heads, head_dim, eps=1e-6):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, head_dim
+        self.norm = RMSNorm(head_dim, eps)
+
+    def forward(self, x):
+        # x: ..., channels
+        return self.norm(x.unflatten(-1, (self.num_heads, self.head_dim))).flatten(-2)
+
+
+# %%
+alone = torch.tensor([1.0] + 15 * [-1.0]).softmax(dim=-1)
+print(f"scores +1 and -1: weights differ by a factor of {alone[0] / alone[1]:.2f} = e²")
+print(f"one +1 beside fifteen -1: {alone[0]:.2f} of all weight")
+
+# %% [markdown]
+# However large queries have grown, one weight is at most e² = 7.39 times another. The price: one position has at most a third of the weight beside 15 others. So some models multiply the cosines by a number that is learned.
+#
+# ## All in one mixer
+#
+# `Attention` takes signals with 1 to 3 axes of space, channels last. Heads are cut from the channels, positions are laid in one line, and *causal* means in that order: row by row, left to right. On an image that is a choice. A first reader may skip the code.
+
+# %% tags=["promote:mixers/attention"] jupyter={"source_hidden": true}
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        apply_qk_norm,
+        use_rope,
+        is_causal=False,
+        attn_dropout=0.0,
+        rope_base=10000.0,
+        rope_spatial_dims=None,
+    ):
+        super().__init__()
+        self.hidden_dim, self.num_heads, self.head_dim = (
+            hidden_dim,
+            num_heads,
+            hidden_dim // num_heads,
+        )
+        self.apply_qk_norm, self.use_rope, self.is_causal = (
+            apply_qk_norm,
+            use_rope,
+            is_causal,
+        )
+        self.attn_dropout, self.rope_base = attn_dropout, rope_base
+        self.rope_spatial_dims = (
+            None if rope_spatial_dims is None else tuple(rope_spatial_dims)
+        )
+        self.qk_norm = L2Norm() if apply_qk_norm else nn.Identity()
+        self.scale = 1.0 if apply_qk_norm else self.head_dim**-0.5
+
+    def forward(self, query, key, value, *, conditioning=None):
+        # query: batch, ..., channels; key, value: batch or 1, ..., channels
+        # batch, head, position, head_dim
+        q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
+        if self.use_rope:
+            q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
+        if self.apply_qk_norm:
+            q, k = self.qk_norm(q), self.qk_norm(k)
+        dropout = self.attn_dropout if self.training else 0.0
+        y = fused_attention(
+            q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
+        )
+        return y.transpose(1, 2).reshape_as(query)
+
+    def _angles(self, x):
+        # result: positions, pairs
+        lengths = self.rope_spatial_dims or tuple(x.shape[1:-1])
+        return rotary_angles(lengths, self.head_dim, self.rope_base)
+
+
+# %% [markdown]
+# ## What one output depends on
+#
+# Weights belong to one layer of attention. For any layer one can ask: if position j changes a little, how much does the output at position i change? That is a piece of the Jacobian, and its norm is one number for each pair of positions: the **mixing matrix**.
+
+# %% tags=["promote:gradient_flow/mixing_matrix"]
+import torch
+
+
+def mixing_matrix(module, x):
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        y = module(x)
+        rows = [mean_squares(position, x) for position in y.flatten(1, -2).unbind(1)]
+    return torch.stack(rows).sqrt()
+
+
+def mean_squares(y, x):
+    total = torch.zeros(x[0, ..., 0].numel(), dtype=torch.float64)  # (positions of x,)
+    for channel in y.unbind(-1):
+        (gradient,) = torch.autograd.grad(
+            channel.sum(), x, retain_graph=True, materialize_grads=True
+        )
+        total += gradient.cpu().double().flatten(1, -2).square().sum(dim=-1).mean(dim=0)
+    return total
+
+
+# %% tags=["figure"]
+embed = nn.Sequential(nn.Linear(4, 24), LayerNorm(24)).to(device)
+x = embed(patches(data.train_images[:1]).to(device)).detach()
+plain = partial(Attention, 24, 4, apply_qk_norm=False, use_rope=False)
+fig, found = Figure(figsize=(6, 3.4)), {}
+for ax, name in zip(fig.subplots(1, 2), ("not causal", "causal"), strict=True):
+    mixer = plain(is_causal=name == "causal")
+    found[name] = mixing_matrix(lambda x, mixer=mixer: mixer(x, x, x), x)
+    plot_mixing_matrix(found[name], ax, top=1.5).set_title(name, weight="normal")
+title = "Causal: exactly nothing above the diagonal"
+fig.suptitle(title, x=0.01, ha="left", weight="bold")
+alt = "Mixing matrices of 16 patches of a digit. Without a mask every cell is "
+show(
+    fig,
+    alt=alt + "coloured, most the diagonal. Causal: all above the diagonal is grey, 0.",
+)
+zero = not found["causal"].triu(1).any()
+holds(zero, "The mixing matrix of a causal layer is zero above the diagonal.")
+
+# %% [markdown]
+# For attention the zeros are exact; for a mixer that works by FFT (lesson 08b) they are as small as rounding. One such matrix can find a leak, and cannot exclude one: another input might leak.
+#
+# ## Where query, key and value come from
+#
+# `QKVSequenceMixer` maps the stream from C to 3C channels and cuts the result in three; after the mixer another map leads back. Mixers that take one signal, which follow in 08b and 08c, get a map from C to C. A first reader may skip the code.
+
+# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
+from torch import nn
+
+from residual_edu.config import build
+from residual_edu.mixers.projections import count_signals
+from residual_edu.parts.mlp import start
+
+
+class QKVSequenceMixer(nn.Module):
+    def __init__(
+        self,
+        hidden_dim,
+        mixer_cfg,
+        qkv_bias=False,
+        out_proj_bias=False,
+        init_method_in=None,
+        init_method_out=None,
+    ):
+        super().__init__()
+        self.hidden_dim = hidden_dim
+        mixer = build(mixer_cfg)
+        self.signals = count_signals(mixer)
+        maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
+        self.qkv_proj = start(maps, init_method_in, hidden_dim)
+        self.out_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out
+        )
+        self.mixer = mixer
+
+    def forward(self, x, *, conditioning=None):
+        # x: batch, ..., channels
+        signals = self.qkv_proj(x).chunk(self.signals, dim=-1)
+        return self.out_proj(self.mixer(*signals, conditioning=conditioning))
+
+
+# %% [markdown]
+# In **cross-attention**, `QKVConditionMixer`, the query comes from the stream, key and value from elsewhere: a text, a class, another image. A first reader may skip the code.
+
+# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
+from torch import Tensor, nn
+
+from residual_edu.config import build
+from residual_edu.parts.mlp import start
+
+
+class QKVConditionMixer(nn.Module):
+    def __init__(
+        self, hidden_dim, mixer_cfg, init_method_in=None, init_method_out=None
+    ):
+        super().__init__()
+        self.hidden_dim = hidden_dim
+        self.mixer = build(mixer_cfg)
+        self.kv_proj = start(
+            nn.Linear(hidden_dim, 2 * hidden_dim, bias=False),
+            init_method_in,
+            hidden_dim,
+        )
+        self.q_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in
+        )
+        self.out_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out
+        )
+
+    def forward(self, x, condition):
+        # x: batch, ..., channels; condition: batch or 1, ..., channels
+        condition = (
+            condition[:, None]
+            if isinstance(condition, Tensor) and condition.ndim == 2
+            else condition
+        )
+        key, value = (
+            self.kv_proj(condition)
+            .expand(len(x), *[-1] * (condition.ndim - 1))
+            .chunk(2, dim=-1)
+        )
+        return self.out_proj(self.mixer(self.q_proj(x), key, value))
+
+
+# %%
+cross = QKVConditionMixer(24, plain).to(device)
+classes = torch.randn(1, 3, 24).to(device)
+spread = [cross(x, z).flatten(1, 2).std(1).max() for z in (classes, classes[:, 0])]
+print("outputs differ between patches: three tokens", bool(spread[0] > 1e-3), end=", ")
+print("one token", bool(spread[1] > 1e-3))
+holds(spread[1] < 1e-6 < 1e-3 < spread[0], "One token is handed to all alike.")
+
+# %% [markdown]
+# With a single token all 16 patches receive the same: a softmax over one key is 1, whatever the query.

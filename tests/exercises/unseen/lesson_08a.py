@@ -1,0 +1,131 @@
+"""Answers to the exercises of lesson 08a that no list of mistakes holds."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from residual_edu import rotate
+from residual_edu.exercises.causal_head import head
+from residual_edu.exercises.causal_weights import causal
+from residual_edu.exercises.handed_head import Masked, Mended, Neighbours, Rows, Turned, joined
+from residual_edu.exercises.tries import right, wrong
+
+
+@right("weights_by_hand", "a loop over rows")
+def _(scores):
+    weights = torch.zeros_like(scores)
+    for i in range(scores.shape[-1]):
+        part = scores[..., i, : i + 1].exp()
+        weights[..., i, : i + 1] = part / part.sum(-1, keepdim=True)
+    return weights
+
+
+right("weights_by_hand", "a mask by NumPy")(
+    lambda scores: scores.where(torch.from_numpy(np.tri(scores.shape[-1]) > 0), -torch.inf).softmax(-1)
+)
+right("weights_by_hand", "a very negative number in the place of minus infinity")(
+    lambda scores: (scores - 1e9 * torch.ones_like(scores).triu(1)).softmax(-1)
+)
+wrong("weights_by_hand", "a negative number that is too small")(
+    lambda scores: (scores - 9 * torch.ones_like(scores).triu(1)).softmax(-1)
+)
+wrong("weights_by_hand", "three positions alone")(
+    lambda scores: scores.masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf).softmax(-1)
+)
+wrong("weights_by_hand", "written into the scores")(
+    lambda scores: scores.masked_fill_(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax(-1)
+)
+wrong("weights_by_hand", "absolute scores")(lambda scores: causal(scores.abs()))
+
+
+@right("head_by_hand", "a loop over positions")
+def _(h, to_q, to_k, to_v):
+    q, k, v, rows = to_q(h), to_k(h), to_v(h), []
+    for i in range(h.shape[1]):
+        scores = torch.einsum("bd,bjd->bj", q[:, i], k[:, : i + 1]) / q.shape[-1] ** 0.5
+        rows.append(torch.einsum("bj,bjd->bd", scores.softmax(-1), v[:, : i + 1]))
+    return torch.stack(rows, dim=1)
+
+
+wrong("head_by_hand", "a mask of twelve positions")(
+    lambda h, q, k, v: head(
+        h, q, k, v, weigh=lambda s: s.masked_fill(torch.ones(12, 12).triu(1).bool(), -torch.inf).softmax(-1)
+    )
+)
+wrong("head_by_hand", "detached weights")(lambda h, q, k, v: head(h, q, k, v, weigh=lambda s: causal(s.detach())))
+wrong("head_by_hand", "a skip on top")(lambda h, q, k, v: head(h, q, k, v) + v(h))
+wrong("head_by_hand", "a division by 4, whatever d is")(lambda h, q, k, v: head(h, q, k, v, scale=lambda h, q: 0.25))
+
+wrong("rotate_pairs", "angles that do not learn")(lambda x, angles: rotate(x, angles.detach()))
+wrong("rotate_pairs", "written into x")(lambda x, angles: x.copy_(rotate(x, angles)))
+right("rotate_pairs", "complex numbers")(
+    lambda x, angles: torch.cat(
+        [(z := torch.complex(*x.chunk(2, -1)) * torch.polar(torch.ones_like(angles), angles)).real, z.imag], -1
+    )
+)
+
+
+@right("mended_head", "with torch's kernel in forward, and a mask in one comparison")
+def _(width, window):
+    class Head(Turned, Rows):
+        def mask(self, count):
+            back = torch.arange(count)[:, None] - torch.arange(count)
+            return (back >= 0) & (back < self.window)
+
+        def forward(self, h):
+            q, k, mask = self.turn(self.q(h)), self.turn(self.k(h)), self.mask(h.shape[1])
+            return nn.functional.scaled_dot_product_attention(q, k, self.v(h), mask)
+
+    return Head(width, window)
+
+
+right("mended_head", "complex numbers")(
+    lambda width, window: type(
+        "Head",
+        (Mended,),
+        {
+            "turn": lambda self, x: torch.cat(
+                [
+                    (
+                        z := torch.complex(*x.chunk(2, -1))
+                        * torch.polar(
+                            torch.ones(1).double(),
+                            torch.arange(x.shape[1])[:, None] * 2.0 ** -torch.arange(x.shape[2] // 2).double(),
+                        )
+                    ).real,
+                    z.imag,
+                ],
+                -1,
+            )
+        },
+    )(width, window)
+)
+wrong("mended_head", "the class and no head")(lambda width, window: Mended)
+wrong("mended_head", "neighbours rotated, masks joined by or")(joined(Neighbours, Rows))
+
+
+@wrong("mended_head", "lengths set right afterwards")
+def _(width, window):
+    class Head(Masked, Rows):
+        def turn(self, x):
+            turned = super().turn(x)
+            return turned * x.norm(dim=-1, keepdim=True) / turned.norm(dim=-1, keepdim=True)
+
+    return Head(width, window)
+
+
+@wrong("mended_head", "a mask of weights that are not divided again")
+def _(width, window):
+    class Head(Turned, Masked):
+        def weights(self, h):
+            scores = self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[-1] ** 0.5
+            return scores.softmax(-1) * self.mask(h.shape[1])
+
+    return Head(width, window)
+
+
+@wrong("mended_head", "maps that do not learn")
+def _(width, window):
+    made = Mended(width, window)
+    made.q.requires_grad_(False)
+    return made
