@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07b · Conditions and whole networks
 #
-# 85 minutes. Nothing is downloaded. It follows [lesson 06](06_adaln_zero.ipynb), of which it uses AdaLN, and [lesson 07a](07a_residual_block.ipynb), the residual block. Of
+# 90 minutes. Nothing is downloaded. It follows [lesson 06](06_adaln_zero.ipynb), of which it uses AdaLN, and [lesson 07a](07a_residual_block.ipynb), the residual block. Of
 # [lesson 02](02_layer_norm.ipynb) it uses what a norm does to four numbers.
 #
 # By the end you can
@@ -57,7 +57,7 @@ show(ax.figure, alt=alt)
 # Its two blocks are those of the networks that draw pictures (U-Nets): norm, SiLU, convolution, then *the label's vector is added to every pixel*, and norm, SiLU, convolution. The norm is
 # `GroupNorm(g, channels)`: it divides the channels of a picture into g groups, and takes one mean and one spread for each group, over its channels and all pixels. In
 # [openai/improved-diffusion](https://github.com/openai/improved-diffusion/blob/main/improved_diffusion/unet.py) the norm is
-# `GroupNorm(32, channels)`, whatever the number of channels. Ours has 32 channels, to train on a laptop.
+# [`GroupNorm(32, channels)`](https://github.com/openai/improved-diffusion/blob/main/improved_diffusion/nn.py), whatever the number of channels. Ours has 32 channels, to train on a laptop (and no dropout, and a last convolution that does not start at zero).
 
 
 # %%
@@ -336,7 +336,7 @@ print("gradient of h:", [round(one, 3) + 0 for one in h.grad.tolist()])
 print(f"gradient of c: {abs(c.grad.item()):.6f}")
 
 # %% [markdown]
-# The 1e-9 in the figure is rounding: compare such a gradient with the others, never with 0.
+# (The last 0 of h is an accident of these four numbers.) The 1e-9 in the figure is rounding: compare such a gradient with the others, never with 0.
 #
 # **Law 1.** A number that is added to all pixels of a channel does not pass a norm that subtracts this channel's mean over these pixels. If the sum reaches the output through that norm alone, no output depends on the number, and its gradient is 0.
 #
@@ -457,6 +457,8 @@ holds(added > 0.15 and right < 0.13, "The mended network uses its label.")
 # - **forgotten**: the table is not given to the optimizer;
 # - **faint**: the label's vector from the table is divided by 100;
 # - **hidden**: in training, 95 of 100 labels are replaced by "any digit".
+#
+# Before you run the chart, note for each patient: is its loss that of a network without labels? Has its table a gradient? Does a wrong label add anything?
 
 # %% jupyter={"source_hidden": true}
 CASES = {"healthy": "groups 8", "detached": "detached", "forgotten": "forgotten"}
@@ -473,6 +475,9 @@ def charts(read):
         rows = {case: read(f"{name}: {sign}") for case, name in CASES.items()}
         plots.plot_rows(rows, ax, log=sign == "gradient")
         ax.set_title(title, weight="normal")
+    fig.axes[0].axvline(
+        sum(row("no label: loss")) / 3, color="#222222", lw=0.9, ls="--"
+    )
     fig.suptitle("Which sign finds which patient?", x=0.01, ha="left", weight="bold")
     return fig
 
@@ -506,10 +511,76 @@ guess.reveal(
 )
 
 # %% [markdown]
-# The *table's gradient* is missing in a network that uses its label (detached), and is as large as usual in one that hardly does (hidden). The vector's *share* is about as large where nothing passes as in the healthy network. The *loss* is higher for all that use the label little, and to see that you need a healthy network beside it. The swap test sorts all six.
+# The *table's gradient* is missing in a network that uses its label (detached), and is as large as usual in one that hardly does (hidden). The vector's *share* is about as large where nothing passes as in the healthy network.
 #
-# **Law 2.** Whether a condition helps a network is measured by exchanging it. A loss that falls, a large vector, a usual gradient: each was there in a network that makes little or no use of its label.
+# The swap test tells whether the label is **used**: as much as by the healthy network, little (faint, hidden), or not at all (32 groups). It does not tell whether the label **helps**. That the loss tells, beside the dashed line, the loss of a network without labels: the hidden one makes some use of its label, and is no better than without. Detached and forgotten are as good as the healthy one.
 #
+# **Law 2.** Whether a condition is used is measured by exchanging it, and whether it helps, by a network trained without it. A loss that falls, a large vector, a usual gradient: each was there in a network that makes little or no use of its label.
+#
+# ## A U-Net
+#
+# Real U-Nets have more channels at a smaller size. Ours goes from 8 × 8 pixels with 32 channels to 4 × 4 with 64 and 2 × 2 with 128, and back, with `GroupNorm(32, channels)` in all its blocks (folded). After 300 steps a wrong label adds 0.20 to 0.22, nearly as much as in the healthy network above (stored runs). Does each level use the label? We set the label's vectors to zero, in all blocks of one level.
+
+
+# %% jupyter={"source_hidden": true}
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        sizes = 32, 64, 128
+        self.table, self.change = nn.Embedding(11, 32), lambda vectors: vectors
+        self.first = nn.Conv2d(1, 32, 3, padding=1)
+        self.maps = nn.ModuleList(nn.Linear(32, size) for size in sizes)
+        self.down = nn.ModuleList(Block(32, size) for size in sizes)
+        self.up = nn.ModuleList(Block(32, size) for size in sizes[:2])
+        self.shrink, self.grow = nn.ModuleList(), nn.ModuleList()
+        for a, b in ((32, 64), (64, 128)):
+            self.shrink.append(nn.Conv2d(a, b, 3, stride=2, padding=1))
+            self.grow.append(nn.ConvTranspose2d(b, a, 2, stride=2))
+        self.norm, self.last = nn.GroupNorm(8, 32), nn.Conv2d(32, 1, 3, padding=1)
+
+    def forward(self, x, label):
+        told, x, kept = self.change(self.table(label)), self.first(x), []
+        for at, block in enumerate(self.down):
+            x = block(self.shrink[at - 1](x) if at else x, self.maps[at](told))
+            kept.append(x)
+        for at in (1, 0):
+            x = self.up[at](kept[at] + self.grow[at](x), self.maps[at](told))
+        return self.last(F.silu(self.norm(x)))
+
+
+# %% tags=["predict"]
+guess = predict(
+    "The label's vectors set to zero at one level: at which does the loss grow?",
+    ["at none", "64 and 128 channels", "128 channels", "all three"],
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+LEVELS = {f"{n} channels": row(f"U-Net: without {n}") for n in (32, 64, 128)}
+ax = plots.plot_rows(LEVELS, Figure(figsize=(6, 2.6)).add_subplot())
+ax.set_xlabel("added to the test loss by zeros for the label's vectors of a level")
+ax.set_title("A network that uses its label, and a level that does not")
+alt = "Dots of three seeds for levels of 32, 64 and 128 channels: exactly 0, about "
+show(ax.figure, alt=alt + "0.02, and 0.02 to 0.03.")
+grows = [min(found) > 0.005 for found in LEVELS.values()]
+holds(grows == [False, True, True], "Only the first level ignores its label.")
+holds(max(map(abs, LEVELS["32 channels"])) < 1e-5, "It does so exactly.")
+named = {(0, 0, 0): "at none", (0, 1, 1): "64 and 128 channels"}
+named[0, 0, 1] = "128 channels"
+guess.reveal(
+    named.get(tuple(grows), "all three"),
+    why={
+        "at none": "A wrong label adds 0.2, so some level must use it.",
+        "64 and 128 channels": "32 groups of 32 channels are single channels: nothing "
+        "passes. Groups of two or four lose one number each.",
+        "128 channels": "Groups of two channels let 32 of 64 numbers pass.",
+        "all three": "With 32 channels each group is one channel: law 1.",
+    },
+    after="The swap test of the whole network found nothing. In networks for noisy "
+    "pictures the vector of the time takes the same way as the label's.",
+)
+
+# %% [markdown]
 # ## A network to mend
 #
 # In another network each of two blocks has attention between its pixels. Pixel i has a query, a key and a value; its output is the mean of all values, weighted by the
@@ -612,7 +683,7 @@ guess.reveal(
 # ### 48 blocks from one description
 #
 # A network needs many blocks of one kind. `[build(block)] * 48` is 48 times the *same* block: it runs, and has the parameters of one. So one does not hand over a block, but a
-# description that can be built often. `LazyConfig` is a `functools.partial` that refuses a misspelt argument where it is written; `build` makes the module.
+# description that can be built often. `LazyConfig` is a `functools.partial` that refuses a misspelt argument where it is written; `build` makes the module. `nn.Identity` in the place of a branch leaves it out ([lesson 07a](07a_residual_block.ipynb)).
 
 # %%
 from residual_edu import MLP, InvalidInput, LayerNorm, LazyConfig, ResidualBlock, build
@@ -830,7 +901,7 @@ guess.reveal(
 )
 
 # %% [markdown]
-# Part of this is arithmetic. Each MLP that is removed changes the output, and the loss squares changes. If the four changes simply *add up* in the output, the loss grows by more than the four single costs. We add
+# Part of this is arithmetic. Each MLP that is removed changes the output, and the loss squares changes. If the four changes simply *add up* in the output, the loss grows by the four single costs and by twice the products of each two changes, which are positive where two changes agree. We add
 # them up:
 
 
@@ -854,18 +925,22 @@ print(f"all four removed at once               {cost(every):.3f}")
 holds(cost(base + sum(changes)) > 1.1 * single, "The square explains a part.")
 
 # %% [markdown]
-# Three seeds, as multiples of the four single costs:
+# Three seeds, as multiples of the four single costs, and the same after ten times the steps (stored runs):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-print("changes added in the output", told("told: changes added", 1))
-print("all four removed at once   ", told("told: at once", 1))
-for added_up, at_once in zip(
-    row("told: changes added"), row("told: at once"), strict=True
-):
-    holds(1.1 < added_up < at_once, "The square is a part of it, not all.")
+print(f"{'':27}  300 steps      3,000 steps")
+for title, key in {
+    "changes added in the output": "changes added",
+    "all four at once": "at once",
+}.items():
+    print(f"{title:27}  {told(f'told: {key}', 1)}  {told(f'long: {key}', 1)}")
+shift = row("told: changes added"), row("told: at once")
+holds(all(b > 1.1 * a for a, b in zip(*shift, strict=True)), "At once costs more.")
+more = row("long: changes added") + row("long: at once")
+holds(min(more) > 1.1, "Single costs do not add up after 3,000 steps either.")
 
 # %% [markdown]
-# So the square explains a part. The rest is not additive: what one MLP does depends on the others.
+# If each MLP changed the output whether or not the others are there, both lines would be the same. They are not: **what one MLP does depends on the others.** After 300 steps the four at once cost more than their changes added, after 3,000 less with two seeds of three.
 #
 # ### Can it be read off the stream?
 #
@@ -918,6 +993,7 @@ print("share of new digits read, three seeds:", told("reads: right"))
 holds(min(row("reads: right")) > 0.9, "The classifier reads digits.")
 
 NETS = {"told": ("completes", list(KINDS)), "reads": ("reads", ["attention", "MLP"])}
+NETS["long"] = "3,000 steps", list(KINDS)
 
 # %% tags=["predict"]
 guess = predict(
@@ -949,8 +1025,8 @@ guess.reveal(
         "size, then place": "In the second with two seeds of these three.",
         "place, then size": "It is the other way round.",
     },
-    after="The last column: in the first network large branches stand early, so the "
-    "two orders are not independent. Neither is a law.",
+    after="The last column: after 300 steps large branches stand early, so the two "
+    "orders are not independent. The last row is the first network, trained longer.",
 )
 
 # %% [markdown]
@@ -986,15 +1062,20 @@ holds(none < 1e-5 < 0.01 < some, "As large, and no effect.")
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 means, zeros = each_branch("told: averaged").sum(1), alone.sum(1)
-print(f"{'':12} set to 0               set to the mean")
+longer = each_branch("long: averaged").sum(1) / each_branch("long: without").sum(1)
+print(f"{'':12} set to 0               set to the mean        part left, 3,000 steps")
 for at, kind in enumerate(KINDS):
     cells = [f"{x:.3f}" for x in (*zeros[:, at].tolist(), *means[:, at].tolist())]
-    print(f"{kind:12}", "  ".join(cells[:3]), "  ", "  ".join(cells[3:]))
-holds((zeros[:, 2] > zeros[:, 1]).all(), "With zeros the MLPs cost more.")
-holds((means[:, 2] < means[:, 1]).all(), "With the mean the condition costs more.")
+    left = "  ".join(f"{x:.2f}" for x in longer[:, at].tolist())
+    print(f"{kind:12}", "  ".join(cells[:3]), "  ", "  ".join(cells[3:]), "  ", left)
+for part in means / zeros, longer:
+    holds(
+        part[:, 2].max() < 0.6 and part[:, 1].min() > 0.8,
+        "The kinds lose unlike parts.",
+    )
 
 # %% [markdown]
-# With zeros the MLPs cost more than the condition, with the mean it is the other way round.
+# The mean takes more than half of the MLPs' cost away, and about a tenth of the condition's (also after 3,000 steps, last columns). So what a removal costs, and which kind costs most, depends on what stands in the branch's place.
 #
 # **Law 3.** Size alone does not say what a branch does: it ordered the branches of one network and not of the other. Removal measures the effect of one set of branches, replaced in one way.
 #
@@ -1027,7 +1108,7 @@ explore_branches(ten_without, ten[:, 0].cpu())
 # [UNet2DModel](https://github.com/huggingface/diffusers/blob/main/src/diffusers/models/unets/unet_2d.py). Who sets the first of `block_out_channels` to 32 has our block there.
 # - **Swap the condition** before you publish: it costs one evaluation.
 #
-# **Limits.** Two tasks with digits of 8 × 8 pixels. Removal is a large step: the network never saw a stream without that branch. All of this is after 300 steps: with ten times as many a faint label was used (one seed), and a hidden one was not.
+# **Limits.** Two tasks with digits of 8 × 8 pixels. Removal is a large step: the network never saw a stream without that branch. All of this is after 300 steps (100 for the classifier): with ten times as many a faint label was used (one seed), and a hidden one was not.
 #
 # ## Summary
 #
@@ -1112,8 +1193,6 @@ SIZED += ["faint", "hidden"]
 
 
 # %% jupyter={"source_hidden": true}
-
-
 def part_of_table(found, model):
     """Note the share of the table's gradient in all gradients."""
     every = [p.grad for p in model.parameters() if p.grad is not None]
@@ -1144,6 +1223,22 @@ def label_runs(seed, name, change=None, start=1.0, frozen=(), hidden=0.0, **size
 
 
 # %% jupyter={"source_hidden": true}
+def level_runs(seed):
+    """Return the stored numbers of the U-Net."""
+    net, out = fresh(seed, UNet), {}
+    train(net, seed)
+    out["loss"], out["adds"] = whole, _ = swap_test(net)
+    for at, size in enumerate((32, 64, 128)):
+        layers = [
+            block.told for block in (*net.down[at : at + 1], *net.up[at : at + 1])
+        ]
+        out[f"without {size}"] = (
+            without(layers, lambda: loss_of(net, new, truth)) - whole
+        )
+    return {f"U-Net: {key}": number for key, number in out.items()}
+
+
+# %% jupyter={"source_hidden": true}
 def branch_runs(net, name, kinds, loss):
     """Return size and effect of each branch, and the effect of all of a kind."""
     whole, out, blocks = without([], loss), {}, net.net.blocks
@@ -1161,7 +1256,7 @@ def branch_runs(net, name, kinds, loss):
 
 
 @torch.no_grad()
-def added_up(net, whole):
+def added_up(net, name, whole):
     """Return what the MLPs' changes of the output cost, over the single costs."""
 
     def costs(out):
@@ -1172,7 +1267,8 @@ def added_up(net, whole):
     changes = [without([one], made) - base for one in layers]
     single = sum(costs(base + change) for change in changes)
     added, at_once = costs(base + sum(changes)), costs(without(layers, made))
-    return {"told: changes added": added / single, "told: at once": at_once / single}
+    out = {"changes added": added / single, "at once": at_once / single}
+    return {f"{name}: {key}": number for key, number in out.items()}
 
 
 # %% tags=["runs"] jupyter={"source_hidden": true}
@@ -1181,11 +1277,14 @@ def runs(seed, within=0.15):
     out = {}
     for name, how in NETWORKS.items():
         out |= label_runs(seed, name, **how)
-    net = fresh(seed, Told)
-    train(net, seed, steps=300, rate=0.002, size=64)
-    out["told: loss"], out["told: adds"] = swap_test(net)
-    out |= branch_runs(net, "told", list(KINDS), lambda: loss_of(net, new, truth))
-    out |= added_up(net, out["told: loss"])
+    out |= level_runs(seed)
+    for name, steps in {"told": 300, "long": 3000}.items():
+        net = fresh(seed, Told)
+        train(net, seed, steps=steps, rate=0.002, size=64)
+        whole, out[f"{name}: adds"] = swap_test(net)
+        loss = partial(loss_of, net, new, truth)
+        out |= {f"{name}: loss": whole} | branch_runs(net, name, list(KINDS), loss)
+        out |= added_up(net, name, whole)
     net = fresh(seed, Classifier)
     train(net, seed, steps=100, rate=0.002, size=64, loss=classify)
     with torch.no_grad():
@@ -1199,8 +1298,8 @@ def runs(seed, within=0.15):
 # | law | where it stops |
 # |---|---|
 # | 1. What is added to all pixels of a channel does not pass a norm that subtracts this channel's mean: no effect, no gradient | groups of two channels and more lose one number a group; BatchNorm, a norm without a mean, or a skip round the norm lets it pass |
-# | 2. Whether a condition helps is measured by exchanging it; loss, size and the table's gradient do not tell | a label can change the output and not the loss |
-# | 3. Size alone does not say what a branch does. Removal measures the effect of one set, replaced in one way; effects do not add up | two tasks; zeros and the mean order the kinds differently |
+# | 2. Exchanging a condition measures whether it is used, a network without it whether it helps; a falling loss, size and the table's gradient do not tell | the whole may use it and a part of it not (the U-Net); a label can change the output and not the loss |
+# | 3. Size alone does not say what a branch does. Removal measures the effect of one set, replaced in one way; effects do not add up | two tasks; zeros cost the MLPs twice as much as their mean, and the condition hardly more |
 
 # %%
 summary("07b")

@@ -58,7 +58,7 @@ def plot_shares(found: Seeds, ax: Axes) -> Axes:
     ax.set(ylim=(len(found) - 0.5, -0.6), xlim=(0.4, 1.02))
     ax.grid(axis="x", color=DROPPED, alpha=0.25)
     ax.tick_params(axis="y", length=0)
-    ax.legend(loc="lower left", frameon=True, edgecolor=DROPPED)
+    ax.legend(loc="best", frameon=True, edgecolor=DROPPED)
     return ax
 
 
