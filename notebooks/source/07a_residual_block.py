@@ -397,12 +397,11 @@ guess.reveal(
         "differences from the mean and the square of the mean; the sign of a flip's "
         "difference is the flip, unless all flips are equal.",
     },
-    after="So the divisors of a norm over positions hold the whole row, and each "
-    "position is divided by them.",
+    after="So the divisors of a norm over positions hold the whole row.",
 )
 
 # %% [markdown]
-# So a network that must not see the future may use no spread that contains later positions. (The causal [Conv-TasNet](https://arxiv.org/abs/1809.07454) normalises over the past alone.)
+# This is the fast way: a norm that only divides gets 97 % in 300 steps, one that only subtracts the mean 61 %, and 97 % after 3,000 (run aside). So a network that must not see the future may use no mean and no spread of later positions.
 #
 # ## The same with a text
 #
@@ -718,7 +717,7 @@ guess.reveal(
 
 # %% [markdown]
 # Attention with positions, and the table, have a weight or a vector of their own for each position, drawn at random. Shuffle the pixels, and you have a network with other random numbers: the shuffle cannot matter, but for chance. Only a convolution has the
-# shape built in: which pixels are neighbours. (After 3,000 steps, two seeds run aside: 2 to 3 points.)
+# shape built in: which pixels are neighbours. (After 3,000 steps: 2 to 3 points.)
 #
 # **Law 2.** If norms, MLP, first and last layer treat all positions alike, what the network makes of its signal's shape comes from the mixer and the positions.
 #
@@ -1035,7 +1034,7 @@ holds(max(ends["no blocks"]) < 0.85, "The blocks matter.")
 holds(min(row("no skip: 2000")) > 0.93, "Without a skip it only takes longer.")
 
 # %% [markdown]
-# Without blocks the network reads less. With ten times the steps even the lost skip comes to a point or so below the healthy one.
+# Without blocks the network reads less. With ten times the steps even the lost skip comes to 1 or 2 points below the healthy one.
 #
 # **Law 4.** After 200 steps most of these networks do as well as a healthy one, though a part of their blocks may not learn at all. Probes before any long training tell the mistakes apart.
 #

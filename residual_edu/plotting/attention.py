@@ -73,7 +73,7 @@ def plot_pair_scores(scores: ArrayLike, ax: Axes, top: float | None = None) -> A
     ax.imshow(np.ma.masked_invalid(scores), cmap="PuOr_r", vmin=-top, vmax=top, interpolation="nearest")
     ax.set_xticks(range(10))
     ax.set_yticks(range(10))
-    ax.tick_params(length=0, labelsize=9)
+    ax.tick_params(length=0)
     ax.set(xlabel="digit attended to")
     return ax
 

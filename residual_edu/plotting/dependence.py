@@ -53,7 +53,7 @@ def plot_shares(found: Seeds, ax: Axes) -> Axes:
         for place, shares in enumerate(found.values()):
             one = np.asarray(shares[kind], float)
             name = kind if place == 0 else "_"
-            ax.scatter(one, np.full(len(one), place + shift), 49, color, mark, alpha=0.75, label=name)
+            ax.scatter(one, np.full(len(one), place + shift), 49, color, marker=mark, alpha=0.75, label=name)
     ax.set_yticks(range(len(found)), list(found))
     ax.set(ylim=(len(found) - 0.5, -0.6), xlim=(0.4, 1.02))
     ax.grid(axis="x", color=DROPPED, alpha=0.25)
@@ -95,7 +95,7 @@ def plot_trained_patients(ends: Mapping[str, ArrayLike], alone: Mapping[str, Arr
         for place, values in enumerate(shares.values()):
             one = np.asarray(values, float)
             label = ("in one batch" if mark == "o" else "one at a time") if place == 0 else "_"
-            ax.scatter(one, np.full(len(one), place + shift), 36, color, mark, alpha=0.75, label=label)
+            ax.scatter(one, np.full(len(one), place + shift), 36, color, marker=mark, alpha=0.75, label=label)
     ax.axvline(float(np.mean(np.asarray(next(iter(ends.values())), float))), color=REFERENCE, lw=0.9, ls="--")
     ax.set_yticks(range(len(ends)), list(ends))
     ax.set(xlabel="test digits right", xlim=(0.7, 1), ylim=(len(ends) - 0.5, -0.5))

@@ -45,8 +45,8 @@ def test_shares_have_a_row_a_name_and_a_mark_a_kind(ax):
     plot_shares({"a": {"one": [0.5, 0.6], "two": [0.9]}, "b": {"one": [0.7], "two": [0.8]}}, ax)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "two"]
-    assert [line.get_xdata().tolist() for line in ax.lines] == [[0.5, 0.6], [0.7], [0.9], [0.8]]
-    assert len({line.get_marker() for line in ax.lines}) == 2
+    assert [marks.get_offsets()[:, 0].tolist() for marks in ax.collections] == [[0.5, 0.6], [0.7], [0.9], [0.8]]
+    assert len({marks.get_paths()[0].vertices.tobytes() for marks in ax.collections}) == 2
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_probes_are_a_table_of_what_they_are_given(ax):
 
 def test_trained_patients_have_two_marks_a_seed_and_a_line_at_the_first(ax):
     plot_trained_patients({"healthy": [0.9, 1.0], "x": [0.8]}, {"healthy": [0.9, 1.0], "x": [0.7]}, ax)
-    assert [len(line.get_xdata()) for line in ax.lines] == [2, 1, 2, 1, 2]
+    assert [marks.get_offsets()[:, 0].tolist() for marks in ax.collections] == [[0.9, 1.0], [0.8], [0.9, 1.0], [0.7]]
     assert ax.lines[-1].get_xdata() == [0.95, 0.95]

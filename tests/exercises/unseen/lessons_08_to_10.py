@@ -1,5 +1,6 @@
 """Answers to the exercises of lessons 08 to 10 that no list of mistakes holds."""
 
+import numpy as np
 import torch
 from torch.nn.functional import silu
 
