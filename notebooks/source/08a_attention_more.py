@@ -23,7 +23,7 @@ device = setup()
 # %% [markdown]
 # ## The formula, the kernel, the mask
 #
-# `attention` is the formula of the lesson, for any mask. `fused_attention` is torch's kernel, which never keeps the table of scores. `attention_mask` builds causal masks and windows; where there are fewer queries than keys, they are the *last* of the positions: when a text grows, only its newest token
+# `attention` is the formula of the lesson, for any mask. `fused_attention` is torch's kernel, which keeps no table of scores where it can fuse the steps. `attention_mask` builds causal masks and windows; where there are fewer queries than keys, they are the *last* of the positions: when a text grows, only its newest token
 # is asked for. `split_heads` and `merge_heads` cut the features and put them together. A first reader may skip the code.
 
 # %% tags=["promote:parts/attention"] jupyter={"source_hidden": true}

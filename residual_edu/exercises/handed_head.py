@@ -58,6 +58,14 @@ class Neighbours(Handed):
         return x * cos + partner * sin
 
 
+class OneSpeed(Handed):
+    """Every pair turns by one radian a position."""
+
+    def turn(self, x: Tensor) -> Tensor:
+        """Return x, all of its pairs rotated by the same angle."""
+        return rotate(x, torch.arange(x.shape[1]).float()[:, None].expand(-1, x.shape[2] // 2))
+
+
 class Masked(Handed):
     """The mask is mended."""
 

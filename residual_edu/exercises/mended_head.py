@@ -13,6 +13,7 @@ from residual_edu.exercises.handed_head import (
     Masked,
     Mended,
     Neighbours,
+    OneSpeed,
     OneTooMany,
     Rows,
     Turned,
@@ -35,6 +36,9 @@ def made(f: Answer, width: int = WIDTH, window: int = WINDOW) -> Any:
     for name in ("turn", "mask", "weights"):
         if not callable(getattr(head, name, None)):
             raise Broken(f"its head has no method `{name}`: keep the four of `Handed`")
+    for name in "qkv":
+        if not callable(getattr(head, name, None)):
+            raise Broken(f"its head has no map `{name}`: keep the three of `Handed`")
     with torch.no_grad():
         for seed, p in enumerate(head.parameters()):
             p.copy_(draw(*p.shape, seed=seed + 3) / 4)
@@ -75,6 +79,14 @@ def _differences(f: Answer) -> None:
             raise Unmet("positions 5 and 3 have the same score as 5 and 4: a score does not tell the distance")
 
 
+def _speeds(f: Answer) -> None:
+    # the cosine of the angle by which each feature turns from position 0 to 1
+    found = turned(f, torch.eye(WIDTH, dtype=torch.float64)[:, None].expand(WIDTH, 2, WIDTH).clone())
+    cosines = (found[:, 0] * found[:, 1]).sum(-1)
+    if (cosines.max() - cosines.min()) < 1e-4:
+        raise Unmet("`turn` turns every pair of features at the same speed")
+
+
 def _later(f: Answer) -> None:
     h = draw(2, POSITIONS, WIDTH)
     late = weights(f, h).triu(1).abs().amax(0)
@@ -107,6 +119,28 @@ def _sums(f: Answer) -> None:
         raise Unmet(f"the weights of position {at} sum to {sums[at].item():.3g}")
 
 
+def _scores(f: Answer) -> None:
+    head, h = made(f), draw(1, POSITIONS, WIDTH)
+    ahead = torch.arange(POSITIONS) - torch.arange(POSITIONS)[:, None]
+    scores = head.turn(head.q(h)) @ head.turn(head.k(h)).mT / WIDTH**0.5
+    want = scores.masked_fill((ahead > 0) | (ahead <= -WINDOW), -torch.inf).softmax(-1)
+    found = weights(f, h)
+    off = (found - want).abs()[0]
+    if not off.max() < 1e-4:
+        i, j = (off == off.max()).nonzero()[0].tolist()
+        raise Unmet(
+            f"position {i} gives position {j} the weight {found[0, i, j].item():.3g}, "
+            f"where `turn`, `mask`, `q` and `k` give {want[0, i, j].item():.3g}"
+        )
+
+
+def _values(f: Answer) -> None:
+    head, h = made(f), draw(2, POSITIONS, WIDTH)
+    off = (head(h) - head.weights(h) @ head.v(h)).abs().max()
+    if not off < 1e-4:
+        raise Unmet(f"the output differs from `weights(h) @ v(h)` by up to {off.item():.2g}")
+
+
 def _learns(f: Answer) -> None:
     head = made(f)
     with torch.enable_grad():
@@ -132,9 +166,12 @@ MENDED_HEAD = Exercise(
     properties=(
         Property("`turn` keeps every length", _lengths),
         Property("a score tells how far apart two positions are, and not where they stand", _differences),
+        Property("pairs of features turn at speeds of their own", _speeds),
         Property("no position attends to a later one", _later),
         Property("each position attends to itself and to the window - 1 positions before it", _window),
         Property("the weights of each position sum to 1", _sums),
+        Property("the weights are the masked softmax of turned queries and turned keys over √d", _scores),
+        Property("the output is the weighted means of the values", _values),
         Property("gradients reach all three maps", _learns),
     ),
     mistakes=(
@@ -157,6 +194,9 @@ MENDED_HEAD = Exercise(
         Mistake(joined(Turned, Rows), "masks joined by or", "Both must hold."),
         Mistake(joined(Turned, CausalAlone, Rows), "the window dropped", "Both must hold: keep the window."),
         Mistake(joined(Turned, OneTooMany, Rows), "a window of one too many", "The own position counts as one."),
+        Mistake(
+            joined(OneSpeed, Masked, Rows), "one speed for all pairs", "Give pair i an angle of its own: `angles_of`."
+        ),
         Mistake(joined(Unturned, Masked, Rows), "positions left out", "A rotation keeps lengths, and so does nothing."),
     ),
     hints=(

@@ -129,3 +129,73 @@ def _(width, window):
     made = Mended(width, window)
     made.q.requires_grad_(False)
     return made
+
+
+def weighed(scores, weigh=lambda scores: scores.softmax(-1)):
+    """Return a head whose scores are those of a function of itself and h, its mask and its axis right."""
+
+    class Head(Turned, Masked):
+        def weights(self, h):
+            return weigh(scores(self, h).masked_fill(~self.mask(h.shape[1]), -torch.inf))
+
+    return Head
+
+
+def divided(scores):
+    """Return weights by a sigmoid, divided by their sum."""
+    return scores.sigmoid() / scores.sigmoid().sum(-1, keepdim=True)
+
+
+def product(head, h):
+    return head.turn(head.q(h)) @ head.turn(head.k(h)).mT / h.shape[-1] ** 0.5
+
+
+wrong("mended_head", "weights that never call turn")(
+    weighed(lambda head, h: head.q(h) @ head.k(h).mT / h.shape[-1] ** 0.5)
+)
+wrong("mended_head", "only the queries turned")(
+    weighed(lambda head, h: head.turn(head.q(h)) @ head.k(h).mT / h.shape[-1] ** 0.5)
+)
+wrong("mended_head", "not divided")(weighed(lambda head, h: product(head, h) * h.shape[-1] ** 0.5))
+wrong("mended_head", "queries and keys exchanged")(
+    weighed(lambda head, h: head.turn(head.k(h)) @ head.turn(head.q(h)).mT / h.shape[-1] ** 0.5)
+)
+wrong("mended_head", "a sigmoid, divided by its sum")(weighed(product, weigh=divided))
+right("mended_head", "a very negative number in the place of minus infinity")(
+    weighed(product, weigh=lambda scores: scores.clamp(min=-1e9).softmax(-1))
+)
+
+
+@wrong("mended_head", "values turned as well")
+def _(width, window):
+    class Head(Mended):
+        def forward(self, h):
+            return self.weights(h) @ self.turn(self.v(h))
+
+    return Head(width, window)
+
+
+@wrong("mended_head", "neighbours, all at one speed")
+def _(width, window):
+    class Head(Masked, Rows):
+        def turn(self, x):
+            angle = torch.arange(x.shape[1])[:, None]
+            partner = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)
+            return x * angle.cos() + partner * angle.sin()
+
+    return Head(width, window)
+
+
+def spun(base, way=1):
+    """Return a right head that turns the other way, or at other speeds."""
+
+    class Head(Masked, Rows):
+        def turn(self, x):
+            half = x.shape[2] // 2
+            return rotate(x, way * torch.arange(x.shape[1])[:, None] * base ** (-torch.arange(half) / half))
+
+    return Head
+
+
+right("mended_head", "base 10,000")(spun(10000.0))
+right("mended_head", "the other way round")(spun(100.0, way=-1))
