@@ -8,7 +8,7 @@ from playwright.sync_api import FloatRect, Locator
 
 PATIENCE = 20_000  # milliseconds after which a picture counts as unchanged, on a busy machine too
 TOGGLES = "input[type=checkbox], button.jupyter-widgets.widget-toggle-button"
-CONTROLS = f".widget-slider, {TOGGLES}, .widget-toggle-buttons, select"
+CONTROLS = f".widget-slider, {TOGGLES}, .widget-toggle-buttons, select, .widget-text"
 
 # Promises the milliseconds from the next key or press of the mouse to the frame that shows the changed picture,
 # or null where it does not change.
@@ -97,6 +97,10 @@ class MovedExplorer:
             first, entries = menu.input_value(), menu.locator("option:not(:checked)").all_inner_texts()
             choose = partial(partial, menu.select_option)
             moves += [Move(f"the entry {entry!r}", choose(entry), choose(first)) for entry in entries]
+        for field in self.root.locator(".widget-text input").all():
+            now, proposed = field.input_value(), field.locator("xpath=..").locator("datalist option").all()
+            texts = [text for each in proposed if (text := each.get_attribute("value") or "") != now]
+            moves += [Move(f"the text {t!r}", partial(typed, field, t), partial(typed, field, now)) for t in texts]
         return moves
 
     def arrows(self, slider: Locator) -> Move:
@@ -167,3 +171,9 @@ def box(element: Locator) -> FloatRect:
     found = element.bounding_box()
     assert found, "the element is not on the page"
     return found
+
+
+def typed(field: Locator, text: str) -> None:
+    """Write a text into a field, and enter it."""
+    field.fill(text)
+    field.press("Enter")
