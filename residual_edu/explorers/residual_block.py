@@ -46,7 +46,7 @@ def parts() -> dict[str, Spec]:
         "sequence_mixer_norm_cfg": norm,
         "condition_mixer_cfg": LazyConfig(QKVConditionMixer)(hidden_dim=WIDTH, mixer_cfg=heads),
         "condition_mixer_norm_cfg": norm,
-        "mlp_cfg": LazyConfig(MLP)(dim=WIDTH, activation="gelu", dropout_cfg=nn.Identity, expansion_factor=4),
+        "mlp_cfg": LazyConfig(MLP)(dim=WIDTH, activation="gelu", dropout_cfg=nn.Identity, expansion_factor=4.0),
         "mlp_norm_cfg": norm,
         "dropout_cfg": LazyConfig(Dropout)(p=RATE),
     }
