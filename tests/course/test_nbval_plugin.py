@@ -85,6 +85,7 @@ def test_each_cell_is_judged(tmp_path):
     assert f"{len(FAILING)} failed, {len(PASSING)} passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], TWO_AT_A_TIME], ids=["alone", "in workers"])
 def test_a_passing_lesson_reports_what_it_used(tmp_path, workers):
     done, _, _ = run(tmp_path, PASSING[:1], *workers)
@@ -105,6 +106,7 @@ def test_a_dead_kernel_is_noticed_long_before_the_timeout(tmp_path):
     assert float(cases[0].get("time")) < 60  # two seconds on a quiet machine
 
 
+@pytest.mark.slow
 def test_a_hang_ends_at_the_timeout(tmp_path):
     done, verdicts, cases = run(tmp_path, [prints("while True:\n    pass", "")], "--nbval-cell-timeout=2")
     assert done.returncode == 1
@@ -120,7 +122,7 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
     ("bound", "sentence", "workers"),
     [
         ("SECONDS", "s of processor time; a lesson may use 0 s", []),
-        ("MEGABYTES", "parameters())'; it may add -999 MB", TWO_AT_A_TIME),
+        pytest.param("MEGABYTES", "parameters())'; it may add -999 MB", TWO_AT_A_TIME, marks=pytest.mark.slow),
     ],
 )
 def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
@@ -132,6 +134,7 @@ def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
     assert "1 passed, 1 error" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_busy_machine_makes_it_slower_and_not_red(tmp_path):
     (tmp_path / "conftest.py").write_text(TIGHT.format("SECONDS", 0.01) + "plugin.PACE = '1000.0'\n")
     done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cpu")
@@ -139,6 +142,7 @@ def test_a_busy_machine_makes_it_slower_and_not_red(tmp_path):
     assert ", on a machine 1000.0 times as slow as in quiet" in done.stdout
 
 
+@pytest.mark.slow
 def test_on_a_gpu_memory_is_not_bounded(tmp_path):
     (tmp_path / "conftest.py").write_text(TIGHT.format("MEGABYTES", -999))
     done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cuda")

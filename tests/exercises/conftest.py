@@ -1,8 +1,10 @@
-"""What tests of interruptions share."""
+"""What tests of interruptions share, and which answers are tried under ``--all`` only."""
 
 import signal
 
 import pytest
+
+from residual_edu.exercises.catalogue import catalogue
 
 
 @pytest.fixture
@@ -11,3 +13,22 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(items):
+    """An answer that is trained takes up to ten seconds: of each exercise one right and one wrong are not slow."""
+    met = set()
+    for item in items:
+        if kind := trained(getattr(item, "callspec", None)):
+            if (item.originalname, kind) in met:
+                item.add_marker(pytest.mark.slow)
+            met.add((item.originalname, kind))
+
+
+def trained(callspec):
+    """Return the exercise whose check trains the answer of a test, and whether that is right; else None."""
+    found = callspec.params if callspec else {}
+    one = found.get("one")
+    name = one.exercise if one else found.get("name")
+    return (name, one and one.is_right) if name in catalogue() and catalogue()[name].effort > 1 else None
