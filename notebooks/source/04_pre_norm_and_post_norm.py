@@ -1197,7 +1197,7 @@ again = runs(0, only=("post, turn",))
 near = max(abs(share - stored[0][name]) for name, share in again.items())
 holds(near < 0.3, "The stored runs are those of this code.")
 
-# %% tags=["promote:parts/residual"] jupyter={"source_hidden": true}
+# %% tags=["promote:parts/residual"]
 from torch import nn
 
 
@@ -1206,7 +1206,8 @@ def pre_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
     if is_bypassed(layer):
         return x
     branch = layer(norm(x), *inputs, **keywords)
-    return x + apply_gates(gates, branch)
+    branch = apply_gates(gates, branch)
+    return x + branch
 
 
 def post_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
@@ -1214,7 +1215,8 @@ def post_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
     if is_bypassed(layer):
         return x
     branch = layer(x, *inputs, **keywords)
-    return norm(x + apply_gates(gates, branch))
+    branch = apply_gates(gates, branch)
+    return norm(x + branch)
 
 
 def is_bypassed(layer):

@@ -11,8 +11,9 @@ Xiong et al., 2020, https://arxiv.org/abs/2002.04745
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_takes
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_axes, check_floating, check_given, check_takes
+from residual_edu.errors import InvalidInput, check_axes, check_floating, check_given
 from residual_edu.parts.flop_count import Shape, flop_count
 from residual_edu.parts.residual import is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay

@@ -32,8 +32,8 @@ class BlockConfig:
         window_size: number of positions that a query of ``sliding_window_gqa`` attends to, its own the last of them.
         kv_lora_rank: width of the latent from which ``mla`` makes all keys and values.
         q_lora_rank: width of the latent from which it makes all queries; None makes them from the stream itself.
-        rope_dim: number of features of each ``mla`` key that all heads share and ``rope`` rotates, 0 to ``head_dim``;
-            None: half of ``head_dim`` with ``rope``, else 0.
+        rope_dim: number of features of each ``mla`` key that all heads share and that are rotated, by any ``position``,
+            0 to ``head_dim``; None: half of ``head_dim`` with ``rope``, else 0.
         qk_norm: whether ``mha``, ``gqa`` and ``sliding_window_gqa`` normalise each head's queries and keys.
 
     Raises:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from residual_edu.configurable.config import BlockConfig
+from residual_edu.errors import check_width
 
 
 def squared_relu(x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
@@ -43,6 +44,7 @@ class StandardFFN(FFNBase):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
+        check_width("x", x, self.d_model, self.up)
         return self.down(self.activation(self.up(x)))
 
 
@@ -59,6 +61,7 @@ class GatedFFN(FFNBase):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
+        check_width("x", x, self.d_model, self.up)
         return self.down(self.activation(self.gate(x)) * self.up(x))
 
 

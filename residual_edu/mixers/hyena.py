@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_conditionable
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_conditionable, check_floating, check_same_shape
+from residual_edu.errors import InvalidInput, check_floating, check_same_shape
 from residual_edu.parts.causal_conv import convolution_flops
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.residual import is_bypassed

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from residual_edu.checked import DataDim, Positive, Size, checked
-from residual_edu.errors import InvalidInput, check_width
+from residual_edu.errors import InvalidInput, check_device, check_width
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -90,6 +90,10 @@ class GaussianModulation(nn.Module):
         std = torch.linspace(low, high, num_channels).exp().repeat(data_dim, 1)  # axes, channels
         softplus_inverse = std + (-(-std).expm1()).log()  # log(exp(std) - 1), which overflows for std above 88
         self.std_param = nn.Parameter({"direct": std, "log": std.log(), "softplus": softplus_inverse}[parametrization])
+        if not self.std_param.isfinite().all():  # the constants above are finite, and may still be beyond float32
+            raise InvalidInput(
+                f"init_std_low and init_std_high must be within float32's range, got {init_std_low} and {init_std_high}"
+            )
         no_weight_decay(self)
 
     @property
@@ -112,6 +116,11 @@ def check_kernel_and_grid(x: Tensor, grid: Tensor, weight: Float[Tensor, "axes c
     axes, channels = weight.shape
     check_width("grid", grid, axes)
     check_width("x", x, channels)
+    for name, tensor in (("grid", grid), ("x", x)):
+        check_device(name, tensor, weight)
+    if grid.ndim != x.ndim or grid.shape[0] != 1 or grid.shape[1:-1] != x.shape[1:-1]:
+        wanted = (1, *x.shape[1:-1], axes)
+        raise InvalidInput(f"grid must hold the position of each tap of x, {wanted}, got {tuple(grid.shape)}")
 
 
 ExponentialModulationND, GaussianModulationND = ExponentialModulation, GaussianModulation

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from residual_edu.checked import Flag, Size, checked
-from residual_edu.errors import check_divisible, check_floating
+from residual_edu.errors import InvalidInput, check_axes, check_divisible, check_shape
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -56,7 +56,10 @@ class CausalConv1D(nn.Conv1d):
 
     def forward(self, x: Float[Tensor, "*batch channels time"]) -> Float[Tensor, "*batch out_channels steps"]:
         """Convolve the last axis of ``x``; ``ceil(time / stride)`` steps are left."""
-        check_floating("x", x)
+        check_axes("x", x, "channels", "time")
+        check_shape("x", x, *x.shape[:-2], self.in_channels, "time", layer=self)
+        if x.ndim > 3:
+            raise InvalidInput(f"x must have at most 1 axis before its channels, got shape {tuple(x.shape)}")
         padding = (self.kernel_size[0] - 1) * self.dilation[0]
         before = padding if self.is_causal else padding // 2
         return super().forward(functional.pad(x, (before, padding - before)))

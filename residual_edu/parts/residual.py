@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Rate, Size, checked
-from residual_edu.errors import InvalidInput
+from residual_edu.errors import InvalidInput, shown
 from residual_edu.parts.layer_norm import LayerNormalization
 
 Map = Callable[..., Tensor]
@@ -31,13 +31,15 @@ def pre_norm_residual(
     ``inputs`` and ``keywords`` are further arguments of ``layer``, such as a condition.
 
     Raises:
-        InvalidInput: for a layer that changes the shape.
+        InvalidInput: for a layer or a gate that changes the shape.
     """
     if is_bypassed(layer):
         return x
     branch = layer(norm(x), *inputs, **keywords)
-    check_branch(branch, x)
-    return x + apply_gates(gates, branch)
+    check_branch("a branch", branch, x)
+    branch = apply_gates(gates, branch)
+    check_branch("a gate", branch, x)
+    return x + branch
 
 
 def post_norm_residual(
@@ -48,19 +50,23 @@ def post_norm_residual(
     ``inputs`` and ``keywords`` are further arguments of ``layer``, such as a condition.
 
     Raises:
-        InvalidInput: for a layer that changes the shape.
+        InvalidInput: for a layer or a gate that changes the shape.
     """
     if is_bypassed(layer):
         return x
     branch = layer(x, *inputs, **keywords)
-    check_branch(branch, x)
-    return norm(x + apply_gates(gates, branch))
+    check_branch("a branch", branch, x)
+    branch = apply_gates(gates, branch)
+    check_branch("a gate", branch, x)
+    return norm(x + branch)
 
 
-def check_branch(branch: Tensor, x: Tensor) -> None:
+def check_branch(name: str, branch: Tensor, x: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``branch`` has the shape of ``x``: a sum would broadcast another one."""
+    if not isinstance(branch, Tensor):
+        raise InvalidInput(f"{name} must return a tensor of the shape of x, got {shown(branch)}")
     if branch.shape != x.shape:
-        raise InvalidInput(f"a branch must keep the shape of x, {tuple(x.shape)}, got {tuple(branch.shape)}")
+        raise InvalidInput(f"{name} must keep the shape of x, {tuple(x.shape)}, got {tuple(branch.shape)}")
 
 
 def is_bypassed(layer: Map) -> bool:
