@@ -25,7 +25,7 @@ class InvalidInput(ValueError, AssertionError):
 
 def is_number(value: Any) -> TypeGuard[float]:
     """Whether ``value`` is a real number, Python's or NumPy's, and no truth value."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
 
 
 def shown(value: Any) -> str:
@@ -36,7 +36,7 @@ def shown(value: Any) -> str:
 
 def check_size(name: str, value: int, least: int | None = 1) -> None:
     """Raise ``InvalidInput`` unless ``value`` is a whole number, Python's or NumPy's, at least ``least`` if given."""
-    if isinstance(value, bool) or not isinstance(value, Integral | torch.SymInt):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral | torch.SymInt)):
         raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
     if least is not None and value < least:
         raise InvalidInput(f"{name} must be at least {least}, got {value}")
@@ -175,8 +175,10 @@ def check_layer(name: str, x: Tensor, layer: nn.Module | None) -> None:
     if type(weight) is not nn.Parameter:
         return
     check_device(name, x, weight)
+    if x.dtype == weight.dtype:
+        return
     own = isinstance(layer, OWN_DTYPE) or (isinstance(layer, NO_WIDER) and x.dtype.itemsize >= weight.dtype.itemsize)
-    if x.dtype != weight.dtype and own and not torch.is_autocast_enabled(x.device.type):
+    if own and not torch.is_autocast_enabled(x.device.type):
         mend = f"convert it with {name}.to({weight.dtype})"
         raise InvalidInput(f"{name} must have the dtype of the weights, {weight.dtype}, got {x.dtype}; {mend}")
 
@@ -200,9 +202,10 @@ def check_width(name: str, x: Tensor, width: int, layer: nn.Module | None = None
 def check_shape(name: str, x: Tensor, *shape: int | str, layer: nn.Module | None = None) -> None:
     """Raise ``InvalidInput`` unless ``x``, fit for ``layer``, is floating point of ``shape``; names: not empty."""
     check_floating(name, x)
-    fits = x.ndim == len(shape)
-    for wanted, length in zip(shape, x.shape, strict=False):  # all() over a generator takes twice as long
-        fits = fits and (wanted == length or (isinstance(wanted, str) and length != 0))
+    found = x.shape
+    fits = len(found) == len(shape) and 0 not in found
+    for wanted, length in zip(shape, found, strict=False):  # all() over a generator takes twice as long
+        fits = fits and (type(wanted) is str or wanted == length)
     if not fits:
         empty = "; an axis is empty" if 0 in x.shape else ""
         raise InvalidInput(f"{name} must have shape ({', '.join(map(str, shape))}), got {tuple(x.shape)}{empty}")
@@ -212,10 +215,7 @@ def check_shape(name: str, x: Tensor, *shape: int | str, layer: nn.Module | None
 def check_signal(
     name: str, x: Tensor, channels: int, data_dim: int | None = None, layer: nn.Module | None = None
 ) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is (batch, *space, ``channels``), no axis empty, and fit for ``layer``.
-
-    Space has ``data_dim`` axes, or 1 to 3.
-    """
+    """Raise ``InvalidInput`` unless ``x``, fit for ``layer``, is (batch, *space, ``channels``), not empty."""
     check_floating(name, x)
     axes = x.ndim - 2
     if axes not in SPACE or data_dim not in (None, axes) or x.shape[-1] != channels or 0 in x.shape[:-1]:

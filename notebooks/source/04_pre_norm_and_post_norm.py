@@ -1197,7 +1197,7 @@ again = runs(0, only=("post, turn",))
 near = max(abs(share - stored[0][name]) for name, share in again.items())
 holds(near < 0.3, "The stored runs are those of this code.")
 
-# %% tags=["promote:parts/residual"]
+# %% tags=["promote:parts/residual"] jupyter={"source_hidden": true}
 from torch import nn
 
 
@@ -1216,7 +1216,8 @@ def post_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
         return x
     branch = layer(x, *inputs, **keywords)
     branch = apply_gates(gates, branch)
-    return norm(x + branch)
+    x = norm(x + branch)
+    return x
 
 
 def is_bypassed(layer):

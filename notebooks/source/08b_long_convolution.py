@@ -973,9 +973,13 @@ class Hyena(nn.Module):
             3, dim=-1
         )
         query, key = over_channels(self.q_norm, query), over_channels(self.k_norm, key)
-        z = over_channels(self.pixelhyena_norm, query * self.gate_nonlinear(key))
-        h = self.global_conv(z, conditioning=conditioning)
-        return over_channels(self.output_norm, h * self.gate_nonlinear_2(value))
+        gate = self.gate_nonlinear(key)
+        z = over_channels(self.pixelhyena_norm, query * gate)
+        h, gate = (
+            self.global_conv(z, conditioning=conditioning),
+            self.gate_nonlinear_2(value),
+        )
+        return over_channels(self.output_norm, h * gate)
 
     def _short(self, x):
         # x: batch, ..., channels

@@ -20,14 +20,15 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from residual_edu.checked import checked
 from residual_edu.configurable.cache import Cache, cache_length, extend
-from residual_edu.configurable.config import BlockConfig
+from residual_edu.configurable.config import BlockConfig, GivenConfig
 from residual_edu.configurable.position import PositionBase, RoPE, check_position, rotates
 from residual_edu.configurable.registry import position_registry
 from residual_edu.configurable.validation import check_call
-from residual_edu.errors import check_divisible, check_given, check_shape
+from residual_edu.errors import check_given
 from residual_edu.parts.attention import attention_mask, both, fused_attention, merge_heads, split_heads
-from residual_edu.parts.attention_checks import check_bias
+from residual_edu.parts.attention_checks import check_bias, check_repeats
 from residual_edu.parts.rms_norm import RMSNorm
 
 
@@ -37,8 +38,7 @@ def repeat_heads(x: Float[Tensor, "batch kv_heads positions head_dim"], heads: i
     Raises:
         InvalidInput: unless ``x`` has four axes, and a number of heads that divides ``heads``.
     """
-    check_shape("x", x, "batch", "kv_heads", "positions", "head_dim")
-    check_divisible("heads", heads, x.shape[1], "x's heads")
+    check_repeats(x, heads)
     group = heads // x.shape[1]
     return x if group == 1 else x.repeat_interleave(group, dim=1)
 
@@ -52,7 +52,8 @@ class AttentionBase(nn.Module):
 
     needs: tuple[str, ...] = ()
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.d_model, self.head_dim = config.d_model, config.head_dim
         self.n_heads, self.n_kv_heads = config.n_heads, config.effective_n_kv_heads
@@ -82,7 +83,8 @@ class AttentionBase(nn.Module):
 class NoAttention(nn.Identity):
     """No attention: a block leaves the branch out, and a call returns ``x`` and a cache that only counts positions."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.heads = config.n_heads
 
@@ -134,7 +136,8 @@ class GQA(AttentionBase):
 class MHA(GQA):
     """Multi-head attention: each query head has a key and a value head of its own; ``n_kv_heads`` is ignored."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__(replace(config, n_kv_heads=None))
 
 

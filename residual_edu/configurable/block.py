@@ -7,20 +7,15 @@ r"""A block that is assembled from names.
                             x \leftarrow \mathrm{norm}(x + \mathrm{ffn}(x))
 """
 
-from functools import partial
-from typing import Annotated
-
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from residual_edu.checked import checked
-from residual_edu.configurable.cache import Cache, cache_length, extend
-from residual_edu.configurable.config import BlockConfig
+from residual_edu.configurable.cache import Cache, extend
+from residual_edu.configurable.config import GivenConfig
 from residual_edu.configurable.position import PositionBase, check_position
 from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
 from residual_edu.configurable.validation import check_call
-from residual_edu.errors import check_instance
-from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.residual import is_bypassed, post_norm_residual, pre_norm_residual
 
@@ -38,7 +33,7 @@ class ConfigurableBlock(nn.Module):
     """
 
     @checked
-    def __init__(self, config: Annotated[BlockConfig, partial(check_instance, kind=BlockConfig)]) -> None:
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.config = config
         self.attention = attention_registry.get(config.attention)(config)
@@ -62,8 +57,7 @@ class ConfigurableBlock(nn.Module):
         (positions, keys), or (batch, positions, keys), or (batch, heads, positions, keys). The queries are the
         positions of ``x``; the keys are those of ``cache``, then those of ``x``.
         """
-        check_call(x, mask, cache, self.config.d_model, self.config.n_heads)
-        check_room(cache_length(cache), x.shape[1], self.config.max_seq_len)
+        check_call(x, mask, cache, self.config.d_model, self.config.n_heads, limit=self.config.max_seq_len)
         residual = pre_norm_residual if self.config.pre_norm else post_norm_residual
         gates = [self.resid_dropout] if self.training else []
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from residual_edu.checked import Choice, Count, Flag, Positive, Rate, Size
 from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
 from residual_edu.configurable.validation import block_agreements, check_together, model_agreements
+from residual_edu.errors import check_instance
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,10 @@ class BlockConfig:
         """Number of features of each ``mla`` key that all heads share."""
         half = max(2, self.head_dim // 4 * 2) if self.position == "rope" else 0
         return half if self.rope_dim is None else self.rope_dim
+
+
+GivenConfig = Annotated[BlockConfig, partial(check_instance, kind=BlockConfig)]
+"""What a class that is registered is built from, as ``@checked`` reads it."""
 
 
 @dataclass(frozen=True)

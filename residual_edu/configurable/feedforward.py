@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_edu.configurable.config import BlockConfig
+from residual_edu.checked import checked
+from residual_edu.configurable.config import BlockConfig, GivenConfig
 from residual_edu.errors import check_width
 
 
@@ -27,7 +28,8 @@ def squared_relu(x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch c
 class FFNBase(nn.Module):
     """What all feed-forward networks share: the width of the stream and their own. A subclass adds ``forward(x)``."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.d_model, self.d_ff = config.d_model, config.d_ff
 

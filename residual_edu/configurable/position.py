@@ -12,8 +12,9 @@ While decoding, ``start`` is the position of the first new token: the number of 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.configurable.config import BlockConfig
-from residual_edu.errors import InvalidInput, check_axes, check_width, shown
+from residual_edu.checked import checked
+from residual_edu.configurable.config import BlockConfig, GivenConfig
+from residual_edu.errors import InvalidInput, check_axes, check_size, check_width, shown
 from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_cos_sin, rotate_by, sinusoidal
 
@@ -21,16 +22,19 @@ from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles,
 class PositionBase(nn.Module):
     """No encoding: none of the three methods changes anything. A subclass overrides one of them."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.config = config
 
     def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
         """Return the stream ``x``, whose first position is ``start``, as the first block receives it."""
+        check_size("start", start, least=0)
         return x
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Return queries or keys ``x``, whose first position is ``start``, as their products are taken."""
+        check_size("start", start, least=0)
         return x
 
     def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor | None:
@@ -100,4 +104,5 @@ class ALiBi(PositionBase):
 
     def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor:
         """Return the penalty of each head, query and key."""
+        check_axes("query", query, "queries", "features")
         return alibi_bias(query.shape[-2], keys, alibi_slopes(self.config.n_heads)).to(query)

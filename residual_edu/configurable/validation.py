@@ -20,6 +20,7 @@ from residual_edu.errors import (
     check_instance,
     check_shape,
 )
+from residual_edu.parts.attention_checks import check_room
 
 Check = Callable[[], object]
 Sound = Callable[..., bool]
@@ -81,11 +82,22 @@ def check_rope_dim(config: Any) -> None:
 
 
 def check_call(
-    x: Tensor, mask: Tensor | None, cache: Cache | None, d_model: int, heads: int = 1, layer: nn.Module | None = None
+    x: Tensor,
+    mask: Tensor | None,
+    cache: Cache | None,
+    d_model: int,
+    heads: int = 1,
+    layer: nn.Module | None = None,
+    limit: int | None = None,
 ) -> None:
-    """Raise ``InvalidInput`` unless a block or attention of ``heads``, beginning with ``layer``, can be so called."""
+    """Raise ``InvalidInput`` unless a block or an attention can be called so.
+
+    It has that many ``heads``, begins with ``layer``, and allows at most ``limit`` positions.
+    """
     check_shape("x", x, "batch", "tokens", d_model, layer=layer)
     kept = cache_length(cache)
+    if limit is not None:
+        check_room(kept, x.shape[1], limit)
     if mask is not None:
         check_mask_of(mask, x, (x.shape[1], kept + x.shape[1]), heads)
 

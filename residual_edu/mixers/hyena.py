@@ -77,9 +77,13 @@ class Hyena(nn.Module):
         check_signals(query, key, value)
         query, key, value = self._short(torch.cat([query, key, value], dim=-1)).chunk(3, dim=-1)
         query, key = over_channels(self.q_norm, query), over_channels(self.k_norm, key)
-        z = over_channels(self.pixelhyena_norm, query * self.gate_nonlinear(key))
-        h = self.global_conv(z, conditioning=conditioning)
-        return over_channels(self.output_norm, h * self.gate_nonlinear_2(value))
+        gate = self.gate_nonlinear(key)
+        check_same_shape("gate_nonlinear(key)", gate, "key", key)
+        z = over_channels(self.pixelhyena_norm, query * gate)
+        h, gate = self.global_conv(z, conditioning=conditioning), self.gate_nonlinear_2(value)
+        check_same_shape("global_conv(z)", h, "z", z)
+        check_same_shape("gate_nonlinear_2(value)", gate, "value", value)
+        return over_channels(self.output_norm, h * gate)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost for one sample: short convolution, norms (3 a number), gates, and the long convolution."""
@@ -144,4 +148,6 @@ def over_channels(norm: nn.Module | None, x: Float[Tensor, "batch *space channel
     """Apply ``norm`` to the channels of ``x``, on the axis where it expects them; without a norm return ``x``."""
     if norm is None:
         return x
-    return norm(x.movedim(-1, 1)).movedim(1, -1) if isinstance(norm, CHANNELS_FIRST) else norm(x)
+    y = norm(x.movedim(-1, 1)).movedim(1, -1) if isinstance(norm, CHANNELS_FIRST) else norm(x)
+    check_same_shape("norm(x)", y, "x", x)
+    return y

@@ -41,6 +41,7 @@ def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) ->
     Neighbours are 1 / (reach - 1) apart: with lengths = reach positions run from -1 to 1, and those of a longer kernel
     continue beyond with the same step. On ``like``'s device and in its dtype, float32 at least.
     """
+    check_sequence("reach", reach)
     check_lengths("lengths", lengths, len(reach))
     check_lengths("reach", reach, len(reach), least=2)
     check_instance("like", like, Tensor)

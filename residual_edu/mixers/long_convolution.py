@@ -24,6 +24,7 @@ from residual_edu.errors import (
     check_device,
     check_not_empty,
     check_one_per_axis,
+    check_sequence,
     check_signal,
     check_size,
 )
@@ -111,11 +112,12 @@ def centre(taps: int, padding: str) -> int:
 
 def padding_of_each_axis(name: str, padding: Padding, axes: int, choices: Sequence[str] = PADDINGS) -> list[str]:
     """Return one padding for each of ``axes``, or raise ``InvalidInput`` unless each is among ``choices``."""
-    paddings = [padding] * axes if isinstance(padding, str) else list(padding)
+    paddings = [padding] * axes if isinstance(padding, str) else padding
+    check_sequence(name, paddings)
     check_one_per_axis(name, paddings, axes)
     for one in paddings:
         check_choice(name, one, choices)
-    return paddings
+    return list(paddings)
 
 
 def pad_and_roll(kernel: Tensor, axis: int, size: int, padding: str) -> Tensor:

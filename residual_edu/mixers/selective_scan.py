@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, einsum
 from torch.nn.functional import pad
 
-from residual_edu.errors import InvalidInput, check_device, check_floating, check_shape, check_size
+from residual_edu.errors import InvalidInput, check_floating, check_shape, check_size
+from residual_edu.parts.attention_checks import check_as_query
 from residual_edu.values import is_readable
 
 
@@ -92,7 +93,7 @@ def check_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
         check_floating(name, tensor)
         if tensor.shape != shape:
             raise InvalidInput(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
-        check_device(name, tensor, x)
+        check_as_query(name, tensor, x, "x")
     check_signs(dt, A)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from residual_edu.checked import checked
 from residual_edu.configurable import ConfigurableBlock, ModelCache, ModelConfig, PositionBase, norm_registry
 from residual_edu.configurable.cache import cache_length
-from residual_edu.errors import InvalidInput, check_axes, check_device, check_instance
+from residual_edu.errors import InvalidInput, check_axes, check_device, check_instance, check_size
 from residual_edu.networks.generation import generate
 from residual_edu.networks.labels import check_labels
 from residual_edu.parts.attention import attention_mask
@@ -78,6 +78,7 @@ class LanguageModel(nn.Module):
         check_labels("tokens", tokens, self.config.vocab_size)
         check_device("tokens", tokens, self.embed.weight)
         check_instance("cache", cache, ModelCache)
+        check_size("cache.length", cache.length, least=0)
         if len(cache.blocks) != len(self.blocks):
             raise InvalidInput(f"cache must hold one for each of {len(self.blocks)} blocks, got {len(cache.blocks)}")
         for place, kept in enumerate(cache.blocks):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from residual_edu.checked import Size, checked
 from residual_edu.errors import InvalidInput, check_floating, check_instance, check_size, check_width
+from residual_edu.parts.attention_checks import check_spreads
 
 
 class Modulation(NamedTuple):
@@ -30,7 +31,9 @@ class Modulation(NamedTuple):
 
     def apply_gate(self, branch: Tensor) -> Tensor:
         r"""Return :math:`\mathrm{gate} \cdot \mathrm{branch}`."""
+        check_instance("gate", self.gate, Tensor)
         check_width("branch", branch, self.gate.shape[-1])
+        check_spreads("gate", self.gate.shape, branch.shape)
         return branch * self.gate
 
 

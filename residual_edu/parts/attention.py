@@ -9,16 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from residual_edu.errors import (
-    check_axes,
-    check_divisible,
-    check_flag,
-    check_not_empty,
-    check_rate,
-    check_shape,
-    check_size,
-)
-from residual_edu.parts.attention_checks import check_attention, check_last_queries
+from residual_edu.errors import check_flag, check_rate, check_shape, check_size
+from residual_edu.parts.attention_checks import check_attention, check_heads, check_last_queries
 
 
 def attention(
@@ -118,10 +110,7 @@ def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[
     Raises:
         InvalidInput: for channels that ``heads`` does not divide, no axis of space, or an empty axis.
     """
-    check_axes("x", x, "batch", "positions", "channels")
-    check_size("heads", heads)
-    check_divisible("channels", x.shape[-1], heads, "heads")
-    check_not_empty("x", x)
+    check_heads("channels", x, heads)
     return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 

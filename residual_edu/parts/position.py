@@ -29,7 +29,7 @@ from residual_edu.errors import (
     check_shape,
     check_size,
 )
-from residual_edu.parts.attention_checks import check_last_queries
+from residual_edu.parts.attention_checks import check_last_queries, check_tables
 
 
 def rotary_angles(
@@ -101,10 +101,7 @@ def rotate_by(
     Raises:
         InvalidInput: for an odd ``head_dim``, or tables of another shape than (positions, head_dim).
     """
-    check_axes("x", x, "positions", "head_dim")
-    check_divisible("head_dim", x.shape[-1], 2, "features come in pairs")
-    check_shape("cos", cos, *x.shape[-2:])
-    check_shape("sin", sin, *x.shape[-2:])
+    check_tables(x, cos, sin)
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))  # a single rounding to 16 bits, at the end
     partners = wide.roll(x.shape[-1] // 2, dims=-1)  # feature i + head_dim / 2 at i, and the reverse
     return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)

@@ -16,8 +16,9 @@ from typing import Any, Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_callable
 from residual_edu.checked import Rate, Size, checked
-from residual_edu.errors import InvalidInput, shown
+from residual_edu.errors import InvalidInput, check_floating, shown
 from residual_edu.parts.layer_norm import LayerNormalization
 
 Map = Callable[..., Tensor]
@@ -35,10 +36,12 @@ def pre_norm_residual(
     """
     if is_bypassed(layer):
         return x
+    check_residual(x, layer, norm)
     branch = layer(norm(x), *inputs, **keywords)
     check_branch("a branch", branch, x)
     branch = apply_gates(gates, branch)
-    check_branch("a gate", branch, x)
+    if gates:
+        check_branch("a gate", branch, x)
     return x + branch
 
 
@@ -54,11 +57,23 @@ def post_norm_residual(
     """
     if is_bypassed(layer):
         return x
+    check_residual(x, layer, norm)
     branch = layer(x, *inputs, **keywords)
     check_branch("a branch", branch, x)
     branch = apply_gates(gates, branch)
-    check_branch("a gate", branch, x)
-    return norm(x + branch)
+    if gates:
+        check_branch("a gate", branch, x)
+    x = norm(x + branch)
+    check_branch("norm", x, branch)
+    return x
+
+
+def check_residual(x: Tensor, layer: Map, norm: Map) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a tensor of numbers, and ``layer`` and ``norm`` can be called."""
+    if not (isinstance(x, Tensor) and x.is_floating_point() and callable(layer) and callable(norm)):
+        check_floating("x", x)
+        check_callable("layer", layer)
+        check_callable("norm", norm)
 
 
 def check_branch(name: str, branch: Tensor, x: Tensor) -> None:
@@ -78,6 +93,7 @@ def apply_gates(gates: Iterable[Map], branch: Tensor) -> Tensor:
     """Apply the gates to the output of a branch, in their order; ``nn.Identity`` is not called."""
     for gate in gates:
         if not is_bypassed(gate):
+            check_callable("a gate", gate)
             branch = gate(branch)
     return branch
 

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -25,6 +26,10 @@ GOOD = [
     ("normed", zeros(2, 4), 0.0),
     ("attention", Q, K, V[:1], M, zeros(1, 6), -1.0),
     ("keys", Q, K, V),
+    ("heads", "channels", Q, 2),
+    ("repeats", Q, 3),
+    ("repeats", Q, np.int64(6)),
+    ("tables", Q, K[0, 0, :5], K[0, 0, :5]),
     ("as_query", "key", K, Q),
     ("over_scores", "mask", torch.ones(3, 5, 1), Q, K),
     ("spreads", "mask", (1, 5), (2, 3, 5)),
@@ -36,6 +41,16 @@ GOOD = [
 ]
 
 BAD = [
+    ("heads", ("channels", Q, 3), "channels must be divisible by 3 (heads), got 4"),
+    ("heads", ("channels", Q, True), "heads must be a whole number, got True"),
+    ("heads", ("channels", Q[:0], 2), "x must have no empty axis, got shape (0, 3, 5, 4)"),
+    ("heads", ("channels", Q[0, 0], 2), "x must have at least the axes (batch, positions, channels), got shape (5, 4)"),
+    ("repeats", (Q, 4), "heads must be divisible by 3 (x's heads), got 4"),
+    ("repeats", (Q, 2), "heads must be divisible by 3 (x's heads), got 2"),
+    ("repeats", (Q[0], 3), "x must have shape (batch, kv_heads, positions, head_dim), got (3, 5, 4)"),
+    ("tables", (Q, K[0, 0], K[0, 0]), "cos must have shape (5, 4), got (6, 4)"),
+    ("tables", (Q, K[0, 0, :5], K[0, 0, :1]), "sin must have shape (5, 4), got (1, 4)"),
+    ("tables", (V, V[0, 0], V[0, 0]), "head_dim must be divisible by 2 (features come in pairs), got 7"),
     ("normed", (zeros(2, 4), -1.0), "eps must be a finite number, at least 0, got -1.0"),
     ("normed", (zeros(()), 0.0), "x must have at least the axes (features), got shape ()"),
     ("attention", (Q, K, V, M, None, nan), "scale must be a finite number, got nan"),
@@ -85,8 +100,8 @@ BAD = [
     ("room", (0, 9, 8), "positions must be at most max_seq_len=8, got 9"),
     ("room", (8, 1, 8), "positions must be at most max_seq_len=8, got 8 before and 1 new ones"),
     ("last_queries", (4, 3), "queries must be the last positions of keys, got 4 queries and 3 keys"),
-    ("room", (-1, 1, 8), "start must be a whole number of at least 0, got -1"),
-    ("room", (0.5, 1, 8), "start must be a whole number of at least 0, got 0.5"),
+    ("room", (-1, 1, 8), "start must be at least 0, got -1"),
+    ("room", (0.5, 1, 8), "start must be a whole number, got 0.5"),
 ]
 
 
