@@ -61,9 +61,7 @@ class AdaLNZeroResidualBlock(nn.Module):
         self.condition_norm = no_weight_decay(build(condition_norm_cfg))
         self.dropout = build(dropout_cfg)
         self.condition_proj = zero_projection(hidden_dim)
-        if not is_bypassed(self.sequence_mixer):
-            check_conditionable("sequence_mixer", self.sequence_mixer)
-        check_takes("mlp", self.mlp, "x")
+        check_branches(self.sequence_mixer, self.mlp)
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], condition: Float[Tensor, "#batch *elsewhere channels"]
@@ -88,3 +86,10 @@ class AdaLNZeroResidualBlock(nn.Module):
             raise InvalidInput(
                 f"condition must have at least 1 position along each axis, got shape {tuple(condition.shape)}"
             )
+
+
+def check_branches(mixer: nn.Module, mlp: nn.Module) -> None:
+    """Raise ``InvalidInput`` unless ``mixer`` takes a condition, if it is there, and ``mlp`` one signal."""
+    if not is_bypassed(mixer):
+        check_conditionable("sequence_mixer", mixer)
+    check_takes("mlp", mlp, "x")

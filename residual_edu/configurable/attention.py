@@ -58,9 +58,7 @@ class AttentionBase(nn.Module):
         self.d_model, self.head_dim = config.d_model, config.head_dim
         self.n_heads, self.n_kv_heads = config.n_heads, config.effective_n_kv_heads
         self.position: PositionBase = position_registry.get(config.position)(config)
-        check_position(config.position, self.position)
-        for name in self.needs:
-            check_given(name, getattr(config, name), type(self).__name__)
+        check_built(self, config)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Return the output of all heads, (batch, positions, features).
@@ -78,6 +76,13 @@ class AttentionBase(nn.Module):
             bias = mask.to(query) if bias is None else bias + mask.to(query)
             mask = None
         return merge_heads(fused_attention(query, key, value, mask, bias))
+
+
+def check_built(attention: AttentionBase, config: BlockConfig) -> None:
+    """Raise ``InvalidInput`` unless the position is one, and ``config`` has the fields that ``attention`` needs."""
+    check_position(config.position, attention.position)
+    for name in attention.needs:
+        check_given(name, getattr(config, name), type(attention).__name__)
 
 
 class NoAttention(nn.Identity):

@@ -8,7 +8,7 @@ from typing import Annotated
 from residual_edu.checked import Choice, Count, Flag, Positive, Rate, Size
 from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
 from residual_edu.configurable.validation import block_agreements, check_together, model_agreements
-from residual_edu.errors import check_instance
+from residual_edu.errors import InvalidInput, shown
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,13 @@ class BlockConfig:
         return half if self.rope_dim is None else self.rope_dim
 
 
-GivenConfig = Annotated[BlockConfig, partial(check_instance, kind=BlockConfig)]
+def check_config(name: str, value: object) -> None:
+    """Raise ``InvalidInput`` unless ``value`` has what a ``BlockConfig`` has; a class of one's own may."""
+    if isinstance(value, type) or not hasattr(value, "effective_n_kv_heads"):
+        raise InvalidInput(f"{name} must be a BlockConfig, got {shown(value)}")
+
+
+GivenConfig = Annotated[BlockConfig, check_config]
 """What a class that is registered is built from, as ``@checked`` reads it."""
 
 

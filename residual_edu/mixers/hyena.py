@@ -81,8 +81,7 @@ class Hyena(nn.Module):
         check_same_shape("gate_nonlinear(key)", gate, "key", key)
         z = over_channels(self.pixelhyena_norm, query * gate)
         h, gate = self.global_conv(z, conditioning=conditioning), self.gate_nonlinear_2(value)
-        check_same_shape("global_conv(z)", h, "z", z)
-        check_same_shape("gate_nonlinear_2(value)", gate, "value", value)
+        check_mixed(h, gate, value)
         return over_channels(self.output_norm, h * gate)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
@@ -132,6 +131,12 @@ def check_signals(query: Tensor, key: Tensor, value: Tensor) -> None:
     check_floating("query", query)
     check_same_shape("key", key, "query", query)
     check_same_shape("value", value, "query", query)
+
+
+def check_mixed(h: Tensor, gate: Tensor, value: Tensor) -> None:
+    """Raise ``InvalidInput`` unless the output of the long convolution and the second gate have the value's shape."""
+    check_same_shape("global_conv(z)", h, "value", value)
+    check_same_shape("gate_nonlinear_2(value)", gate, "value", value)
 
 
 def check_short_fits(convolution: nn.Conv1d | nn.Conv2d | nn.Conv3d, x: Tensor) -> None:

@@ -143,8 +143,7 @@ class Mamba(nn.Module):
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; shape stays. ``conditioning`` is ignored."""
-        check_axes("x", x, "batch", "position", "channels")
-        check_not_empty("x", x)
+        check_positions("x", x)
         sequence = x.flatten(1, -2)
         y = self.core_layer(sequence)
         if self.bidirectional:
@@ -154,6 +153,12 @@ class Mamba(nn.Module):
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost for one sample: that of one direction, or of both."""
         return (1 + self.bidirectional) * flop_count(self.core_layer, shape, inference)
+
+
+def check_positions(name: str, x: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (batch, *space, channels), not empty."""
+    check_axes(name, x, "batch", "position", "channels")
+    check_not_empty(name, x)
 
 
 def check_two_layers(first: nn.Module, second: nn.Module) -> None:

@@ -33,15 +33,20 @@ class L2Norm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return ``x`` with length 1 along the axis; its shape and dtype are kept."""
-        check_floating("x", x)
-        if not -x.ndim <= self.dim < x.ndim:
-            raise InvalidInput(f"dim must be an axis of x, got {self.dim} for shape {tuple(x.shape)}")
+        check_axis("x", x, self.dim)
         wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))  # eps is 0 in float16
         return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
 
     def extra_repr(self) -> str:
         """Show axis and eps."""
         return f"dim={self.dim}, eps={self.eps}"
+
+
+def check_axis(name: str, x: Tensor, dim: int) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is floating point and ``dim`` one of its axes."""
+    check_floating(name, x)
+    if not -x.ndim <= dim < x.ndim:
+        raise InvalidInput(f"dim must be an axis of {name}, got {dim} for shape {tuple(x.shape)}")
 
 
 class PerHeadRMSNorm(nn.Module):
