@@ -28,6 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Size = Annotated[int, check_size]  # at least 1
+Whole = Annotated[int, partial(check_size, least=None)]  # below 0 too
 Count = Annotated[int, partial(check_size, least=0)]
 Positive = Annotated[float, check_positive]
 NotNegative = Annotated[float, check_not_negative]

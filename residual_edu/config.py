@@ -4,14 +4,15 @@ A description is a call that has not been made yet: a ``functools.partial``, or 
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from inspect import isfunction
+from inspect import isbuiltin, isfunction
 from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
 from torch import nn
 
-from residual_edu.errors import InvalidInput, check_keywords, shown
+from residual_edu.calls import check_complete, check_keywords
+from residual_edu.errors import InvalidInput, shown
+from residual_edu.lazy import partial
 
 Spec = nn.Module | Callable[..., nn.Module] | Mapping[str, Any]
 """What ``build`` takes: a module, something that returns one when called, or a mapping with ``__target__``."""
@@ -19,6 +20,8 @@ Spec = nn.Module | Callable[..., nn.Module] | Mapping[str, Any]
 
 class LazyConfig:
     """``LazyConfig(X)(k=v)`` is ``partial(X, k=v)``, its keywords checked at once: a typo fails where it is written.
+
+    A keyword is an attribute of it: ``config.k`` reads it, and ``config.k = w`` sets what will be built.
 
     The keywords of every mapping with ``__target__`` among the values are checked too; the mapping itself is passed on
     as it is, for ``X`` to build.
@@ -47,12 +50,13 @@ def build(spec: Spec) -> nn.Module:
     """Return the module that ``spec`` describes: itself if it is a module, else a new one at each call.
 
     Raises:
-        InvalidInput: for what describes no module.
+        InvalidInput: for what describes no module, or lacks an argument.
     """
     if isinstance(spec, nn.Module):
         return spec
     if isinstance(spec, Mapping):
         spec = from_mapping(spec)
+    check_complete(spec)
     module = spec() if callable(spec) else spec
     if not isinstance(module, nn.Module):
         raise InvalidInput(
@@ -102,5 +106,6 @@ def check_target(target: Callable[..., nn.Module]) -> None:
             f"target must be a class or function that returns a module, got {shown(target)}, a module; "
             "a module needs no config"
         )
-    if not callable(target) or (isinstance(target, type) and not issubclass(target, nn.Module)):
+    other = isbuiltin(target) or (isinstance(target, type) and not issubclass(target, nn.Module))
+    if not callable(target) or other:
         raise InvalidInput(f"target must be a class or function that returns a module, got {shown(target)}")

@@ -3,12 +3,11 @@
 A check is a statement: it returns nothing and raises ``InvalidInput``, whose message names the argument, what it must
 be, what it was, and how to mend it. A constructor leaves its single arguments to ``checked.py``. What one
 place alone knows is a ``raise InvalidInput(...)`` there. Below: numbers and choices, positions and axes of space,
-tensors, modules and calls.
+tensors; of modules, the dtype and device of their weights. What is called: ``calls.py``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from inspect import signature
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -16,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 SPACE = {1: "positions", 2: "height, width", 3: "depth, height, width"}
+OWN_DTYPE = (nn.Linear, nn.modules.conv._ConvNd)  # torch's layers that take the dtype of their weights alone,
+NO_WIDER = (nn.LayerNorm, nn.RMSNorm)  # and those that take a narrower one besides
 
 
 class InvalidInput(ValueError, AssertionError):
@@ -24,7 +25,7 @@ class InvalidInput(ValueError, AssertionError):
 
 def is_number(value: Any) -> TypeGuard[float]:
     """Whether ``value`` is a real number, Python's or NumPy's, and no truth value."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
 
 
 def shown(value: Any) -> str:
@@ -33,11 +34,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 and "\n" not in text else f"a {type(value).__name__}"
 
 
-def check_size(name: str, value: int, least: int = 1) -> None:
-    """Raise ``InvalidInput`` unless ``value`` is a whole number of at least ``least``, Python's or NumPy's."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
+def check_size(name: str, value: int, least: int | None = 1) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a whole number, Python's or NumPy's, at least ``least`` if given."""
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral | torch.SymInt)):
         raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
-    if value < least:
+    if least is not None and value < least:
         raise InvalidInput(f"{name} must be at least {least}, got {value}")
 
 
@@ -51,6 +52,12 @@ def check_not_negative(name: str, value: float) -> None:
     """Raise ``InvalidInput`` unless ``value`` is a finite number of at least 0."""
     if not (is_number(value) and 0 <= value < float("inf")):
         raise InvalidInput(f"{name} must be a finite number, at least 0, got {shown(value)}")
+
+
+def check_finite(name: str, value: float) -> None:
+    """Raise ``InvalidInput`` unless ``value`` is a finite number."""
+    if not (is_number(value) and abs(value) < float("inf")):
+        raise InvalidInput(f"{name} must be a finite number, got {shown(value)}")
 
 
 def check_rate(name: str, value: float) -> None:
@@ -109,24 +116,17 @@ def check_instance(name: str, value: object, kind: type) -> None:
         raise InvalidInput(f"{name} must be a {kind.__name__}, got {shown(value)}")
 
 
-def check_room(kept: int, new: int, limit: int) -> None:
-    """Raise ``InvalidInput`` where ``new`` positions after ``kept`` ones are more than ``limit``."""
-    if kept + new > limit:
-        cached = f"{kept} before and {new} new ones" if kept else new
-        raise InvalidInput(f"positions must be at most max_seq_len={limit}, got {cached}")
-
-
-def check_last_queries(queries: int, keys: int) -> None:
-    """Raise ``InvalidInput`` unless ``queries`` positions can be the last of ``keys``."""
-    if queries > keys:
-        raise InvalidInput(f"queries must be the last positions of keys, got {queries} queries and {keys} keys")
-
-
 def check_data_dim(name: str, value: int) -> None:
     """Raise ``InvalidInput`` unless ``value`` is 1, 2 or 3."""
     check_size(name, value)
     if value not in SPACE:
         raise InvalidInput(f"{name} must be 1, 2 or 3 (text, images, volumes), got {value}")
+
+
+def check_sequence(name: str, values: object) -> None:
+    """Raise ``InvalidInput`` unless ``values`` is a list or tuple."""
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise InvalidInput(f"{name} must be a list, one for each axis, got {shown(values)}")
 
 
 def check_one_per_axis(name: str, values: Sequence[object], axes: int) -> None:
@@ -159,32 +159,70 @@ def check_axes(name: str, x: Tensor, *axes: str) -> None:
         raise InvalidInput(f"{name} must have at least the axes ({', '.join(axes)}), got shape {tuple(x.shape)}")
 
 
-def check_width(name: str, x: Tensor, width: int) -> None:
-    """Raise ``InvalidInput`` unless ``x`` holds floating-point numbers, ``width`` of them along its last axis."""
+def check_device(name: str, x: Tensor, other: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is on the device of ``other``, its weights or its signal."""
+    if x.device != other.device:
+        device = str(other.device)
+        raise InvalidInput(f"{name} must be on {device}, got {x.device}; move it with {name}.to({device!r})")
+
+
+def check_layer(name: str, x: Tensor, layer: nn.Module | None) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is on the device of ``layer``'s weights, and of their dtype if it counts.
+
+    Computed weights (parametrized, quantised, sharded) are not looked at; autocast converts the dtype by itself.
+    """
+    weight = None if layer is None else next(iter(layer._parameters.values()), None)
+    if type(weight) is not nn.Parameter:
+        return
+    check_device(name, x, weight)
+    if x.dtype == weight.dtype:
+        return
+    own = isinstance(layer, OWN_DTYPE) or (isinstance(layer, NO_WIDER) and x.dtype.itemsize >= weight.dtype.itemsize)
+    if own and not torch.is_autocast_enabled(x.device.type):
+        mend = f"convert it with {name}.to({weight.dtype})"
+        raise InvalidInput(f"{name} must have the dtype of the weights, {weight.dtype}, got {x.dtype}; {mend}")
+
+
+def check_not_empty(name: str, x: Tensor) -> None:
+    """Raise ``InvalidInput`` where an axis of ``x`` has no entries."""
+    if 0 in x.shape:
+        raise InvalidInput(f"{name} must have no empty axis, got shape {tuple(x.shape)}")
+
+
+def check_width(name: str, x: Tensor, width: int, layer: nn.Module | None = None) -> None:
+    """Raise ``InvalidInput`` unless ``x``, fit for ``layer``, is floating point, ``width`` along its last axis."""
     check_floating(name, x)
     if x.ndim == 0:
         raise InvalidInput(f"{name} must have a feature axis of {width}, got a single number (no axes)")
     if x.shape[-1] != width:
         raise InvalidInput(f"{name} must have {width} features on its last axis, got shape {tuple(x.shape)}")
+    check_layer(name, x, layer)
 
 
-def check_shape(name: str, x: Tensor, *shape: int | str) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is a floating-point tensor of that ``shape``; names are any length."""
+def check_shape(name: str, x: Tensor, *shape: int | str, layer: nn.Module | None = None) -> None:
+    """Raise ``InvalidInput`` unless ``x``, fit for ``layer``, is floating point of ``shape``; names: not empty."""
     check_floating(name, x)
-    fits = x.ndim == len(shape)
-    for wanted, length in zip(shape, x.shape, strict=False):  # all() over a generator takes twice as long
-        fits = fits and (wanted == length or isinstance(wanted, str))
+    found = x.shape
+    fits = len(found) == len(shape) and 0 not in found
+    for wanted, length in zip(shape, found, strict=False):  # all() over a generator takes twice as long
+        fits = fits and (type(wanted) is str or wanted == length)
     if not fits:
-        raise InvalidInput(f"{name} must have shape ({', '.join(map(str, shape))}), got {tuple(x.shape)}")
+        empty = "; an axis is empty" if 0 in x.shape else ""
+        raise InvalidInput(f"{name} must have shape ({', '.join(map(str, shape))}), got {tuple(x.shape)}{empty}")
+    check_layer(name, x, layer)
 
 
-def check_signal(name: str, x: Tensor, channels: int, data_dim: int | None = None) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is (batch, *space, ``channels``): ``data_dim`` or 1 to 3 axes, none empty."""
+def check_signal(
+    name: str, x: Tensor, channels: int, data_dim: int | None = None, layer: nn.Module | None = None
+) -> None:
+    """Raise ``InvalidInput`` unless ``x``, fit for ``layer``, is (batch, *space, ``channels``), not empty."""
     check_floating(name, x)
     axes = x.ndim - 2
-    if axes not in SPACE or data_dim not in (None, axes) or x.shape[-1] != channels or 0 in x.shape[1:-1]:
+    if axes not in SPACE or data_dim not in (None, axes) or x.shape[-1] != channels or 0 in x.shape[:-1]:
         space = "1 to 3 axes of space" if data_dim is None else SPACE[data_dim]
-        raise InvalidInput(f"{name} must have shape (batch, {space}, {channels}), got {tuple(x.shape)}")
+        empty = "; an axis is empty" if 0 in x.shape else ""
+        raise InvalidInput(f"{name} must have shape (batch, {space}, {channels}), got {tuple(x.shape)}{empty}")
+    check_layer(name, x, layer)
 
 
 def check_same_shape(name: str, x: Tensor, other: str, y: Tensor) -> None:
@@ -208,41 +246,3 @@ def check_batch(name: str, x: Tensor, batch: int) -> None:
     check_axes(name, x, "batch")
     if x.shape[0] not in (1, batch):
         raise InvalidInput(f"{name} must hold {batch} samples, or 1 for them all, got shape {tuple(x.shape)}")
-
-
-def check_labels(name: str, labels: Tensor, count: int) -> None:
-    """Raise ``InvalidInput`` unless ``labels`` is a tensor of whole numbers from 0 to ``count`` - 1."""
-    check_axes(name, labels, "batch")
-    whole = labels.dtype in (torch.int32, torch.int64)
-    read = whole and labels.numel() and labels.is_cpu and not torch.compiler.is_compiling()  # elsewhere it would wait
-    low, high = (int(end) for end in labels.aminmax()) if read else (0, 0)
-    if not whole or low < 0 or high >= count:
-        seen = f"{low} to {high}" if whole else str(labels.dtype)
-        raise InvalidInput(f"{name} must be whole numbers from 0 to {count - 1}, got {seen}")
-
-
-def check_takes(name: str, module: nn.Module, *arguments: str, mend: str = "wrap it in a module that fits") -> None:
-    """Raise ``InvalidInput`` unless ``module`` can be called with ``arguments``; "conditioning=" is a keyword."""
-    positional = [one for one in arguments if not one.endswith("=")]
-    keywords = {one.rstrip("="): None for one in arguments if one.endswith("=")}
-    try:
-        signature(module.forward).bind(*positional, **keywords)
-    except TypeError:
-        kind, taken = type(module).__name__, ", ".join(signature(module.forward).parameters)
-        wanted = ", ".join(arguments)
-        raise InvalidInput(f"{name} must take ({wanted}), {kind}.forward takes ({taken}); {mend}") from None
-
-
-def check_conditionable(name: str, module: nn.Module) -> None:
-    """Raise ``InvalidInput`` unless ``module`` can be called with one signal and ``conditioning=``."""
-    mend = "wrap it in a module whose forward does; QKVSequenceMixer makes query, key and value"
-    check_takes(name, module, "x", "conditioning=", mend=mend)
-
-
-def check_keywords(function: Callable[..., object], keywords: Iterable[str]) -> None:
-    """Raise ``InvalidInput``, with what there is, unless ``function`` takes all ``keywords``."""
-    try:
-        signature(function).bind_partial(**dict.fromkeys(keywords))
-    except TypeError as error:
-        name = getattr(function, "__qualname__", repr(function))
-        raise InvalidInput(f"{name} {error}; it takes {', '.join(signature(function).parameters)}") from None

@@ -8,15 +8,16 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
-from residual_edu.checked import Size, checked
-from residual_edu.errors import InvalidInput, check_same_length
+from residual_edu.checked import Size, Whole, checked
+from residual_edu.errors import InvalidInput, check_axes, check_same_length, check_shape, shown
 from residual_edu.networks.evaluation_mode import evaluation_mode
+from residual_edu.networks.labels import check_labels
 
 Batch = tuple[Tensor, ...]
 
 
 @checked
-def minibatches(*tensors: Tensor, size: Size = 64, seed: int = 0) -> Iterator[Batch]:
+def minibatches(*tensors: Tensor, size: Size = 64, seed: Whole = 0) -> Iterator[Batch]:
     """Return the rows of ``tensors`` in batches of ``size``, epoch after epoch without end, each in a new order.
 
     The order depends on ``seed`` alone: it is drawn on the CPU, whatever device the tensors are on.
@@ -56,7 +57,9 @@ def train(
     losses = []
     for _, batch in zip(range(steps), batches, strict=False):
         optimizer.zero_grad()
+        check_batch_of("batches", batch)
         value = loss(*batch)
+        check_shape("loss", value)
         value.backward()
         optimizer.step()
         if schedule is not None:
@@ -74,10 +77,20 @@ def accuracy(model: nn.Module, x: Tensor, labels: Tensor) -> float:
     The model runs in evaluation mode.
 
     Raises:
-        InvalidInput: for labels of another shape.
+        InvalidInput: for labels of another shape, or that are no classes.
     """
     with evaluation_mode(model):
-        predicted = model(x).argmax(dim=-1)
+        output = model(x)
+    check_axes("model(x)", output, "rows", "classes")
+    predicted = output.argmax(dim=-1)
     if labels.shape != predicted.shape:
         raise InvalidInput(f"labels must have shape {tuple(predicted.shape)}, got {tuple(labels.shape)}")
-    return (predicted == labels).float().mean().item()
+    check_labels("labels", labels, output.shape[-1])
+    right = (predicted == labels) & ~output.isnan().any(dim=-1)  # where an output is NaN, argmax returns its place
+    return right.float().mean().item()
+
+
+def check_batch_of(name: str, batch: object) -> None:
+    """Raise ``InvalidInput`` unless ``batch`` is a tuple or list; one tensor would be unpacked into rows."""
+    if not isinstance(batch, tuple | list):
+        raise InvalidInput(f"{name} must be tuples of tensors, got {shown(batch)}; write (x,) for a single one")

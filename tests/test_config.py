@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import InvalidInput, LayerNorm, LayerScale, LazyConfig, build
+from residual_edu import MLP, InvalidInput, LayerNorm, LayerScale, LazyConfig, build
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -140,8 +140,37 @@ def test_positions_are_not_taken():
 
 
 def test_what_is_missing_is_said_by_the_class_itself():
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'dim'"):
+    with pytest.raises(InvalidInput, match=r"^LayerNorm must be given dim; write LazyConfig\(LayerNorm\)\(dim=...\)$"):
         build(LazyConfig(LayerNorm)(eps=1.0))
+
+
+def test_a_keyword_is_an_attribute():
+    config = LazyConfig(MLP)(dim=4, activation="relu", dropout_cfg=nn.Identity)
+    assert (config.dim, config.expansion_factor) == (4, 2.0)
+    config.expansion_factor = 3.0
+    for made in (config, copy.deepcopy(config), pickle.loads(pickle.dumps(config)), partial(config, bias=False)):
+        assert build(made).layer1.out_features == 12
+    changed = copy.deepcopy(config)
+    changed.dim = 6
+    assert (build(changed).dim, build(config).dim) == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: setattr(c, "expansion", 3.0), "MLP got an unexpected keyword argument 'expansion'; it takes dim, "),
+        (lambda c: setattr(c, "func", MLP), "func cannot be set, it is part of the call; write a new LazyConfig"),
+    ],
+)
+def test_an_attribute_that_would_not_be_built_is_refused(change, message):
+    with pytest.raises(InvalidInput, match=f"^{message}"):
+        change(LazyConfig(MLP)(dim=4))
+
+
+def test_an_attribute_that_was_not_given_is_missing():
+    with pytest.raises(AttributeError, match="^MLP was given no activation$"):
+        LazyConfig(MLP)(dim=4).activation  # noqa: B018
+    assert not hasattr(LazyConfig(MLP)(dim=4), "anything")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import residual_edu
 
 PACKAGE = Path(residual_edu.__file__).parent
 ROOT = PACKAGE.parent
-BELOW = ["renamed", "errors", "checked", "old_errors"]  # what every room may use
+BELOW = ["renamed", "errors", "values", "calls", "lazy", "checked", "old_errors"]  # what every room may use
 TOP = [*BELOW, "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
 ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "contents"]
 ROOMS += ["explorers", "exercises", "summary", "lesson", "course"]

@@ -1206,7 +1206,8 @@ def pre_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
     if is_bypassed(layer):
         return x
     branch = layer(norm(x), *inputs, **keywords)
-    return x + apply_gates(gates, branch)
+    branch = apply_gates(gates, branch)
+    return x + branch
 
 
 def post_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
@@ -1214,7 +1215,9 @@ def post_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
     if is_bypassed(layer):
         return x
     branch = layer(x, *inputs, **keywords)
-    return norm(x + apply_gates(gates, branch))
+    branch = apply_gates(gates, branch)
+    x = norm(x + branch)
+    return x
 
 
 def is_bypassed(layer):

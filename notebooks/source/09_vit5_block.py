@@ -41,7 +41,6 @@ from residual_edu.datasets import digits, photos
 from residual_edu.errors import InvalidInput
 from residual_edu.exercises import check
 from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.parts.mlp import start
 from residual_edu.plotting import vit5 as plots
 from residual_edu.training import accuracy, minibatches, train
 
@@ -259,7 +258,7 @@ from torch import nn
 
 from residual_edu.config import build
 from residual_edu.parts.attention import fused_attention, merge_heads
-from residual_edu.parts.mlp import start
+from residual_edu.parts.mlp import filled
 from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
 
 
@@ -297,15 +296,13 @@ class ViT5Attention(nn.Module):
         # No buffer: it would enter the state dict, and be rounded with the weights
         # where they go to 16 bits.
         self.num_tokens, self.cos_sin = len(angles), rotary_cos_sin(angles)
-        self.qkv = start(
-            nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias),
-            init_fn_qkv_proj,
-            hidden_dim,
+        self.qkv = filled(
+            nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj
         )
         self.q_norm, self.k_norm = (
             nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2)
         )
-        self.proj = start(
+        self.proj = filled(
             nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj
         )
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()

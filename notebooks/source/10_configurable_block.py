@@ -591,6 +591,11 @@ class AttentionBase(nn.Module):
     def attend(self, query, key, value, mask):
         key, value = repeat_heads(key, self.n_heads), repeat_heads(value, self.n_heads)
         bias = self.position.bias(query, key.shape[-2])
+        if mask is not None and mask.ndim == 3:
+            mask = mask[:, None]  # the same for all heads
+        if mask is not None and mask.is_floating_point():
+            bias = mask.to(query) if bias is None else bias + mask.to(query)
+            mask = None
         return merge_heads(fused_attention(query, key, value, mask, bias))
 
 
@@ -641,6 +646,10 @@ class SlidingWindowGQA(GQA):
         window = attention_mask(
             queries, keys, causal=True, window=self.window_size, device=query.device
         )
+        if mask is not None and mask.is_floating_point():
+            return super().attend(
+                query, key, value, mask.masked_fill(~window, float("-inf"))
+            )
         return super().attend(query, key, value, both(window, mask))
 
 
@@ -655,6 +664,7 @@ import torch
 from torch import nn
 
 from residual_edu.configurable.cache import cache_length, extend
+from residual_edu.configurable.position import RoPE, rotates
 from residual_edu.parts.attention import split_heads
 from residual_edu.parts.rms_norm import RMSNorm
 
@@ -666,6 +676,7 @@ class MLA(AttentionBase):
         super().__init__(config)
         rank = config.kv_lora_rank  # not None, since needs names it
         self.rope_dim = config.effective_rope_dim
+        self.rotary = self.position if rotates(self.position) else RoPE(config)
         self.kv_down = nn.Linear(self.d_model, rank + self.rope_dim, bias=False)
         self.kv_norm = RMSNorm(rank, config.norm_eps)
         self.kv_up = nn.Linear(
@@ -706,7 +717,7 @@ class MLA(AttentionBase):
     def turn(self, x, start):
         turned, rest = x.tensor_split([self.rope_dim], dim=-1)
         return (
-            torch.cat([self.position.rotate(turned, start), rest], dim=-1)
+            torch.cat([self.rotary.rotate(turned, start), rest], dim=-1)
             if self.rope_dim
             else x
         )

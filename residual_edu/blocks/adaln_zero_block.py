@@ -10,17 +10,10 @@ Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_conditionable, check_takes
 from residual_edu.checked import Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import (
-    InvalidInput,
-    check_axes,
-    check_batch,
-    check_conditionable,
-    check_given,
-    check_takes,
-    check_width,
-)
+from residual_edu.errors import InvalidInput, check_axes, check_batch, check_given, check_width
 from residual_edu.parts.adaln_zero import modulations, zero_projection
 from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
@@ -68,9 +61,7 @@ class AdaLNZeroResidualBlock(nn.Module):
         self.condition_norm = no_weight_decay(build(condition_norm_cfg))
         self.dropout = build(dropout_cfg)
         self.condition_proj = zero_projection(hidden_dim)
-        if not is_bypassed(self.sequence_mixer):
-            check_conditionable("sequence_mixer", self.sequence_mixer)
-        check_takes("mlp", self.mlp, "x")
+        check_branches(self.sequence_mixer, self.mlp)
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], condition: Float[Tensor, "#batch *elsewhere channels"]
@@ -89,9 +80,16 @@ class AdaLNZeroResidualBlock(nn.Module):
         check_given("condition", condition)
         for name, tensor in (("x", x), ("condition", condition)):
             check_axes(name, tensor, "batch", "channels")
-            check_width(name, tensor, self.hidden_dim)
+            check_width(name, tensor, self.hidden_dim, self.condition_proj[1])
         check_batch("condition", condition, x.shape[0])
         if 0 in condition.shape[1:-1]:
             raise InvalidInput(
                 f"condition must have at least 1 position along each axis, got shape {tuple(condition.shape)}"
             )
+
+
+def check_branches(mixer: nn.Module, mlp: nn.Module) -> None:
+    """Raise ``InvalidInput`` unless ``mixer`` takes a condition, if it is there, and ``mlp`` one signal."""
+    if not is_bypassed(mixer):
+        check_conditionable("sequence_mixer", mixer)
+    check_takes("mlp", mlp, "x")

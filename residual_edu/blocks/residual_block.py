@@ -11,8 +11,9 @@ Xiong et al., 2020, https://arxiv.org/abs/2002.04745
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_takes
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_axes, check_floating, check_given, check_takes
+from residual_edu.errors import InvalidInput, check_axes, check_floating, check_given
 from residual_edu.parts.flop_count import Shape, flop_count
 from residual_edu.parts.residual import is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
@@ -56,18 +57,13 @@ class ResidualBlock(nn.Module):
         self.mlp = build(mlp_cfg)
         self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
         self.dropout = build(dropout_cfg)
-        check_layer("sequence_mixer", self.sequence_mixer, self.input_norm, "x")
-        check_layer("condition_mixer", self.condition_mixer, self.condition_mixer_norm, "x", "condition")
-        check_layer("mlp", self.mlp, self.mlp_norm, "x")
+        check_layers(self)
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], condition: Tensor | None
     ) -> Float[Tensor, "batch *space channels"]:
         """Add each branch's output to ``x``; ``condition`` may be anything where the condition mixer is left out."""
-        check_axes("x", x, "batch", "channels")
-        check_floating("x", x)
-        if not is_bypassed(self.condition_mixer):
-            check_given("condition", condition)
+        check_inputs(x, condition, self.condition_mixer)
         gates = [self.dropout]
         x = pre_norm_residual(x, self.sequence_mixer, self.input_norm, gates)
         x = pre_norm_residual(x, self.condition_mixer, self.condition_mixer_norm, gates, condition)
@@ -76,6 +72,21 @@ class ResidualBlock(nn.Module):
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of the norms, the mixers and the MLP for one sample; the three sums are not counted."""
         return sum(flop_count(part, shape, inference) for part in self.children())
+
+
+def check_layers(block: ResidualBlock) -> None:
+    """Raise ``InvalidInput`` unless each layer of ``block`` takes what it will be given, and no norm stands alone."""
+    check_layer("sequence_mixer", block.sequence_mixer, block.input_norm, "x")
+    check_layer("condition_mixer", block.condition_mixer, block.condition_mixer_norm, "x", "condition")
+    check_layer("mlp", block.mlp, block.mlp_norm, "x")
+
+
+def check_inputs(x: Tensor, condition: Tensor | None, mixer: nn.Module) -> None:
+    """Raise ``InvalidInput`` unless ``x`` has channels, and the condition is there where its ``mixer`` is."""
+    check_axes("x", x, "batch", "channels")
+    check_floating("x", x)
+    if not is_bypassed(mixer):
+        check_given("condition", condition)
 
 
 def check_layer(name: str, layer: nn.Module, norm: nn.Module, *arguments: str) -> None:

@@ -15,9 +15,10 @@ from functools import partial
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_conditionable
 from residual_edu.checked import Count, NotNegative, Rate, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_conditionable, check_shape
+from residual_edu.errors import InvalidInput, check_shape
 from residual_edu.parts.drop_path import DropPath
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.layer_scale import LayerScale

@@ -5,7 +5,15 @@ Another class is registered in the same way, in any file or cell, and can be nam
 
 from torch import nn
 
-from residual_edu.configurable.attention import GQA, MHA, MLA, AttentionBase, SlidingWindowGQA, repeat_heads
+from residual_edu.configurable.attention import (
+    GQA,
+    MHA,
+    MLA,
+    AttentionBase,
+    NoAttention,
+    SlidingWindowGQA,
+    repeat_heads,
+)
 from residual_edu.configurable.block import ConfigurableBlock
 from residual_edu.configurable.cache import Cache, ModelCache, cache_length, extend
 from residual_edu.configurable.config import BlockConfig, ModelConfig
@@ -24,7 +32,7 @@ attention_registry.register("mha", MHA)
 attention_registry.register("gqa", GQA)
 attention_registry.register("sliding_window_gqa", SlidingWindowGQA)  # "sliding_window" is an alias of it
 attention_registry.register("mla", MLA)
-attention_registry.register("none", nn.Identity)
+attention_registry.register("none", NoAttention)
 
 ffn_registry.register("standard", StandardFFN)
 ffn_registry.register("gated", GatedFFN)
@@ -56,6 +64,7 @@ __all__ = [
     "MLA",
     "ModelCache",
     "ModelConfig",
+    "NoAttention",
     "PositionBase",
     "ReLU2FFN",
     "Registry",

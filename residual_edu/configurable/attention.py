@@ -17,20 +17,28 @@ https://arxiv.org/abs/1911.02150; windows: Beltagy et al., 2020, https://arxiv.o
 from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from residual_edu.checked import checked
 from residual_edu.configurable.cache import Cache, cache_length, extend
-from residual_edu.configurable.config import BlockConfig
-from residual_edu.configurable.position import PositionBase
+from residual_edu.configurable.config import BlockConfig, GivenConfig
+from residual_edu.configurable.position import PositionBase, RoPE, check_position, rotates
 from residual_edu.configurable.registry import position_registry
+from residual_edu.configurable.validation import check_call
 from residual_edu.errors import check_given
 from residual_edu.parts.attention import attention_mask, both, fused_attention, merge_heads, split_heads
+from residual_edu.parts.attention_checks import check_bias, check_repeats
 from residual_edu.parts.rms_norm import RMSNorm
 
 
 def repeat_heads(x: Float[Tensor, "batch kv_heads positions head_dim"], heads: int) -> Tensor:
-    """Return ``heads`` heads, each of ``x`` repeated and its copies in a row: head h is head h // group of ``x``."""
+    """Return ``heads`` heads, each of ``x`` repeated and its copies in a row: head h is head h // group of ``x``.
+
+    Raises:
+        InvalidInput: unless ``x`` has four axes, and a number of heads that divides ``heads``.
+    """
+    check_repeats(x, heads)
     group = heads // x.shape[1]
     return x if group == 1 else x.repeat_interleave(group, dim=1)
 
@@ -44,23 +52,53 @@ class AttentionBase(nn.Module):
 
     needs: tuple[str, ...] = ()
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.d_model, self.head_dim = config.d_model, config.head_dim
         self.n_heads, self.n_kv_heads = config.n_heads, config.effective_n_kv_heads
         self.position: PositionBase = position_registry.get(config.position)(config)
-        for name in self.needs:
-            check_given(name, getattr(config, name), type(self).__name__)
+        check_built(self, config)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Return the output of all heads, (batch, positions, features).
 
         ``query`` is (batch, n_heads, positions, head_dim), ``key`` and ``value`` (batch, heads, keys, head_dim) with a
-        number of heads that divides ``n_heads``; the queries are the last of the keys' positions.
+        number of heads that divides ``n_heads``; the queries are the last of the keys' positions. Of numbers, ``mask``
+        is added to the scores.
         """
         key, value = repeat_heads(key, self.n_heads), repeat_heads(value, self.n_heads)
         bias = self.position.bias(query, key.shape[-2])
+        if mask is not None and mask.ndim == 3:
+            mask = mask[:, None]  # the same for all heads
+        if mask is not None and mask.is_floating_point():
+            check_bias("mask", mask)
+            bias = mask.to(query) if bias is None else bias + mask.to(query)
+            mask = None
         return merge_heads(fused_attention(query, key, value, mask, bias))
+
+
+def check_built(attention: AttentionBase, config: BlockConfig) -> None:
+    """Raise ``InvalidInput`` unless the position is one, and ``config`` has the fields that ``attention`` needs."""
+    check_position(config.position, attention.position)
+    for name in attention.needs:
+        check_given(name, getattr(config, name), type(attention).__name__)
+
+
+class NoAttention(nn.Identity):
+    """No attention: a block leaves the branch out, and a call returns ``x`` and a cache that only counts positions."""
+
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
+        super().__init__()
+        self.heads = config.n_heads
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, mask: Shaped[Tensor, "*#batch positions keys"] | None = None, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache]:
+        """Return ``x`` itself, and the cache, longer by its positions."""
+        check_call(x, mask, cache, x.shape[-1], self.heads)
+        return x, extend(cache, x[..., :0], x[..., :0])
 
 
 class GQA(AttentionBase):
@@ -84,10 +122,11 @@ class GQA(AttentionBase):
     def forward(
         self,
         x: Float[Tensor, "batch positions channels"],
-        mask: Bool[Tensor, "*#batch positions keys"] | None = None,
+        mask: Shaped[Tensor, "*#batch positions keys"] | None = None,
         cache: Cache | None = None,
     ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
         """Mix positions; the cache is the keys, normalised and rotated, and the values."""
+        check_call(x, mask, cache, self.d_model, self.n_heads, self.q_proj)
         start, position = cache_length(cache), self.position
         query = split_heads(self.q_proj(x), self.n_heads)  # (batch, n_heads, positions, head_dim)
         key = split_heads(self.k_proj(x), self.n_kv_heads)  # (batch, n_kv_heads, positions, head_dim)
@@ -102,7 +141,8 @@ class GQA(AttentionBase):
 class MHA(GQA):
     """Multi-head attention: each query head has a key and a value head of its own; ``n_kv_heads`` is ignored."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__(replace(config, n_kv_heads=None))
 
 
@@ -122,6 +162,8 @@ class SlidingWindowGQA(GQA):
         """Return the output of all heads within the window, shapes as in ``AttentionBase.attend``."""
         queries, keys = query.shape[-2], key.shape[-2]
         window = attention_mask(queries, keys, causal=True, window=self.window_size, device=query.device)
+        if mask is not None and mask.is_floating_point():
+            return super().attend(query, key, value, mask.masked_fill(~window, float("-inf")))  # type: ignore[operator]
         return super().attend(query, key, value, both(window, mask))
 
 
@@ -129,7 +171,8 @@ class MLA(AttentionBase):
     """Multi-head latent attention: all heads' keys and values are computed from one small latent, which is cached.
 
     The first ``rope_dim`` features of every key are one vector that all heads share, and only they are rotated: a
-    rotated key cannot be computed from a latent that does not contain its position.
+    rotated key cannot be computed from a latent that does not contain its position. A ``position`` that rotates does
+    it, and ``RoPE`` beside any other.
 
     Args:
         config: reads ``d_model``, ``n_heads``, ``kv_lora_rank``, ``q_lora_rank``, ``rope_dim``, ``bias``,
@@ -142,6 +185,7 @@ class MLA(AttentionBase):
         super().__init__(config)
         rank: int = config.kv_lora_rank  # type: ignore[assignment]  # not None, since needs names it
         self.rope_dim = config.effective_rope_dim
+        self.rotary = self.position if rotates(self.position) else RoPE(config)
         self.kv_down = nn.Linear(self.d_model, rank + self.rope_dim, bias=False)
         self.kv_norm = RMSNorm(rank, config.norm_eps)
         self.kv_up = nn.Linear(rank, self.n_heads * (2 * self.head_dim - self.rope_dim), bias=False)
@@ -156,10 +200,11 @@ class MLA(AttentionBase):
     def forward(
         self,
         x: Float[Tensor, "batch positions channels"],
-        mask: Bool[Tensor, "*#batch positions keys"] | None = None,
+        mask: Shaped[Tensor, "*#batch positions keys"] | None = None,
         cache: Cache | None = None,
     ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
         """Mix positions; the cache is the latents, normalised, and the keys' shared features, rotated."""
+        check_call(x, mask, cache, self.d_model, self.n_heads, self.kv_down)
         start = cache_length(cache)
         latent, shared = self.kv_down(x).tensor_split([self.kv_norm.dim], dim=-1)
         latent, shared = cache = extend(
@@ -179,4 +224,4 @@ class MLA(AttentionBase):
     def turn(self, x: Tensor, start: int) -> Tensor:
         """Rotate the first ``rope_dim`` features of each vector on the last axis."""
         turned, rest = x.tensor_split([self.rope_dim], dim=-1)
-        return torch.cat([self.position.rotate(turned, start), rest], dim=-1) if self.rope_dim else x
+        return torch.cat([self.rotary.rotate(turned, start), rest], dim=-1) if self.rope_dim else x

@@ -7,18 +7,15 @@ r"""A block that is assembled from names.
                             x \leftarrow \mathrm{norm}(x + \mathrm{ffn}(x))
 """
 
-from functools import partial
-from typing import Annotated
-
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from residual_edu.checked import checked
-from residual_edu.configurable.cache import Cache, cache_length, extend
-from residual_edu.configurable.config import BlockConfig
-from residual_edu.configurable.position import PositionBase
+from residual_edu.configurable.cache import Cache, extend
+from residual_edu.configurable.config import GivenConfig
+from residual_edu.configurable.position import PositionBase, check_position
 from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
-from residual_edu.errors import InvalidInput, check_axes, check_instance, check_room, check_shape
+from residual_edu.configurable.validation import check_call
 from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.residual import is_bypassed, post_norm_residual, pre_norm_residual
 
@@ -36,7 +33,7 @@ class ConfigurableBlock(nn.Module):
     """
 
     @checked
-    def __init__(self, config: Annotated[BlockConfig, partial(check_instance, kind=BlockConfig)]) -> None:
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.config = config
         self.attention = attention_registry.get(config.attention)(config)
@@ -46,19 +43,21 @@ class ConfigurableBlock(nn.Module):
         self.resid_dropout = Dropout(config.dropout)
         shared = getattr(self.attention, "position", None)  # an attention that a learner writes may have none
         self.position: PositionBase = shared or position_registry.get(config.position)(config)
+        check_position(config.position, self.position)
 
     def forward(
         self,
         x: Float[Tensor, "batch positions channels"],
-        mask: Bool[Tensor, "*#batch positions keys"] | None = None,
+        mask: Shaped[Tensor, "*#batch positions keys"] | None = None,
         cache: Cache | None = None,
     ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
         """Return ``x`` with both branches added, and the cache, longer by the positions of ``x``.
 
-        ``mask`` is True where a query may attend to a key. The queries are the positions of ``x``; the keys are those
-        of ``cache``, then those of ``x``.
+        ``mask`` is True where a query may attend to a key, or holds numbers that are added to the scores. It is
+        (positions, keys), or (batch, positions, keys), or (batch, heads, positions, keys). The queries are the
+        positions of ``x``; the keys are those of ``cache``, then those of ``x``.
         """
-        self._check(x, mask, cache_length(cache))
+        check_call(x, mask, cache, self.config.d_model, self.config.n_heads, limit=self.config.max_seq_len)
         residual = pre_norm_residual if self.config.pre_norm else post_norm_residual
         gates = [self.resid_dropout] if self.training else []
 
@@ -77,14 +76,3 @@ class ConfigurableBlock(nn.Module):
     def _norm_of(self, branch: nn.Module) -> nn.Module:
         """Return the norm of a branch, which is left out with it."""
         return nn.Identity() if is_bypassed(branch) else norm_registry.get(self.config.norm)(self.config)
-
-    def _check(self, x: Tensor, mask: Tensor | None, kept: int) -> None:
-        check_shape("x", x, "batch", "tokens", self.config.d_model)
-        check_room(kept, x.shape[1], self.config.max_seq_len)
-        if mask is not None:
-            check_axes("mask", mask, "queries", "keys")
-            if mask.shape[-2:] != (x.shape[1], kept + x.shape[1]):
-                raise InvalidInput(
-                    f"mask must end in (queries, keys) = ({x.shape[1]}, {kept + x.shape[1]}), "
-                    f"got shape {tuple(mask.shape)}"
-                )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from residual_edu.errors import InvalidInput, shown
+from residual_edu.errors import InvalidInput, check_instance, check_size, shown
 
 Cache = tuple[Tensor, Tensor]
 
@@ -34,10 +34,11 @@ def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
         InvalidInput: for what is no cache, or one of another model or batch.
     """
     if cache is None:
+        check_cache((first, second))
         return first, second
     check_cache(cache)
     for old, new in zip(cache, (first, second), strict=True):
-        check_continues(old.shape, new.shape)
+        check_continues(old, new)
     return torch.cat([cache[0], first], dim=-2), torch.cat([cache[1], second], dim=-2)
 
 
@@ -49,11 +50,14 @@ class ModelCache(NamedTuple):
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor of every block's cache."""
+        check_instance("blocks", self.blocks, tuple)
         for cache in self.blocks:
+            cache_length(cache)  # refuses what is no cache
             yield from cache or ()
 
     def bytes_per_token(self) -> float:
         """Return the memory for one position of one sample, in bytes, summed over all blocks."""
+        check_size("length", self.length, least=0)
         batch = next((len(kept) for kept in self.tensors()), 1)
         return sum(kept.nbytes for kept in self.tensors()) / (batch * max(self.length, 1))
 
@@ -68,8 +72,12 @@ def check_cache(cache: object) -> None:
         raise InvalidInput(f"cache must hold two tensors with the same number of positions, got {shapes}")
 
 
-def check_continues(old: torch.Size, new: torch.Size) -> None:
-    """Raise ``InvalidInput`` unless the shapes ``old`` and ``new`` differ in their numbers of positions alone."""
-    if old[:-2] != new[:-2] or old[-1] != new[-1]:
-        wanted = ", ".join(map(str, (*new[:-2], "positions", new[-1])))
-        raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old)}; it is another model's or batch's")
+def check_continues(old: Tensor, new: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``old`` and ``new`` differ in their numbers of positions alone."""
+    check_instance("the new positions", new, Tensor)
+    if old.shape[:-2] != new.shape[:-2] or old.shape[-1] != new.shape[-1]:
+        wanted = ", ".join(map(str, (*new.shape[:-2], "positions", new.shape[-1])))
+        raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old.shape)}; it is another model's or batch's")
+    if old.dtype != new.dtype or old.device != new.device:
+        wanted, given = f"{new.dtype} on {new.device}", f"{old.dtype} on {old.device}"
+        raise InvalidInput(f"cache must hold {wanted}, got {given}; it is another model's")

@@ -8,6 +8,7 @@ from typing import Annotated
 from residual_edu.checked import Choice, Count, Flag, Positive, Rate, Size
 from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
 from residual_edu.configurable.validation import block_agreements, check_together, model_agreements
+from residual_edu.errors import InvalidInput, shown
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class BlockConfig:
         window_size: number of positions that a query of ``sliding_window_gqa`` attends to, its own the last of them.
         kv_lora_rank: width of the latent from which ``mla`` makes all keys and values.
         q_lora_rank: width of the latent from which it makes all queries; None makes them from the stream itself.
-        rope_dim: number of features of each ``mla`` key that all heads share and ``rope`` rotates, 0 to ``head_dim``;
-            None: half of ``head_dim`` with ``rope``, else 0.
+        rope_dim: number of features of each ``mla`` key that all heads share and that are rotated, by any ``position``,
+            0 to ``head_dim``; None: half of ``head_dim`` with ``rope``, else 0.
         qk_norm: whether ``mha``, ``gqa`` and ``sliding_window_gqa`` normalise each head's queries and keys.
 
     Raises:
@@ -78,6 +79,16 @@ class BlockConfig:
         """Number of features of each ``mla`` key that all heads share."""
         half = max(2, self.head_dim // 4 * 2) if self.position == "rope" else 0
         return half if self.rope_dim is None else self.rope_dim
+
+
+def check_config(name: str, value: object) -> None:
+    """Raise ``InvalidInput`` unless ``value`` has what a ``BlockConfig`` has; a class of one's own may."""
+    if isinstance(value, type) or not hasattr(value, "effective_n_kv_heads"):
+        raise InvalidInput(f"{name} must be a BlockConfig, got {shown(value)}")
+
+
+GivenConfig = Annotated[BlockConfig, check_config]
+"""What a class that is registered is built from, as ``@checked`` reads it."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_edu.configurable.config import BlockConfig
+from residual_edu.checked import checked
+from residual_edu.configurable.config import BlockConfig, GivenConfig
+from residual_edu.errors import check_width
 
 
 def squared_relu(x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
@@ -26,7 +28,8 @@ def squared_relu(x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch c
 class FFNBase(nn.Module):
     """What all feed-forward networks share: the width of the stream and their own. A subclass adds ``forward(x)``."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.d_model, self.d_ff = config.d_model, config.d_ff
 
@@ -43,6 +46,7 @@ class StandardFFN(FFNBase):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
+        check_width("x", x, self.d_model, self.up)
         return self.down(self.activation(self.up(x)))
 
 
@@ -59,6 +63,7 @@ class GatedFFN(FFNBase):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
+        check_width("x", x, self.d_model, self.up)
         return self.down(self.activation(self.gate(x)) * self.up(x))
 
 

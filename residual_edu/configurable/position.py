@@ -12,29 +12,49 @@ While decoding, ``start`` is the position of the first new token: the number of 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.configurable.config import BlockConfig
-from residual_edu.errors import check_room
+from residual_edu.checked import checked
+from residual_edu.configurable.config import BlockConfig, GivenConfig
+from residual_edu.errors import InvalidInput, check_axes, check_size, check_width, shown
+from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_cos_sin, rotate_by, sinusoidal
 
 
 class PositionBase(nn.Module):
     """No encoding: none of the three methods changes anything. A subclass overrides one of them."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    @checked
+    def __init__(self, config: GivenConfig) -> None:
         super().__init__()
         self.config = config
 
     def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
         """Return the stream ``x``, whose first position is ``start``, as the first block receives it."""
+        check_size("start", start, least=0)
         return x
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Return queries or keys ``x``, whose first position is ``start``, as their products are taken."""
+        check_size("start", start, least=0)
         return x
 
     def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor | None:
         """Return what is added to the scores of ``query``, the last of ``keys`` positions: (heads, queries, keys)."""
         return None
+
+
+def check_position(name: str, position: object) -> None:
+    """Raise ``InvalidInput`` unless ``position``, built for ``name``, has the three methods of ``PositionBase``."""
+    missing = [each for each in ("embed", "rotate", "bias") if not callable(getattr(position, each, None))]
+    if missing:
+        raise InvalidInput(
+            f"position {name!r} must have embed, rotate and bias, {shown(type(position).__name__)} lacks "
+            f"{', '.join(missing)}; make it a subclass of PositionBase"
+        )
+
+
+def rotates(position: PositionBase) -> bool:
+    """Whether ``position`` has a ``rotate`` of its own."""
+    return getattr(type(position), "rotate", None) is not PositionBase.rotate
 
 
 class Sinusoidal(PositionBase):
@@ -48,6 +68,9 @@ class Sinusoidal(PositionBase):
 
     def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
         """Add each position's sines and cosines."""
+        check_width("x", x, self.config.d_model)
+        check_axes("x", x, "positions", "channels")
+        check_room(start, x.shape[-2], self.config.max_seq_len)
         if self.waves is None:
             self.waves = sinusoidal(self.config.max_seq_len, self.config.d_model) * (2 / self.config.d_model) ** 0.5
         return x + self.waves[start : start + x.shape[-2]].to(x)
@@ -59,12 +82,18 @@ class RoPE(PositionBase):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
         widths = {config.head_dim, config.effective_rope_dim} - {0}  # a whole head's, and what mla rotates of it
-        angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in widths}
+        pairs = [width for width in widths if width % 2 == 0]
+        angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in pairs}
         # A dict, not buffers: no table is stored with the weights, or rounded with them by .half().
         self.waves = {width: rotary_cos_sin(theta) for width, theta in angles.items()}
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Rotate each pair of features by its position's angle."""
+        check_axes("x", x, "positions", "features")
+        if x.shape[-1] not in self.waves:
+            raise InvalidInput(
+                f"x must have as its number of features {' or '.join(map(str, self.waves))}, got {tuple(x.shape)}"
+            )
         check_room(start, x.shape[-2], self.config.max_seq_len)
         (cos, sin), rows = self.waves[x.shape[-1]], slice(start, start + x.shape[-2])
         return rotate_by(x, cos[rows], sin[rows])
@@ -75,4 +104,5 @@ class ALiBi(PositionBase):
 
     def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor:
         """Return the penalty of each head, query and key."""
+        check_axes("query", query, "queries", "features")
         return alibi_bias(query.shape[-2], keys, alibi_slopes(self.config.n_heads)).to(query)

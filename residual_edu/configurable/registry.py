@@ -72,7 +72,7 @@ class Registry(Generic[T]):
         """Raise unless ``value`` can be registered; when a cell is run again, its class replaces its earlier self."""
         if not isinstance(key, str) or not key.strip():
             raise InvalidInput(f"{self.name} must be registered under a name, got {shown(key)}")
-        if not callable(value):
+        if not callable(value) or isinstance(value, nn.Module):
             raise InvalidInput(f"{self.name} {key!r} must be a class that takes a BlockConfig, got {shown(value)}")
         if key in self.entries and not is_rerun(self.entries[key], value):
             raise InvalidInput(

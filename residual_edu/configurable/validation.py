@@ -4,9 +4,23 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from residual_edu.checked import annotated_checks
+from residual_edu.configurable.cache import Cache, cache_length
 from residual_edu.configurable.registry import attention_registry
-from residual_edu.errors import InvalidInput, check_divisible, check_equal, check_given, check_instance
+from residual_edu.errors import (
+    InvalidInput,
+    check_axes,
+    check_device,
+    check_divisible,
+    check_equal,
+    check_given,
+    check_instance,
+    check_shape,
+)
+from residual_edu.parts.attention_checks import check_room
 
 Check = Callable[[], object]
 Sound = Callable[..., bool]
@@ -62,8 +76,47 @@ def check_rope_dim(config: Any) -> None:
     dim, limit = config.effective_rope_dim, config.head_dim
     if dim > limit:
         raise InvalidInput(f"rope_dim must be at most head_dim, got rope_dim={dim} and head_dim={limit}")
-    if dim % 2 and config.position == "rope":
-        raise InvalidInput(f"rope_dim must be even for position 'rope', got {dim}")
+    if dim % 2 and (config.position == "rope" or config.attention == "mla"):
+        who = "position 'rope'" if config.position == "rope" else "attention 'mla', which rotates them"
+        raise InvalidInput(f"rope_dim must be even for {who}, got {dim}")
+
+
+def check_call(
+    x: Tensor,
+    mask: Tensor | None,
+    cache: Cache | None,
+    d_model: int,
+    heads: int = 1,
+    layer: nn.Module | None = None,
+    limit: int | None = None,
+) -> None:
+    """Raise ``InvalidInput`` unless a block or an attention can be called so.
+
+    It has that many ``heads``, begins with ``layer``, and allows at most ``limit`` positions.
+    """
+    check_shape("x", x, "batch", "tokens", d_model, layer=layer)
+    kept = cache_length(cache)
+    if limit is not None:
+        check_room(kept, x.shape[1], limit)
+    if mask is not None:
+        check_mask_of(mask, x, (x.shape[1], kept + x.shape[1]), heads)
+
+
+def check_mask_of(mask: Tensor, x: Tensor, pairs: tuple[int, int], heads: int) -> None:
+    """Raise ``InvalidInput`` unless ``mask`` ends in ``pairs``, after no axis, batch, or batch and heads."""
+    check_axes("mask", mask, "queries", "keys")
+    if not (mask.is_floating_point() or mask.dtype == torch.bool):
+        allowed = "boolean, True where a query may attend to a key, or numbers that are added to the scores"
+        raise InvalidInput(f"mask must be {allowed}, got {mask.dtype}; convert it with mask.bool()")
+    if mask.shape[-2:] != pairs:
+        raise InvalidInput(f"mask must end in (queries, keys) = {pairs}, got shape {tuple(mask.shape)}")
+    before, batch = tuple(mask.shape[:-2]), x.shape[0]
+    if len(before) > 2 or before[:1] not in ((), (1,), (batch,)) or before[1:] not in ((), (1,), (heads,)):
+        wanted = f"none, ({batch} or 1,) or ({batch} or 1, {heads} or 1)"
+        raise InvalidInput(
+            f"mask must have {wanted} before (queries, keys): batch, heads; got shape {tuple(mask.shape)}"
+        )
+    check_device("mask", mask, x)
 
 
 def model_agreements(kind: type[Any], config: Any, sound: Sound) -> Iterator[Check]:

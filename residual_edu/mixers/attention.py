@@ -19,10 +19,12 @@ from residual_edu.errors import (
     check_data_dim,
     check_divisible,
     check_same_shape,
+    check_sequence,
     check_signal,
     check_size,
 )
 from residual_edu.parts.attention import fused_attention, split_heads
+from residual_edu.parts.attention_checks import check_as_query
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.position import rotary_angles, rotate
 from residual_edu.parts.qk_norm import L2Norm
@@ -109,6 +111,7 @@ def check_heads(channels: int, heads: int, use_rope: bool, lengths: Sequence[int
     """Raise ``InvalidInput`` for channels that cannot be cut into heads, or heads into pairs, or axes of no length."""
     check_divisible("hidden_dim", channels, heads, "num_heads")
     if lengths is not None:
+        check_sequence("rope_spatial_dims", lengths)
         check_data_dim("the number of rope_spatial_dims", len(lengths))
         for length in lengths:
             check_size("rope_spatial_dims", length)
@@ -124,6 +127,8 @@ def check_qkv(query: Tensor, key: Tensor, value: Tensor, channels: int, same_axe
     check_signal("key", key, channels)
     check_batch("key", key, query.shape[0])
     check_same_shape("value", value, "key", key)
+    check_as_query("key", key, query)
+    check_as_query("value", value, query)
     if same_axes and key.ndim != query.ndim:
         shapes = f"{tuple(key.shape)} and {tuple(query.shape)}"
         raise InvalidInput(f"key must have as many axes as query where use_rope=True, got shapes {shapes}")

@@ -10,7 +10,7 @@ https://arxiv.org/abs/2301.10540
 
 from collections.abc import Sequence
 from math import log2, prod, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -37,7 +37,9 @@ class CKConv(nn.Module):
             none.
         grid_type: number of taps along an axis of T positions. ``"double"``: 2 T - 1, so that the last position
             depends on the first and the first on the last. ``"single"``: about T, half of them on either side.
-            ``None``: single along circular axes, double along the others.
+            ``None``: single along circular axes, double along the others. A ``kernel_cfg`` with ``halve_grid``, such as
+            that of ``SIRENKernel``, is built so that its positions still run from -1 to 1 along a single axis of the
+            length it was made for; a module that is built already keeps its positions.
         fft_padding: the signal beyond its ends, ``"zero"`` or ``"circular"`` (it repeats), for all axes or a list with
             one for each.
         is_causal: True: a position depends on itself and earlier ones only; of the taps, those from the middle one on
@@ -64,7 +66,10 @@ class CKConv(nn.Module):
         self.data_dim, self.hidden_dim, self.is_causal = data_dim, hidden_dim, is_causal
         self.single = [grid_type == "single" or padding == "circular" for padding in paddings]
         self.paddings = ["causal"] if is_causal else paddings
-        self.kernel, self.mask = build(kernel_cfg), build(mask_cfg)
+        self.kernel: Any = build(kernel_cfg)
+        self.mask = build(mask_cfg)
+        if any(self.single) and self.kernel is not kernel_cfg and hasattr(self.kernel, "halve_grid"):
+            self.kernel.halve_grid(self.single)  # type: ignore[operator]  # which has half as many taps to either side along these axes
         check_kernel_network(self.kernel, hidden_dim, data_dim)
         self.shortcut = nn.Parameter(torch.empty(hidden_dim).uniform_(-1, 1) / sqrt(hidden_dim))
 
@@ -72,7 +77,7 @@ class CKConv(nn.Module):
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Float[Tensor, "#batch features"] | None = None
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; the kernel may depend on ``conditioning``, and then differs between samples."""
-        check_signal("x", x, self.hidden_dim, self.data_dim)
+        check_signal("x", x, self.hidden_dim, self.data_dim, self)
         kernel = self.taps(x.shape[1:-1], conditioning)  # 1 or batch, *taps, channels
         return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).type_as(x)
 

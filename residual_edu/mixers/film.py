@@ -60,7 +60,7 @@ class KernelFiLMGenerator(nn.Module):
         self, conditioning: Float[Tensor, "batch channels"]
     ) -> list[tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch hidden"]]]:
         r"""Return :math:`(\gamma, \beta)` of each layer, one row for each sample."""
-        check_shape("conditioning", conditioning, "batch", self.cond_dim)
+        check_shape("conditioning", conditioning, "batch", self.cond_dim, layer=self.mlp[0])
         films = self.mlp(conditioning).unflatten(-1, (self.num_film_layers, 2, self.kernel_hidden_dim))
         return [(layer[:, 0], layer[:, 1]) for layer in films.unbind(1)]
 

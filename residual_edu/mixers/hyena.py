@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_conditionable
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_conditionable, check_floating, check_same_shape
+from residual_edu.errors import InvalidInput, check_floating, check_same_shape
 from residual_edu.parts.causal_conv import convolution_flops
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.residual import is_bypassed
@@ -76,9 +77,12 @@ class Hyena(nn.Module):
         check_signals(query, key, value)
         query, key, value = self._short(torch.cat([query, key, value], dim=-1)).chunk(3, dim=-1)
         query, key = over_channels(self.q_norm, query), over_channels(self.k_norm, key)
-        z = over_channels(self.pixelhyena_norm, query * self.gate_nonlinear(key))
-        h = self.global_conv(z, conditioning=conditioning)
-        return over_channels(self.output_norm, h * self.gate_nonlinear_2(value))
+        gate = self.gate_nonlinear(key)
+        check_same_shape("gate_nonlinear(key)", gate, "key", key)
+        z = over_channels(self.pixelhyena_norm, query * gate)
+        h, gate = self.global_conv(z, conditioning=conditioning), self.gate_nonlinear_2(value)
+        check_mixed(h, gate, value)
+        return over_channels(self.output_norm, h * gate)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost for one sample: short convolution, norms (3 a number), gates, and the long convolution."""
@@ -129,6 +133,12 @@ def check_signals(query: Tensor, key: Tensor, value: Tensor) -> None:
     check_same_shape("value", value, "query", query)
 
 
+def check_mixed(h: Tensor, gate: Tensor, value: Tensor) -> None:
+    """Raise ``InvalidInput`` unless the output of the long convolution and the second gate have the value's shape."""
+    check_same_shape("global_conv(z)", h, "value", value)
+    check_same_shape("gate_nonlinear_2(value)", gate, "value", value)
+
+
 def check_short_fits(convolution: nn.Conv1d | nn.Conv2d | nn.Conv3d, x: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``convolution`` keeps the channels of ``x`` and has as many axes."""
     axes, channels = len(convolution.kernel_size), (convolution.in_channels, convolution.out_channels)
@@ -143,4 +153,6 @@ def over_channels(norm: nn.Module | None, x: Float[Tensor, "batch *space channel
     """Apply ``norm`` to the channels of ``x``, on the axis where it expects them; without a norm return ``x``."""
     if norm is None:
         return x
-    return norm(x.movedim(-1, 1)).movedim(1, -1) if isinstance(norm, CHANNELS_FIRST) else norm(x)
+    y = norm(x.movedim(-1, 1)).movedim(1, -1) if isinstance(norm, CHANNELS_FIRST) else norm(x)
+    check_same_shape("norm(x)", y, "x", x)
+    return y

@@ -22,7 +22,14 @@ from torch.nn import functional
 
 from residual_edu.checked import DataDim, Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_equal, check_one_per_axis, check_size
+from residual_edu.errors import (
+    InvalidInput,
+    check_equal,
+    check_instance,
+    check_one_per_axis,
+    check_sequence,
+    check_size,
+)
 from residual_edu.mixers.film import KernelFiLMGenerator
 from residual_edu.parts.flop_count import Shape
 from residual_edu.parts.weight_decay import no_weight_decay
@@ -34,6 +41,10 @@ def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) ->
     Neighbours are 1 / (reach - 1) apart: with lengths = reach positions run from -1 to 1, and those of a longer kernel
     continue beyond with the same step. On ``like``'s device and in its dtype, float32 at least.
     """
+    check_sequence("reach", reach)
+    check_lengths("lengths", lengths, len(reach))
+    check_lengths("reach", reach, len(reach), least=2)
+    check_instance("like", like, Tensor)
     dtype = torch.promote_types(like.dtype, torch.float32)  # in 16 bits the positions of neighbours would be equal
     lines = [
         torch.arange(1 - length, length, dtype=dtype, device=like.device) / (last - 1)
@@ -75,7 +86,6 @@ class SIRENPositionalEmbedding(nn.Module):
         self, lengths: Sequence[int]
     ) -> tuple[Float[Tensor, "1 *taps features"], Float[Tensor, "1 *taps axes"]]:
         """Return the features, in the weights' dtype, and the grid of 2 length - 1 positions along each axis."""
-        check_one_per_axis("lengths", list(lengths), len(self.L_cache))
         weight, bias = self.linear.weight, self.linear.bias
         grid = position_grid(lengths, self.L_cache, like=weight)
         wave = functional.linear(grid, weight.to(grid.dtype), None if bias is None else bias.to(grid.dtype))
@@ -148,6 +158,17 @@ class SIRENKernel(nn.Module):
             h = modulated(linear(h).sin(), film)
         return self.out_linear(h), grid
 
+    def halve_grid(self, axes: Sequence[bool]) -> None:
+        """Let positions run from -1 to 1 at half of ``L_cache``, rounded up, along those of the ``axes`` that are True.
+
+        The last weights become larger, as they start for that length.
+        """
+        lengths = self.positional_embedding.L_cache
+        halved = [(length + 1) // 2 if half else length for length, half in zip(lengths, axes, strict=True)]
+        check_lengths("half of L_cache", halved, len(lengths), least=2)
+        self.positional_embedding.L_cache = halved
+        self.out_linear.weight.data *= sqrt(prod(lengths) / prod(halved))
+
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of all taps for a signal of ``shape``: 0 at inference where no condition changes them."""
         film = self.film_generator
@@ -185,12 +206,18 @@ def modulated(h: Float[Tensor, "#batch *taps hidden"], film: tuple[Tensor, Tenso
     return gamma * h + beta
 
 
-def length_of_each_axis(name: str, value: int | Sequence[int], axes: int, least: int = 1) -> list[int]:
-    """Return one length for each of ``axes``, or raise ``InvalidInput`` unless each is at least ``least``."""
-    lengths = list(value) if isinstance(value, Sequence) else [value] * axes
+def check_lengths(name: str, lengths: Sequence[int], axes: int, least: int = 1) -> None:
+    """Raise ``InvalidInput`` unless ``lengths`` is a list of ``axes`` whole numbers, each at least ``least``."""
+    check_sequence(name, lengths)
     check_one_per_axis(name, lengths, axes)
     for length in lengths:
         check_size(name, length, least)
+
+
+def length_of_each_axis(name: str, value: int | Sequence[int], axes: int, least: int = 1) -> list[int]:
+    """Return one length for each of ``axes``, or raise ``InvalidInput`` unless each is at least ``least``."""
+    lengths = list(value) if isinstance(value, Sequence) else [value] * axes
+    check_lengths(name, lengths, axes, least)
     return lengths
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from residual_edu.checked import DataDim, Positive, Size, checked
-from residual_edu.errors import InvalidInput, check_width
+from residual_edu.errors import InvalidInput, check_device, check_width
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -83,13 +83,12 @@ class GaussianModulation(nn.Module):
         parametrization: Literal["direct", "log", "softplus"] = "direct",
     ) -> None:
         super().__init__()
-        if max_std is not None and min_std >= max_std:
-            raise InvalidInput(f"min_std must be below max_std={max_std}, got {min_std}")
         self.min_std, self.max_std, self.parametrization = min_std, max_std, parametrization
         low, high = torch.tensor([init_std_low, init_std_high]).log().tolist()
         std = torch.linspace(low, high, num_channels).exp().repeat(data_dim, 1)  # axes, channels
         softplus_inverse = std + (-(-std).expm1()).log()  # log(exp(std) - 1), which overflows for std above 88
         self.std_param = nn.Parameter({"direct": std, "log": std.log(), "softplus": softplus_inverse}[parametrization])
+        check_start(self, init_std_low, init_std_high)
         no_weight_decay(self)
 
     @property
@@ -107,11 +106,24 @@ class GaussianModulation(nn.Module):
         return x * torch.exp(-0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()).type_as(x)
 
 
+def check_start(mask: GaussianModulation, low: float, high: float) -> None:
+    """Raise ``InvalidInput`` unless the limits are in order, and ``low`` and ``high`` within what float32 holds."""
+    if mask.max_std is not None and mask.min_std >= mask.max_std:
+        raise InvalidInput(f"min_std must be below max_std={mask.max_std}, got {mask.min_std}")
+    if not mask.std_param.isfinite().all():
+        raise InvalidInput(f"init_std_low and init_std_high must be within float32's range, got {low} and {high}")
+
+
 def check_kernel_and_grid(x: Tensor, grid: Tensor, weight: Float[Tensor, "axes channels"]) -> None:
     """Raise ``InvalidInput`` unless the ``grid`` has the axes of ``weight`` and the kernel ``x`` its channels."""
     axes, channels = weight.shape
     check_width("grid", grid, axes)
     check_width("x", x, channels)
+    for name, tensor in (("grid", grid), ("x", x)):
+        check_device(name, tensor, weight)
+    if grid.ndim != x.ndim or grid.shape[0] != 1 or grid.shape[1:-1] != x.shape[1:-1]:
+        wanted = (1, *x.shape[1:-1], axes)
+        raise InvalidInput(f"grid must hold the position of each tap of x, {wanted}, got {tuple(grid.shape)}")
 
 
 ExponentialModulationND, GaussianModulationND = ExponentialModulation, GaussianModulation

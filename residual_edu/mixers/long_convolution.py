@@ -21,7 +21,10 @@ from residual_edu.errors import (
     check_axes,
     check_batch,
     check_choice,
+    check_device,
+    check_not_empty,
     check_one_per_axis,
+    check_sequence,
     check_signal,
     check_size,
 )
@@ -39,10 +42,13 @@ def convolution_matrix(
     The product with it is the definition of the convolution; it takes length squared steps.
 
     Raises:
-        InvalidInput: for a length below 1 or an unknown padding.
+        InvalidInput: for a length below 1, an unknown padding, no taps, or more than ``length`` on a circular axis.
     """
     check_size("length", length)
     check_choice("padding", padding, PADDINGS)
+    check_axes("kernel", kernel, "taps")
+    check_not_empty("kernel", kernel)
+    check_circle(kernel.shape[-1], length, padding)
     position = torch.arange(length, device=kernel.device)
     tap = position[:, None] - position + centre(kernel.shape[-1], padding)
     if padding == "circular":
@@ -106,11 +112,12 @@ def centre(taps: int, padding: str) -> int:
 
 def padding_of_each_axis(name: str, padding: Padding, axes: int, choices: Sequence[str] = PADDINGS) -> list[str]:
     """Return one padding for each of ``axes``, or raise ``InvalidInput`` unless each is among ``choices``."""
-    paddings = [padding] * axes if isinstance(padding, str) else list(padding)
+    paddings = [padding] * axes if isinstance(padding, str) else padding
+    check_sequence(name, paddings)
     check_one_per_axis(name, paddings, axes)
     for one in paddings:
         check_choice(name, one, choices)
-    return paddings
+    return list(paddings)
 
 
 def pad_and_roll(kernel: Tensor, axis: int, size: int, padding: str) -> Tensor:
@@ -124,6 +131,12 @@ def check_kernel(kernel: Tensor, x: Tensor, paddings: Sequence[str]) -> None:
     """Raise ``InvalidInput`` unless ``kernel`` has the axes and channels of ``x``, and fits its circular axes."""
     check_signal("kernel", kernel, x.shape[-1], x.ndim - 2)
     check_batch("kernel", kernel, len(x))
+    check_device("kernel", kernel, x)
     for taps, length, padding in zip(kernel.shape[1:-1], x.shape[1:-1], paddings, strict=True):
-        if padding == "circular" and taps > length:
-            raise InvalidInput(f"kernel must have at most {length} taps on a circular axis of {length}, got {taps}")
+        check_circle(taps, length, padding)
+
+
+def check_circle(taps: int, length: int, padding: str) -> None:
+    """Raise ``InvalidInput`` where a circular axis of ``length`` has more ``taps`` than lags."""
+    if padding == "circular" and taps > length:
+        raise InvalidInput(f"kernel must have at most {length} taps on a circular axis of {length}, got {taps}")

@@ -17,7 +17,7 @@ from torch.nn.functional import silu, softplus
 
 from residual_edu.checked import Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_axes, check_divisible, check_signal
+from residual_edu.errors import InvalidInput, check_axes, check_divisible, check_not_empty, check_signal
 from residual_edu.mixers.selective_scan import chunked_scan
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
@@ -80,7 +80,7 @@ class MambaLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch positions channels"]) -> Float[Tensor, "batch positions channels"]:
         """Mix each position with those before it; shape and dtype stay."""
-        check_signal("x", x, self.d_model, 1)
+        check_signal("x", x, self.d_model, 1, self.in_proj)
         z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)  # batch, position, and: inner; inner + 2 state; head
         y = self._scan(silu(self.conv1d(u.mT)).mT, softplus(dt + self.dt_bias))
         return self.out_proj(self.norm(y * silu(z)))
@@ -143,7 +143,7 @@ class Mamba(nn.Module):
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; shape stays. ``conditioning`` is ignored."""
-        check_axes("x", x, "batch", "position", "channels")
+        check_positions("x", x)
         sequence = x.flatten(1, -2)
         y = self.core_layer(sequence)
         if self.bidirectional:
@@ -153,6 +153,12 @@ class Mamba(nn.Module):
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost for one sample: that of one direction, or of both."""
         return (1 + self.bidirectional) * flop_count(self.core_layer, shape, inference)
+
+
+def check_positions(name: str, x: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (batch, *space, channels), not empty."""
+    check_axes(name, x, "batch", "position", "channels")
+    check_not_empty(name, x)
 
 
 def check_two_layers(first: nn.Module, second: nn.Module) -> None:

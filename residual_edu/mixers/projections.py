@@ -11,9 +11,10 @@ from inspect import signature
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_takes
 from residual_edu.checked import Flag, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_batch, check_signal, check_takes
+from residual_edu.errors import InvalidInput, check_batch, check_signal
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.mlp import InitMethod, start
 
@@ -61,7 +62,7 @@ class QKVSequenceMixer(nn.Module):
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; ``conditioning`` is passed to the mixer."""
-        check_signal("x", x, self.hidden_dim)
+        check_signal("x", x, self.hidden_dim, layer=self.qkv_proj)
         signals = self.qkv_proj(x).chunk(self.signals, dim=-1)
         return self.out_proj(self.mixer(*signals, conditioning=conditioning))
 
@@ -113,7 +114,7 @@ class QKVConditionMixer(nn.Module):
         A condition of one sample serves all.
         """
         condition = condition[:, None] if isinstance(condition, Tensor) and condition.ndim == 2 else condition
-        check_signals(x, condition, self.hidden_dim)
+        check_signals(x, condition, self.hidden_dim, self.q_proj)
         key, value = self.kv_proj(condition).expand(len(x), *[-1] * (condition.ndim - 1)).chunk(2, dim=-1)
         return self.out_proj(self.mixer(self.q_proj(x), key, value))
 
@@ -142,8 +143,8 @@ def count_signals(mixer: nn.Module) -> int:
     raise InvalidInput(f"mixer must take {ways}, {kind}.forward takes ({taken}); wrap it in a module that fits")
 
 
-def check_signals(x: Tensor, condition: Tensor, hidden_dim: int) -> None:
-    """Raise ``InvalidInput`` unless both are signals of ``hidden_dim`` channels, the condition for as many samples."""
-    check_signal("x", x, hidden_dim)
-    check_signal("condition", condition, hidden_dim)
+def check_signals(x: Tensor, condition: Tensor, hidden_dim: int, layer: nn.Module) -> None:
+    """Raise ``InvalidInput`` unless both are signals of ``hidden_dim``, fit for ``layer``, and of as many samples."""
+    check_signal("x", x, hidden_dim, layer=layer)
+    check_signal("condition", condition, hidden_dim, layer=layer)
     check_batch("condition", condition, len(x))

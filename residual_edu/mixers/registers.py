@@ -32,7 +32,7 @@ class RegisterPooling(nn.Module):
 
     def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch channels"]:
         """Return one vector for each sample; dtype stays."""
-        check_shape("registers", registers, "batch", len(self.logits), "channels")
+        check_shape("registers", registers, "batch", len(self.logits), "channels", layer=self)
         weights = self.logits.softmax(dim=0).to(registers.dtype)
         return (weights[:, None] * registers).sum(dim=1)
 
@@ -66,7 +66,7 @@ class RegisterCompressConcat(nn.Module):
 
     def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch out_dim"]:
         """Return one vector of ``out_dim`` numbers for each sample."""
-        check_shape("registers", registers, "batch", self.num_registers, self.compress.in_features)
+        check_shape("registers", registers, "batch", self.num_registers, self.compress.in_features, layer=self.compress)
         return self.compress(registers).flatten(1)
 
     def flop_count(self, hidden_dim: int, inference: bool = False) -> int:

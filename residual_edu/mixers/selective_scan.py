@@ -15,6 +15,8 @@ from torch import Tensor, einsum
 from torch.nn.functional import pad
 
 from residual_edu.errors import InvalidInput, check_floating, check_shape, check_size
+from residual_edu.parts.attention_checks import check_as_query
+from residual_edu.values import is_readable
 
 
 def selective_scan(
@@ -85,14 +87,21 @@ def check_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
     check_shape("x", x, "batch", "time", "heads", "headdim")
     check_shape("B", B, "batch", "time", "state")
     batch, time, heads, _ = x.shape
-    if time == 0:
-        raise InvalidInput(f"x must have at least 1 position along time, its second axis, got shape {tuple(x.shape)}")
     states = (batch, time, B.shape[-1])
     shapes = {"dt": (dt, (batch, time, heads)), "A": (A, (heads,)), "B": (B, states), "C": (C, states)}
     for name, (tensor, shape) in (shapes if D is None else shapes | {"D": (D, (heads,))}).items():
         check_floating(name, tensor)
         if tensor.shape != shape:
             raise InvalidInput(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
+        check_as_query(name, tensor, x, "x")
+    check_signs(dt, A)
+
+
+def check_signs(dt: Tensor, A: Tensor) -> None:
+    """Raise ``InvalidInput`` for a step below 0 or a decay rate above 0, with which the state would grow."""
+    if is_readable(dt) and ((dt < 0).any() or (A > 0).any()):
+        lowest, highest = dt.min().item(), A.max().item()
+        raise InvalidInput(f"dt must be at least 0 and A at most 0, got dt from {lowest:g} and A to {highest:g}")
 
 
 def in_chunks(z: Float[Tensor, "batch time *rest"], length: int) -> Float[Tensor, "batch chunks length *rest"]:

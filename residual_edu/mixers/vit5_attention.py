@@ -8,6 +8,7 @@ square grid of registers, and those of the CLS token not at all. The hat is a no
 Wang et al., 2026, https://arxiv.org/abs/2602.08071; registers: Darcet et al., 2023, https://arxiv.org/abs/2309.16588
 """
 
+from collections.abc import Callable
 from math import isqrt
 
 import torch
@@ -19,7 +20,7 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import check_divisible, check_shape
 from residual_edu.parts.attention import fused_attention, merge_heads
 from residual_edu.parts.flop_count import flop_count
-from residual_edu.parts.mlp import InitMethod, start
+from residual_edu.parts.mlp import filled
 from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
 
 
@@ -41,8 +42,8 @@ class ViT5Attention(nn.Module):
         qkv_bias: whether the input map has a bias.
         out_proj_bias: whether the output map has one.
         scale: factor of the scores, above 0; None for 1 / sqrt(head_dim).
-        init_fn_qkv_proj: called with ``hidden_dim``, returns a function that fills the weight of the input map in
-            place; its bias becomes 0. None for torch's own start.
+        init_fn_qkv_proj: fills the weight of the input map, its one argument, in place; the bias becomes 0. None for
+            torch's own start.
         init_fn_out_proj: the same for the output map.
 
     Raises:
@@ -66,8 +67,8 @@ class ViT5Attention(nn.Module):
         qkv_bias: Flag = False,
         out_proj_bias: Flag = False,
         scale: Positive | None = None,
-        init_fn_qkv_proj: InitMethod | None = None,
-        init_fn_out_proj: InitMethod | None = None,
+        init_fn_qkv_proj: Callable[[Tensor], object] | None = None,
+        init_fn_out_proj: Callable[[Tensor], object] | None = None,
     ) -> None:
         super().__init__()
         check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
@@ -79,9 +80,9 @@ class ViT5Attention(nn.Module):
         angles = torch.cat([patches, torch.zeros(int(has_cls), head_dim // 2), registers])
         # No buffer: it would enter the state dict, and be rounded with the weights where they go to 16 bits.
         self.num_tokens, self.cos_sin = len(angles), rotary_cos_sin(angles)
-        self.qkv = start(nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj, hidden_dim)
+        self.qkv = filled(nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj)
         self.q_norm, self.k_norm = (nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2))
-        self.proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj)
+        self.proj = filled(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj)
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
 
     def forward(
@@ -94,7 +95,7 @@ class ViT5Attention(nn.Module):
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
-        check_shape("x", x, "batch", self.num_tokens, self.qkv.in_features)
+        check_shape("x", x, "batch", self.num_tokens, self.qkv.in_features, layer=self.qkv)
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         return rotate_by(self.q_norm(q), *self.cos_sin), rotate_by(self.k_norm(k), *self.cos_sin), v
 

@@ -9,9 +9,10 @@ https://arxiv.org/abs/2302.10866; Wang et al., 2026, https://arxiv.org/abs/2602.
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_conditionable
 from residual_edu.checked import Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_conditionable, check_shape
+from residual_edu.errors import InvalidInput, check_shape
 from residual_edu.parts.flop_count import flop_count
 
 

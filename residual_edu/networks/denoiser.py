@@ -11,6 +11,7 @@ https://arxiv.org/abs/2212.09748; guidance, Ho & Salimans, 2022, https://arxiv.o
 """
 
 from functools import partial
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -19,10 +20,20 @@ from torch.nn import functional as F
 
 from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock
 from residual_edu.checked import NotNegative, Size, checked
-from residual_edu.errors import InvalidInput, check_axes, check_floating, check_labels, check_rate, check_shape
+from residual_edu.errors import (
+    InvalidInput,
+    check_axes,
+    check_device,
+    check_floating,
+    check_layer,
+    check_rate,
+    check_shape,
+)
+from residual_edu.networks.labels import check_labels
 from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
+from residual_edu.values import is_readable
 
 
 class SelfAttention(nn.Module):
@@ -38,6 +49,7 @@ class SelfAttention(nn.Module):
         self, x: Float[Tensor, "batch positions channels"], *, conditioning: Tensor | None = None
     ) -> Float[Tensor, "batch positions channels"]:
         """Mix the positions of ``x``. ``conditioning`` is not used: the norm before has already applied it."""
+        check_shape("x", x, "batch", "positions", self.qkv.in_features, layer=self.qkv)
         return self.out(attention(*self.qkv(x).chunk(3, dim=-1)))
 
 
@@ -95,16 +107,26 @@ class Denoiser(nn.Module):
         return F.pixel_shuffle(velocity, self.patch_size)[:, 0]
 
     def _check_inputs(self, images: Tensor, time: Tensor, labels: Tensor) -> None:
-        check_shape("images", images, "batch", *[self.grid * self.patch_size] * 2)
+        check_shape("images", images, "batch", *[self.grid * self.patch_size] * 2, layer=self.patches)
         check_floating("time", time)
+        check_layer("time", time, cast(nn.Linear, self.time[0]))
+        check_times("time", time)
         check_one_per_image("time", time, images)
         check_one_per_image("labels", labels, images)
         check_labels("labels", labels, self.num_classes + 1)
 
 
+def check_times(name: str, time: Tensor) -> None:
+    """Raise ``InvalidInput`` unless all times lie in [0, 1], where a path from noise to images is defined."""
+    if is_readable(time) and not ((time >= 0) & (time <= 1)).all():
+        raise InvalidInput(f"{name} must lie in [0, 1], got {time.min().item():g} to {time.max().item():g}")
+
+
 def check_one_per_image(name: str, x: Tensor, images: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch,) or (1,); (batch, 1) would give each image the others' values."""
     check_axes(name, x, "batch")
+    check_axes("images", images, "batch", "height", "width")
+    check_device(name, x, images)
     count = images.shape[0]
     if x.ndim != 1 or x.shape[0] not in (1, count):
         raise InvalidInput(f"{name} must have shape ({count},), or (1,) for all images, got {tuple(x.shape)}")
@@ -126,6 +148,8 @@ def flow_matching_loss(
         InvalidInput: for a probability out of range, or other than one label for each image.
     """
     check_rate("unlabelled", unlabelled)
+    check_floating("images", images)
+    check_labels("labels", labels, model.num_classes + 1)
     check_one_per_image("labels", labels, images)
     noise = torch.randn(images.shape, generator=generator).to(images)
     time, draws = torch.rand(2, images.shape[0], generator=generator).to(images)
@@ -150,6 +174,8 @@ def sample_path(
     Raises:
         InvalidInput: for fewer than 1 step, or a negative ``guidance``.
     """
+    check_floating("noise", noise)
+    check_one_per_image("labels", labels, noise)
     path, any_class = [noise], torch.full_like(labels, model.num_classes)
     with torch.no_grad():
         for step in range(steps):

@@ -9,11 +9,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from residual_edu.checked import Count, Flag, NotNegative, Positive, Size, checked
+from residual_edu.checked import Count, Flag, NotNegative, Positive, Size, Whole, checked
 from residual_edu.configurable import ModelConfig
-from residual_edu.errors import InvalidInput, check_axes, check_labels, check_room, is_number, shown
+from residual_edu.errors import InvalidInput, check_axes, check_instance, is_number, shown
 from residual_edu.networks.evaluation_mode import evaluation_mode
+from residual_edu.networks.labels import check_labels
 from residual_edu.networks.sampling import choose, penalize
+from residual_edu.parts.attention_checks import check_room
 
 
 def check_probability(name: str, value: float) -> None:
@@ -32,7 +34,7 @@ def generate(
     top_p: Annotated[float, check_probability] = 1.0,
     repetition_penalty: Positive = 1.0,
     stop_tokens: Sequence[int] = (),
-    seed: int | None = None,
+    seed: Whole | None = None,
     progress: Flag = False,
 ) -> Int[Tensor, "batch longer"]:
     """Return ``prompt`` and up to ``max_tokens`` more tokens, with a cache and in evaluation mode.
@@ -52,7 +54,8 @@ def generate(
     Raises:
         InvalidInput: for a setting out of range, an empty prompt, or more positions than the model's ``max_seq_len``.
     """
-    config = cast(ModelConfig, model.config)
+    config = cast(ModelConfig, getattr(model, "config", None))
+    check_instance("model.config", config, ModelConfig)
     check_prompt(prompt, config.vocab_size)
     check_stop_tokens(stop_tokens, config.vocab_size)
     check_room(prompt.shape[-1], max_tokens, config.block.max_seq_len)

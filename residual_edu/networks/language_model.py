@@ -6,6 +6,7 @@ r"""A language model: from tokens to the logits of the next token, through a sta
 Where the two are tied, W is the embedding's matrix itself: Press & Wolf, 2016, https://arxiv.org/abs/1608.05859
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, cast
 
@@ -13,11 +14,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from residual_edu.checked import checked
-from residual_edu.configurable import ConfigurableBlock, ModelCache, ModelConfig, norm_registry
+from residual_edu.configurable import ConfigurableBlock, ModelCache, ModelConfig, PositionBase, norm_registry
 from residual_edu.configurable.cache import cache_length
-from residual_edu.errors import InvalidInput, check_axes, check_instance, check_labels, check_room
+from residual_edu.errors import InvalidInput, check_axes, check_device, check_instance, check_size
 from residual_edu.networks.generation import generate
+from residual_edu.networks.labels import check_labels
 from residual_edu.parts.attention import attention_mask
+from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.dropout import Dropout
 
 
@@ -42,6 +45,7 @@ class LanguageModel(nn.Module):
         nn.init.normal_(self.embed.weight, std=config.block.d_model**-0.5)  # so that a tied head's logits are of size 1
         self.dropout = Dropout(config.block.dropout)
         self.blocks = nn.ModuleList(ConfigurableBlock(config.get_block_config(i)) for i in range(config.n_layers))
+        check_embeds_first(self.blocks)
         self.final_norm = norm_registry.get(config.block.norm)(config.block)
         self.head = None if config.tie_embeddings else nn.Linear(config.block.d_model, config.vocab_size, bias=False)
 
@@ -69,8 +73,12 @@ class LanguageModel(nn.Module):
 
     def _check_inputs(self, tokens: Tensor, cache: ModelCache) -> None:
         check_axes("tokens", tokens, "batch", "positions")
+        if tokens.ndim != 2:
+            raise InvalidInput(f"tokens must have shape (batch, positions), got {tuple(tokens.shape)}")
         check_labels("tokens", tokens, self.config.vocab_size)
+        check_device("tokens", tokens, self.embed.weight)
         check_instance("cache", cache, ModelCache)
+        check_size("cache.length", cache.length, least=0)
         if len(cache.blocks) != len(self.blocks):
             raise InvalidInput(f"cache must hold one for each of {len(self.blocks)} blocks, got {len(cache.blocks)}")
         for place, kept in enumerate(cache.blocks):
@@ -80,3 +88,17 @@ class LanguageModel(nn.Module):
                     f"block {place}; pass the cache as the model returned it"
                 )
         check_room(cache.length, tokens.shape[1], self.config.block.max_seq_len)
+
+
+def check_embeds_first(blocks: Iterable[nn.Module]) -> None:
+    """Raise ``InvalidInput`` where a later block's position is added to the stream and the first one's is another.
+
+    A model adds positions once, before its first block; the others' would never be.
+    """
+    kinds = [type(cast(ConfigurableBlock, block).position) for block in blocks]
+    for place, kind in enumerate(kinds):
+        if kind is not kinds[0] and kind.embed is not PositionBase.embed:
+            raise InvalidInput(
+                f"block_configs[{place}].position must be that of the first block where it adds to the stream, got "
+                f"{kind.__name__} after {kinds[0].__name__}: positions are added once, before the first block"
+            )

@@ -101,7 +101,7 @@ class ResidualNetwork(nn.Module):
 
     def _embedded(self, x: Float[Tensor, "batch *space in_channels"]) -> Float[Tensor, "batch *grid channels"]:
         """Return the input, projected to the stream's channels."""
-        check_signal("input", x, self.in_channels, self.data_dim)
+        check_signal("input", x, self.in_channels, self.data_dim, self.in_proj)
         x = self.in_proj(self.dropout_in(x))
         check_signal("in_proj(input)", x, self.hidden_dim, self.data_dim)
         return x
@@ -112,7 +112,7 @@ class ResidualNetwork(nn.Module):
             return condition
         if condition is None:
             raise InvalidInput("condition must be given for condition_in_proj, got None")
-        check_width("condition", condition, self.hidden_dim)
+        check_width("condition", condition, self.hidden_dim, self.condition_in_proj)
         return self.condition_in_proj(condition)
 
     def readout(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch *target classes"]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from torch import nn
 
+from residual_edu.calls import check_keywords, check_takes
 from residual_edu.config import Spec, build, from_mapping
-from residual_edu.errors import InvalidInput, check_keywords, check_takes, shown
+from residual_edu.errors import InvalidInput, shown
 
 
 def build_with(name: str, spec: Spec, **given: Any) -> nn.Module:

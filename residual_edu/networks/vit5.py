@@ -100,7 +100,15 @@ class ViT5ClassificationNet(nn.Module):
 
     def embed(self, images: Float[Tensor, "batch side side in_channels"]) -> Float[Tensor, "batch tokens channels"]:
         """Return the stream before the first block: [patches, CLS, registers, padding]."""
-        check_shape("images", images, "batch", self.image_size, self.image_size, self.patch_embed.conv.in_channels)
+        check_shape(
+            "images",
+            images,
+            "batch",
+            self.image_size,
+            self.image_size,
+            self.patch_embed.conv.in_channels,
+            layer=self.patch_embed.conv,
+        )
         patches = self.patch_embed(images).flatten(1, 2)  # (batch, num_patches, channels)
         tokens = F.pad(patches, (0, 0, 0, self.num_tokens - self.num_patches)) + self.tokens.weight
         return F.pad(tokens, (0, 0, 0, self.padding))

@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Size, checked
-from residual_edu.errors import InvalidInput, check_instance
+from residual_edu.errors import InvalidInput, check_floating, check_instance, check_size, check_width
+from residual_edu.parts.attention_checks import check_spreads
 
 
 class Modulation(NamedTuple):
@@ -30,6 +31,9 @@ class Modulation(NamedTuple):
 
     def apply_gate(self, branch: Tensor) -> Tensor:
         r"""Return :math:`\mathrm{gate} \cdot \mathrm{branch}`."""
+        check_instance("gate", self.gate, Tensor)
+        check_width("branch", branch, self.gate.shape[-1])
+        check_spreads("gate", self.gate.shape, branch.shape)
         return branch * self.gate
 
 
@@ -53,6 +57,9 @@ def modulations(projected: Float[Tensor, "batch parameters"], ndim: int, branche
         InvalidInput: unless ``projected`` is (batch, parameters), with a multiple of 3 * branches parameters.
     """
     check_instance("projected", projected, Tensor)
+    check_floating("projected", projected)
+    check_size("ndim", ndim, least=2)
+    check_size("branches", branches)
     if projected.ndim != 2 or projected.shape[-1] % (3 * branches):
         raise InvalidInput(
             f"projected must have shape (batch, a multiple of {3 * branches}), a shift, a scale and a gate for each of "

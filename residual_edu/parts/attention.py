@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from residual_edu.errors import InvalidInput, check_instance, check_last_queries, check_size
+from residual_edu.errors import check_flag, check_rate, check_shape, check_size
+from residual_edu.parts.attention_checks import check_attention, check_heads, check_last_queries
 
 
 def attention(
@@ -26,13 +27,14 @@ def attention(
     1 / sqrt(head_dim) unless it is given.
 
     Raises:
-        InvalidInput: for a mask that is not boolean, or that allows a query no key.
+        InvalidInput: for shapes, dtypes or a scale that do not fit, a mask that is not boolean, or a query with
+            no key left.
     """
+    check_attention(query, key, value, mask, bias, scale)
     scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT  # (*batch, queries, keys)
     if bias is not None:
         scores = scores + bias
     if mask is not None:
-        check_mask(mask)
         scores = scores.masked_fill(~mask, -torch.inf)
     return scores.softmax(dim=-1) @ value
 
@@ -54,10 +56,11 @@ def fused_attention(
     are the last of the keys' positions, and each attends to its own and earlier positions alone, where ``mask`` allows.
 
     Raises:
-        InvalidInput: for a mask that is not boolean, or that allows a query no key.
+        InvalidInput: as ``attention``, and for a rate outside [0, 1), or more queries than keys beside ``is_causal``.
     """
-    if mask is not None:
-        check_mask(mask)
+    check_attention(query, key, value, mask, bias, scale)
+    check_rate("dropout", dropout)
+    check_flag("is_causal", is_causal)
     # The kernel's own causal mask allows no other mask, and puts the queries at the first positions of the keys.
     by_kernel = is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
     if is_causal and not by_kernel:
@@ -67,19 +70,6 @@ def fused_attention(
     return nn.functional.scaled_dot_product_attention(
         query, key, value, mask if bias is None else bias, dropout, by_kernel, scale=scale
     )
-
-
-def check_mask(mask: Tensor) -> None:
-    """Raise ``InvalidInput`` unless ``mask`` is boolean and allows each query at least one key."""
-    check_instance("mask", mask, Tensor)
-    if mask.dtype != torch.bool:
-        raise InvalidInput(
-            f"mask must be boolean, True where a query may attend to a key, got {mask.dtype}; "
-            "what is added to the scores is given as bias"
-        )
-    readable = mask.is_cpu and not torch.compiler.is_compiling()  # reading values waits for a GPU, and breaks a graph
-    if readable and not mask.any(dim=-1).all():
-        raise InvalidInput("mask must allow each query at least 1 key, got a row that is all False")
 
 
 def attention_mask(
@@ -95,6 +85,7 @@ def attention_mask(
     """
     check_size("queries", queries)
     check_size("keys", keys)
+    check_flag("causal", causal)
     if not causal and window is None:
         return None
     check_last_queries(queries, keys)
@@ -114,10 +105,20 @@ def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
 
 
 def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
-    """Split the channels into heads, and flatten the space axes into positions, in raster order."""
+    """Split the channels into heads, and flatten the space axes into positions, in raster order.
+
+    Raises:
+        InvalidInput: for channels that ``heads`` does not divide, no axis of space, or an empty axis.
+    """
+    check_heads("channels", x, heads)
     return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "batch heads positions width"]) -> Float[Tensor, "batch positions channels"]:
-    """Concatenate the channels of all heads: the inverse of ``split_heads``, its positions still flat."""
+    """Concatenate the channels of all heads: the inverse of ``split_heads``, its positions still flat.
+
+    Raises:
+        InvalidInput: unless ``x`` has these four axes.
+    """
+    check_shape("x", x, "batch", "heads", "positions", "width")
     return x.transpose(1, 2).flatten(2)

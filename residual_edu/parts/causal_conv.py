@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from residual_edu.checked import Flag, Size, checked
-from residual_edu.errors import check_divisible, check_floating
+from residual_edu.errors import InvalidInput, check_axes, check_divisible, check_shape
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -47,8 +47,7 @@ class CausalConv1D(nn.Conv1d):
         bias: Flag = True,
         is_causal: Flag = True,
     ) -> None:
-        check_divisible("in_channels", in_channels, groups, "groups")
-        check_divisible("out_channels", out_channels, groups, "groups")
+        check_groups(groups, in_channels=in_channels, out_channels=out_channels)
         super().__init__(
             in_channels, out_channels, kernel_size, stride=stride, dilation=dilation, groups=groups, bias=bias
         )
@@ -56,7 +55,7 @@ class CausalConv1D(nn.Conv1d):
 
     def forward(self, x: Float[Tensor, "*batch channels time"]) -> Float[Tensor, "*batch out_channels steps"]:
         """Convolve the last axis of ``x``; ``ceil(time / stride)`` steps are left."""
-        check_floating("x", x)
+        check_input(x, self)
         padding = (self.kernel_size[0] - 1) * self.dilation[0]
         before = padding if self.is_causal else padding // 2
         return super().forward(functional.pad(x, (before, padding - before)))
@@ -69,3 +68,17 @@ class CausalConv1D(nn.Conv1d):
 def convolution_flops(convolution: nn.Conv1d | nn.Conv2d | nn.Conv3d, outputs: int) -> int:
     """Return the number of operations for ``outputs`` output positions: a product and a sum for each weight."""
     return 2 * outputs * convolution.weight.numel()
+
+
+def check_groups(groups: int, **channels: int) -> None:
+    """Raise ``InvalidInput`` unless ``groups`` divide all numbers of ``channels``."""
+    for name, number in channels.items():
+        check_divisible(name, number, groups, "groups")
+
+
+def check_input(x: Tensor, convolution: nn.Conv1d) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (channels, time), or (batch, channels, time), and fits ``convolution``."""
+    check_axes("x", x, "channels", "time")
+    check_shape("x", x, *x.shape[:-2], convolution.in_channels, "time", layer=convolution)
+    if x.ndim > 3:
+        raise InvalidInput(f"x must have at most 1 axis before its channels, got shape {tuple(x.shape)}")

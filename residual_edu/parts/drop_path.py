@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Rate, Size, checked
-from residual_edu.errors import check_axes, check_floating, check_rate
+from residual_edu.errors import check_axes, check_flag, check_floating, check_rate
 from residual_edu.parts.dropout import bernoulli_mask
 
 
@@ -29,6 +29,7 @@ def drop_path(
     check_floating("x", x)
     check_axes("x", x, "batch")
     check_rate("drop_prob", drop_prob)
+    check_flag("training", training)
     if not training or drop_prob == 0:
         return x
     one_per_sample = (x.shape[0], *[1] * (x.ndim - 1))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Rate, checked
-from residual_edu.errors import check_floating, check_rate
+from residual_edu.errors import check_flag, check_floating, check_rate
 
 
 def bernoulli_mask(
@@ -36,6 +36,7 @@ def dropout(
     """
     check_floating("x", x)
     check_rate("p", p)
+    check_flag("training", training)
     if not training or p == 0:
         return x
     return x * bernoulli_mask(x.shape, p, x.device, generator) / (1 - p)

@@ -13,8 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Positive, Size, checked
-from residual_edu.errors import check_axes, check_width
+from residual_edu.errors import check_axes, check_shape, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
+from residual_edu.parts.norm_checks import check_normed
 
 
 def global_response_norm(
@@ -31,7 +32,10 @@ def global_response_norm(
         InvalidInput: for an integer input, one of another width than ``gamma``, or one without an axis of positions,
             whose norm would mix the samples.
     """
+    check_shape("gamma", gamma, "channels")
+    check_shape("beta", beta, "channels")
     check_width("x", x, len(gamma))
+    check_normed(x, eps, gamma=gamma, beta=beta)
     check_axes("x", x, "batch", "positions", "channels")
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))  # a sum of squares overflows float16
     size = torch.linalg.vector_norm(wide, dim=tuple(range(1, x.ndim - 1)), keepdim=True)

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Flag, Positive, Size, checked
-from residual_edu.errors import check_floating, check_width
+from residual_edu.errors import check_width
+from residual_edu.parts.norm_checks import check_normed
 
 
 def layer_norm(
@@ -26,9 +27,9 @@ def layer_norm(
     ``x``.
 
     Raises:
-        InvalidInput: for an integer input.
+        InvalidInput: for an integer input, a weight or bias of another width, or an ``eps`` below 0.
     """
-    check_floating("x", x)
+    check_normed(x, eps, weight=weight, bias=bias)
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     centred = wide - wide.mean(dim=-1, keepdim=True)
     y = centred * (centred.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
@@ -84,7 +85,7 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
-        check_width("x", x, self.dim)
+        check_width("x", x, self.dim, self)
         norm = fused_layer_norm if self.fused else layer_norm
         return norm(x, self.weight, self.bias, self.eps)
 
@@ -116,7 +117,7 @@ class LayerNormalization(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape is kept."""
-        check_width("x", x, len(self.alpha))
+        check_width("x", x, len(self.alpha), self)
         mean = x.mean(dim=-1, keepdim=True)
         std = x.std(dim=-1, keepdim=True)
         return self.alpha * (x - mean) / (std + self.eps) + self.bias

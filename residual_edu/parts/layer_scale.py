@@ -33,7 +33,7 @@ class LayerScale(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Scale the last axis of ``x``; its shape and dtype are kept."""
-        check_width("x", x, self.dim)
+        check_width("x", x, self.dim, self)
         return (x * self.gamma).type_as(x)
 
     def extra_repr(self) -> str:

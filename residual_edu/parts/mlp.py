@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from residual_edu.calls import check_callable
 from residual_edu.checked import Choice, Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
 from residual_edu.errors import check_size, check_width
@@ -45,7 +46,7 @@ class SimpleFeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; the shape of ``x`` is kept."""
-        check_width("x", x, self.linear1.in_features)
+        check_width("x", x, self.linear1.in_features, self.linear1)
         return self.linear2(torch.relu(self.linear1(x)))
 
 
@@ -104,7 +105,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; the shape of ``x`` is kept."""
-        check_width("x", x, self.dim)
+        check_width("x", x, self.dim, self.layer1)
         return self.layer2(self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x))))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
@@ -113,12 +114,23 @@ class MLP(nn.Module):
         return count_positions(shape) * (2 * maps + (1 + self.gated) * self.layer2.in_features)
 
 
+def filled(layer: nn.Linear, init_fn: Callable[[Tensor], object] | None) -> nn.Linear:
+    """Fill the weight of ``layer`` by ``init_fn`` and its bias with zeros, and return it; unchanged for None."""
+    if init_fn is not None:
+        check_callable("init_fn", init_fn)
+        init_fn(layer.weight.data)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+    return layer
+
+
 def start(layer: nn.Linear, init_method: InitMethod | None, width: int | None = None) -> nn.Linear:
     """Fill the weight of ``layer`` by ``init_method`` and its bias with zeros, and return it; unchanged for None.
 
     ``init_method`` is called with ``width``, the layer's number of outputs unless another one is given.
     """
     if init_method is not None:
+        check_callable("init_method", init_method)
         init_method(layer.out_features if width is None else width)(layer.weight.data)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)

@@ -45,8 +45,7 @@ class Patchify(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch *space in_features"]) -> Float[Tensor, "batch *grid out_features"]:
         """Return ``(length - patch_size) // stride + 1`` positions along each axis of ``x``."""
-        check_signal("x", x, self.conv.in_channels, self.data_dim)
-        check_fits("patch_size", [self.patch_size] * self.data_dim, x.shape[1:-1])
+        check_patches(x, self.conv, [self.patch_size] * self.data_dim)
         return self.conv(x.movedim(-1, 1)).movedim(1, -1)
 
 
@@ -79,5 +78,11 @@ class Unpatchify(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch *grid in_features"]) -> Float[Tensor, "batch *space out_features"]:
         """Return ``(length - 1) * stride + patch_size`` positions along each axis of ``x``."""
-        check_signal("x", x, self.deconv.in_channels, self.data_dim)
+        check_signal("x", x, self.deconv.in_channels, self.data_dim, self.deconv)
         return self.deconv(x.movedim(-1, 1)).movedim(1, -1)
+
+
+def check_patches(x: Tensor, conv: nn.Conv1d | nn.Conv2d | nn.Conv3d, patch: list[int]) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a signal that fits ``conv``, no axis shorter than a ``patch``."""
+    check_signal("x", x, conv.in_channels, len(patch), conv)
+    check_fits("patch_size", patch, x.shape[1:-1])

@@ -24,10 +24,12 @@ from residual_edu.errors import (
     check_divisible,
     check_floating,
     check_instance,
-    check_last_queries,
     check_positive,
+    check_sequence,
+    check_shape,
     check_size,
 )
+from residual_edu.parts.attention_checks import check_last_queries, check_tables
 
 
 def rotary_angles(
@@ -43,9 +45,12 @@ def rotary_angles(
         InvalidInput: for no or more than 3 axes, a length below 1, a base not above 0, or a ``head_dim`` without an
             equal number of pairs for each axis.
     """
+    check_sequence("lengths", lengths)
     check_data_dim("the number of lengths", len(lengths))
     for length in lengths:
         check_size("lengths", length)
+    check_size("start", start, least=0)
+    check_size("head_dim", head_dim)
     check_positive("base", base)
     check_divisible("head_dim", head_dim, 2 * len(lengths), f"a pair of features for each of the axes, {len(lengths)}")
     pairs = head_dim // (2 * len(lengths))  # of each axis
@@ -76,7 +81,12 @@ def rotate(
 
 
 def rotary_cos_sin(angles: Float[Tensor, "positions pairs"]) -> tuple[Tensor, Tensor]:
-    """Return cosines (cos, cos) and signed sines (-sin, sin) of the angles, both (positions, head_dim)."""
+    """Return cosines (cos, cos) and signed sines (-sin, sin) of the angles, both (positions, head_dim).
+
+    Raises:
+        InvalidInput: for angles of another shape.
+    """
+    check_shape("angles", angles, "positions", "pairs")
     cos, sin = angles.cos(), angles.sin()
     return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
@@ -86,7 +96,12 @@ def rotate_by(
     cos: Float[Tensor, "positions head_dim"],
     sin: Float[Tensor, "positions head_dim"],
 ) -> Float[Tensor, "*batch positions head_dim"]:
-    """Return what ``rotate`` returns, from ``rotary_cos_sin`` of the angles, which a model computes once."""
+    """Return what ``rotate`` returns, from ``rotary_cos_sin`` of the angles, which a model computes once.
+
+    Raises:
+        InvalidInput: for an odd ``head_dim``, or tables of another shape than (positions, head_dim).
+    """
+    check_tables(x, cos, sin)
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))  # a single rounding to 16 bits, at the end
     partners = wide.roll(x.shape[-1] // 2, dims=-1)  # feature i + head_dim / 2 at i, and the reverse
     return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)
@@ -121,6 +136,7 @@ def alibi_slopes(heads: int) -> Float[Tensor, "heads"]:
         InvalidInput: for fewer than 1 head.
     """
     check_size("heads", heads)
+    heads = int(heads)  # a number of NumPy's has no bit_length
     below = 2 ** (heads.bit_length() - 1)
     slopes = 2 ** (-8 / below * torch.arange(1, below + 1, dtype=torch.float64))
     between = 2 ** (-4 / below * torch.arange(1, 2 * below, 2, dtype=torch.float64))
@@ -131,8 +147,11 @@ def alibi_bias(queries: int, keys: int, slopes: Float[Tensor, "heads"]) -> Float
     r"""Return :math:`-m_h\, |i - j|`, for queries i that are the last of the keys' positions j.
 
     Raises:
-        InvalidInput: for more queries than keys.
+        InvalidInput: for a size below 1, more queries than keys, or slopes that are no list of numbers.
     """
+    check_size("queries", queries)
+    check_size("keys", keys)
     check_last_queries(queries, keys)
+    check_shape("slopes", slopes, "heads")
     offset = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
     return -slopes[:, None, None] * offset.abs()

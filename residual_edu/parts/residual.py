@@ -16,8 +16,9 @@ from typing import Any, Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.calls import check_callable
 from residual_edu.checked import Rate, Size, checked
-from residual_edu.errors import InvalidInput
+from residual_edu.errors import InvalidInput, check_floating, shown
 from residual_edu.parts.layer_norm import LayerNormalization
 
 Map = Callable[..., Tensor]
@@ -31,13 +32,17 @@ def pre_norm_residual(
     ``inputs`` and ``keywords`` are further arguments of ``layer``, such as a condition.
 
     Raises:
-        InvalidInput: for a layer that changes the shape.
+        InvalidInput: for a layer or a gate that changes the shape.
     """
     if is_bypassed(layer):
         return x
+    check_residual(x, layer, norm)
     branch = layer(norm(x), *inputs, **keywords)
-    check_branch(branch, x)
-    return x + apply_gates(gates, branch)
+    check_branch("a branch", branch, x)
+    branch = apply_gates(gates, branch)
+    if gates:
+        check_branch("a gate", branch, x)
+    return x + branch
 
 
 def post_norm_residual(
@@ -48,19 +53,35 @@ def post_norm_residual(
     ``inputs`` and ``keywords`` are further arguments of ``layer``, such as a condition.
 
     Raises:
-        InvalidInput: for a layer that changes the shape.
+        InvalidInput: for a layer or a gate that changes the shape.
     """
     if is_bypassed(layer):
         return x
+    check_residual(x, layer, norm)
     branch = layer(x, *inputs, **keywords)
-    check_branch(branch, x)
-    return norm(x + apply_gates(gates, branch))
+    check_branch("a branch", branch, x)
+    branch = apply_gates(gates, branch)
+    if gates:
+        check_branch("a gate", branch, x)
+    x = norm(x + branch)
+    check_branch("norm", x, branch)
+    return x
 
 
-def check_branch(branch: Tensor, x: Tensor) -> None:
+def check_residual(x: Tensor, layer: Map, norm: Map) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is a tensor of numbers, and ``layer`` and ``norm`` can be called."""
+    if not (isinstance(x, Tensor) and x.is_floating_point() and callable(layer) and callable(norm)):
+        check_floating("x", x)
+        check_callable("layer", layer)
+        check_callable("norm", norm)
+
+
+def check_branch(name: str, branch: Tensor, x: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``branch`` has the shape of ``x``: a sum would broadcast another one."""
+    if not isinstance(branch, Tensor):
+        raise InvalidInput(f"{name} must return a tensor of the shape of x, got {shown(branch)}")
     if branch.shape != x.shape:
-        raise InvalidInput(f"a branch must keep the shape of x, {tuple(x.shape)}, got {tuple(branch.shape)}")
+        raise InvalidInput(f"{name} must keep the shape of x, {tuple(x.shape)}, got {tuple(branch.shape)}")
 
 
 def is_bypassed(layer: Map) -> bool:
@@ -72,6 +93,7 @@ def apply_gates(gates: Iterable[Map], branch: Tensor) -> Tensor:
     """Apply the gates to the output of a branch, in their order; ``nn.Identity`` is not called."""
     for gate in gates:
         if not is_bypassed(gate):
+            check_callable("a gate", gate)
             branch = gate(branch)
     return branch
 

@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Flag, Positive, Size, checked
-from residual_edu.errors import check_floating, check_width
+from residual_edu.errors import check_width
 from residual_edu.parts.flop_count import Shape, count_positions
+from residual_edu.parts.norm_checks import check_normed
 
 
 def rms_norm(
@@ -22,9 +23,9 @@ def rms_norm(
     The mean is taken over the last axis, in float32 at least; the result has the dtype of ``x``.
 
     Raises:
-        InvalidInput: for an integer input.
+        InvalidInput: for an integer input, a weight of another width, or an ``eps`` below 0.
     """
-    check_floating("x", x)
+    check_normed(x, eps, weight=weight)
     wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
     y = wide * (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
     return (y if weight is None else y * weight).type_as(x)
@@ -50,7 +51,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
-        check_width("x", x, self.dim)
+        check_width("x", x, self.dim, self)
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
         wide = torch.promote_types(x.dtype, torch.float32)  # the kernel sums in the dtype that it is given

@@ -172,7 +172,28 @@ def latents():
             lambda: run(2, 4, 16, cache=PAIR, mask=torch.ones(4, 4).bool()),
             "mask must end in (queries, keys) = (4, 9), got shape (4, 4)",
         ),
-        (lambda: run(2, 4, 16, mask=torch.zeros(4, 4)), "mask must be boolean, True where a query may "),
+        (lambda: run(2, 4, 16, mask=torch.zeros(4, 4).long()), "mask must be boolean, True where a query may "),
+        (
+            lambda: run(2, 4, 16, dtype=torch.float64),
+            "x must have the dtype of the weights, torch.float32, got torch.f",
+        ),
+        (lambda: run(0, 4, 16), "x must have shape (batch, tokens, 16), got (0, 4, 16); an axis is empty"),
+        (lambda: run(2, 0, 16), "x must have shape (batch, tokens, 16), got (2, 0, 16); an axis is empty"),
+        *[
+            (
+                lambda shape=shape: run(2, 4, 16, mask=torch.ones(*shape, 4, 4).bool()),
+                "mask must have none, (2 or 1,) or (2 or 1, 4 or 1) before (queries, keys): batch, heads; got shape",
+            )
+            for shape in ((4,), (2, 2), (4, 1), (1, 2, 4))
+        ],
+        (
+            lambda: run(2, 4, 16, mask=torch.full((4, 4), -1e9).triu(1) + torch.full((4, 4), -1e9).tril()),
+            "mask must leave each query at least 1 key, got a row of -1e9 or less",
+        ),
+        (
+            lambda: run(2, 1, 16, cache=tuple(each.double() for each in PAIR)),
+            "cache must hold torch.float32 on cpu, got torch.float64 on cpu; it is another model's",
+        ),
         (lambda: run(2, 4, 16, mask="causal"), "mask must be a tensor, got 'causal'"),
         (
             lambda: run(2, 4, 16, mask=torch.ones(4).bool()),

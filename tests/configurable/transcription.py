@@ -47,6 +47,7 @@ def attention(p, c, x, allowed):
     slopes = SLOPES[c.n_heads] if c.position == "alibi" else [0.0] * c.n_heads
     d = c.head_dim
     if c.attention == "mla":
+        place = turned  # whatever the position is
         r, down = c.rope_dim, linear(p, "attention.kv_down", x)
         latent = normed(p, "attention.kv_norm", down[:, : c.kv_lora_rank], "rms_norm")
         shared = place(down[:, c.kv_lora_rank :]) if r else down[:, :0]

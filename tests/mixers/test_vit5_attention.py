@@ -110,7 +110,7 @@ def test_scale(scale):
 
 
 def test_the_keys_the_starts_and_the_repr():
-    fill = lambda width: lambda weight: weight.data.fill_(width)  # noqa: E731
+    fill = lambda weight: weight.fill_(weight.shape[1])  # noqa: E731
     mixer = ViT5Attention(
         **SIZES, qk_norm=partial(RMSNorm, 8), qkv_bias=True, init_fn_qkv_proj=fill, init_fn_out_proj=fill
     )

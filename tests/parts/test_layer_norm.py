@@ -60,8 +60,9 @@ def test_starts_as_the_plain_normalisation():
 
 
 def test_the_formula_does_not_broadcast_to_a_weight_of_another_width():
-    with pytest.raises(RuntimeError, match="must match the size of tensor"):
-        layer_norm(torch.zeros(2, 4), torch.ones(3))
+    for x, weight in ((4, 3), (4, 1), (1, 4)):
+        with pytest.raises(InvalidInput, match=f"^weight must have shape \\({x}\\), got \\({weight},\\)$"):
+            layer_norm(torch.zeros(2, x), torch.ones(weight))
 
 
 @pytest.mark.parametrize("start", [1.0, -5.0, 100.0])
