@@ -17,7 +17,7 @@ from residual_edu.plotting.attention import colored, plot_attention_map
 from residual_edu.plotting.style import A
 
 LENGTH = 12
-ROWS = ["454363546345", "789078907890", "111222111222", "333343333333", "246802468024"]
+ROWS = ["798079807890", "789078907890", "111222111222", "333343333333", "246802468024"]
 
 # called with the digits of a row, the number of a handwriting, and whether the network is trained; returns the row's
 # tokens, (LENGTH, 68), and the weights of two heads, (2, LENGTH, LENGTH)
@@ -91,7 +91,7 @@ def explore_map(attend: Attend) -> Explorer:
     }
     controls["trained"].value = True
     alt = (
-        "Two maps of attention over the row 4 5 4 3 6 3 5 4 6 3 4 5: head 1 mostly on the digit one larger, head 2 "
+        "Two maps of attention over the row 7 9 8 0 7 9 8 0 7 8 9 0: head 1 mostly on the digit one larger, head 2 "
         "mostly on the picture just before."
     )
     states: States = {"row": ROWS, "position": [5, 9, 12], "trained": [False, True]}

@@ -64,16 +64,24 @@ def plot_one_head(
         told = f"{score:.1f}".replace("-", "−") if np.isfinite(score) else "−∞"
         for height, words in ((-0.85, _stacked(key)), (-2.15, told), (-4.15, f"{weight:.2f}".lstrip("0"))):
             ax.text(at + 0.5, height, words, ha="center", va="center", color=REFERENCE if at <= asks else DROPPED)
-        ax.bar(at + 0.5, 0.9 * weight, 0.6, bottom=-3.8, color=SERIES[1][0])
+        ax.bar(at + 0.5, 0.9 * weight, 0.6, bottom=-3.8, color=REFERENCE)
+        own = int(token[64:].argmax())
+        ax.text(at + 0.5, -5.05, LETTERS[own], color=INKS[own], weight="bold", ha="center", va="center")
     ax.plot(np.array([0, 1, 1, 0, 0]) + asks, [-0.06, -0.06, 0.9, 0.9, -0.06], color=RING, lw=1.6)
     ax.text(asks + 0.5, 1.3, f"asks, q = ({', '.join(f'{part:g}' for part in np.asarray(query))})", ha="center")
-    shapes = (f"h  ({count}, 32)", f"k  ({count}, {np.shape(keys)[1]})", f"q·k / √d  ({count})", f"weights  ({count})")
-    for height, words in zip((0.42, -0.85, -2.15, -3.6), shapes, strict=True):
+    shapes = (
+        f"h  ({count}, 32)",
+        f"k  ({count}, {np.shape(keys)[1]})",
+        f"q·k / √d  ({count})",
+        f"weights  ({count})",
+        f"v, inks  ({count}, 4)",
+    )
+    for height, words in zip((0.42, -0.85, -2.15, -3.6, -5.05), shapes, strict=True):
         ax.text(-0.25, height, words, ha="right", va="center")
     for top, bottom in ((0.1, -0.5), (-1.2, -1.8), (-2.5, -3.2)):
         ax.annotate("", (-1.2, bottom), (-1.2, top), arrowprops={"arrowstyle": "->", "color": REFERENCE})
     _plot_mixture(mixture, count + 1.0, ax)
-    ax.set(xlim=(-3.7, count + 3.5), ylim=(-4.6, 1.9), aspect="equal")
+    ax.set(xlim=(-3.7, count + 3.5), ylim=(-5.5, 1.9), aspect="equal")
     ax.set_axis_off()
     return ax
 
