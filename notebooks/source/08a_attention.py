@@ -11,9 +11,6 @@
 # - **test** a hypothesis about a trained attention map;
 # - **mend** a head by measurements.
 
-# %% [markdown]
-# (Folded: imports.)
-
 # %% jupyter={"source_hidden": true}
 from functools import partial
 
