@@ -84,9 +84,11 @@ def _differences(f: Answer) -> None:
 def _speeds(f: Answer) -> None:
     # the cosine of the angle by which each feature turns from position 0 to 1
     found = turned(f, torch.eye(WIDTH, dtype=torch.float64)[:, None].expand(WIDTH, 2, WIDTH).clone())
-    cosines = (found[:, 0] * found[:, 1]).sum(-1)
+    cosines = (found[:, 0] * found[:, 1]).sum(-1).sort().values
     if (cosines.max() - cosines.min()) < 1e-4:
         raise Unmet("`turn` turns every pair of features at the same speed")
+    if (cosines[2::2] - cosines[1:-1:2]).min() < 1e-5:
+        raise Unmet("`turn` turns two pairs of features at the same speed")
 
 
 def _later(f: Answer) -> None:
@@ -134,11 +136,16 @@ def _longer(f: Answer) -> None:
 
 
 def _scores(f: Answer) -> None:
-    head, h = made(f), draw(1, POSITIONS, WIDTH)
+    for width in (WIDTH, 12):
+        _scores_of(f, width)
+
+
+def _scores_of(f: Answer, width: int) -> None:
+    head, h = made(f, width=width), draw(1, POSITIONS, width)
     ahead = torch.arange(POSITIONS) - torch.arange(POSITIONS)[:, None]
-    scores = head.turn(head.q(h)) @ head.turn(head.k(h)).mT / WIDTH**0.5
+    scores = head.turn(head.q(h)) @ head.turn(head.k(h)).mT / width**0.5
     want = scores.masked_fill((ahead > 0) | (ahead <= -WINDOW), -torch.inf).softmax(-1)
-    found = weights(f, h)
+    found = weights(f, h, width=width)
     off = (found - want).abs()[0]
     if not off.max() < 1e-4:
         i, j = (off == off.max()).nonzero()[0].tolist()
@@ -227,10 +234,10 @@ MENDED_HEAD = Exercise(
         Mistake(joined(Unturned, Scaled, Rows), "positions left out", "A rotation keeps lengths, and so does nothing."),
     ),
     hints=(
-        "Three measurements: lengths before and after `turn`; sums of `weights` along each axis; the weights of a row "
+        "Three measurements: lengths before and after `turn`; sums of `weights` along each axis; the scores of a row "
         "of 4 beside those of the same 4 in a row of 9.",
-        "Which angle does feature 0 get, and which its partner? Which axis are the keys? Of how many products is a "
-        "score the sum?",
+        "Each measurement points at one method. Work one pair of features, or one row of two positions, through it "
+        "by hand, with names for its axes.",
     ),
 )
 

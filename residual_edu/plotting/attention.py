@@ -105,10 +105,12 @@ def _plot_mixture(mixture: np.ndarray, left: float, ax: Axes) -> None:
     ax.text(left + 1.1, 0.55, f"MLP: {LETTERS[int(mixture.argmax())]}", ha="center", va="center", weight="bold")
 
 
-def plot_attention_map(weights: ArrayLike, tokens: ArrayLike, ax: Axes, ringed: Iterable[int] = ()) -> Axes:
+def plot_attention_map(
+    weights: ArrayLike, tokens: ArrayLike, ax: Axes, ringed: Iterable[int] = (), digits: Iterable[int] = ()
+) -> Axes:
     """Draw one head's weights over a row: the picture of each row gives its weights to the pictures of the columns.
 
-    ``ringed`` names for each row the column to ring, -1 for none.
+    ``ringed`` names for each row the column to ring, -1 for none; ``digits`` are the numerals beside the pictures.
     """
     weights, tokens = np.asarray(weights, float), np.asarray(tokens, float)
     count = len(tokens)
@@ -122,7 +124,12 @@ def plot_attention_map(weights: ArrayLike, tokens: ArrayLike, ax: Axes, ringed: 
         if j >= 0:
             angle = np.linspace(0, 2 * np.pi, 41)
             ax.plot(j + 0.5 + 0.4 * np.cos(angle), i + 0.5 + 0.4 * np.sin(angle), color=RING, lw=1.8)
-    ax.set(xlim=(-1.2, count + 0.05), ylim=(count + 0.05, -1.2), aspect="equal")
+    named = list(digits)
+    for i, digit in enumerate(named):
+        for x, y in ((-1.55, i + 0.5), (i + 0.5, -1.55)):
+            ax.text(x, y, str(digit), ha="center", va="center", fontsize="small")
+    edge = -1.9 if named else -1.2
+    ax.set(xlim=(edge, count + 0.05), ylim=(count + 0.05, edge), aspect="equal")
     ax.set_axis_off()
     return ax
 

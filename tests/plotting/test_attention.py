@@ -51,6 +51,12 @@ def test_one_head_is_drawn_from_its_keys_to_the_ink_with_most_weight(ax):
     assert np.allclose(upright, 0.9 * weights) and np.allclose(lying, 1.2 * mixture)
 
 
+def test_a_map_names_the_digits_of_its_rows_and_columns(ax):
+    plots.plot_attention_map(np.tri(3), tokens(3), ax, digits=[7, 0, 4])
+    assert words(ax) == ["7", "7", "0", "0", "4", "4"]
+    assert [text.get_position()[0] for text in ax.texts[::2]] == [-1.55] * 3 and ax.get_xlim()[0] < -1.55
+
+
 def test_a_map_hides_what_comes_later_and_rings_what_is_named(ax):
     weights = np.tri(4) / np.arange(1, 5)[:, None]
     assert plots.plot_attention_map(weights, tokens(4), ax, [-1, 0, 0, 2]) is ax

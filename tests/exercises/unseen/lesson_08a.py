@@ -35,6 +35,7 @@ wrong("weights_by_hand", "three positions alone")(
 wrong("weights_by_hand", "written into the scores")(
     lambda scores: scores.masked_fill_(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax(-1)
 )
+wrong("weights_by_hand", "scores cut at 3")(lambda scores: causal(scores.clamp(max=3)))
 wrong("weights_by_hand", "absolute scores")(lambda scores: causal(scores.abs()))
 
 
@@ -51,6 +52,9 @@ wrong("head_by_hand", "a mask of twelve positions")(
     lambda h, q, k, v: head(
         h, q, k, v, weigh=lambda s: s.masked_fill(torch.ones(12, 12).triu(1).bool(), -torch.inf).softmax(-1)
     )
+)
+wrong("head_by_hand", "the maps' weights, without a call")(
+    lambda h, q, k, v: head(h, *(lambda h, to=to: h @ to.weight.mT for to in (q, k, v)))
 )
 wrong("head_by_hand", "detached weights")(lambda h, q, k, v: head(h, q, k, v, weigh=lambda s: causal(s.detach())))
 wrong("head_by_hand", "a skip on top")(lambda h, q, k, v: head(h, q, k, v) + v(h))
@@ -197,6 +201,22 @@ def spun(base, way=1):
     return Head
 
 
+def sped(*speeds):
+    """Return a head that turns pair i by the i-th angle, as far as they go, and further pairs by the last."""
+
+    class Head(Scaled, Rows):
+        def turn(self, x):
+            chosen = torch.tensor([*speeds, *[speeds[-1]] * 9])[: x.shape[2] // 2]
+            return rotate(x, torch.arange(x.shape[1])[:, None] * chosen)
+
+    return lambda width, window: joined(Head)(width, window)
+
+
+wrong("mended_head", "only pair 0 turned")(sped(1.0, 0.0))
+wrong("mended_head", "all pairs but the first at one speed")(sped(1.0, 0.3))
+wrong("mended_head", "divided by the root of 8, whatever the width is")(
+    weighed(lambda head, h: head.turn(head.q(h)) @ head.turn(head.k(h)).mT / 8**0.5)
+)
 right("mended_head", "base 10,000")(spun(10000.0))
 right("mended_head", "the other way round")(spun(100.0, way=-1))
 
