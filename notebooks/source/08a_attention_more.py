@@ -127,6 +127,51 @@ print("shuffled in, shuffled out:", equal)
 holds(equal, "Attention without positions is permutation equivariant.")
 
 # %% [markdown]
+# ## Two masks
+#
+# Where two masks are wanted, both must hold: `&`. Some programs write masks as numbers to be added to scores, 0 or −1,000,000,000, and
+# [one of them](https://github.com/michaelellis003/lmxlab/blob/61febc6405f0dd6b94088de32e791c9f7c73cacb/src/lmxlab/core/attention.py#L238-L246) takes the maximum of two. A 0 allows, so the maximum is "or": the last panel.
+
+# %% tags=["figure"]
+ahead = torch.arange(8) - torch.arange(8)[:, None]  # key's position minus query's
+causal, recent = ahead <= 0, ahead > -3
+added = [(~mask).float() * -1e9 for mask in (causal, recent)]
+masks = {"causal": causal, "not 3 or more back": recent, "both hold": causal & recent}
+masks["the maximum"] = torch.maximum(*added) == 0
+fig = Figure(figsize=(6, 2.3))
+plots.plot_masks(masks, fig.subplots(1, 4, sharey=True))
+fig.suptitle(
+    "Both masks must hold; a maximum forbids nothing", x=0.01, ha="left", weight="bold"
+)
+alt = "Four masks of 8 by 8. Causal: the lower triangle. Window: a band and above. "
+show(
+    fig,
+    alt=alt + "Both: a band below the diagonal. The maximum: everything is allowed.",
+)
+
+# %% [markdown]
+# The opposite slip is a mask that leaves a position nothing: the softmax of a row of −∞ is 0 divided by 0 (torch's fused function returns 0).
+#
+# ## How sharp a softmax is
+#
+# The largest of 16 weights, for random queries and keys of variance 1:
+
+# %% tags=["figure"]
+dims, curves = [1, 4, 16, 64, 256, 1024], {}
+powers = {"as they are": 0, "divided by √d": -0.5, "divided by d": -1}
+for name, power in powers.items():
+    generator, curves[name] = torch.Generator().manual_seed(0), []
+    for d in dims:
+        q, k = (torch.randn(600, n, d, generator=generator) for n in (1, 16))
+        curves[name].append((q @ k.mT * d**power).softmax(-1).amax(-1).mean().item())
+ax = plots.plot_sharpness(dims, curves, Figure(figsize=(6, 2.9)).add_subplot())
+ax.set_title("Random queries: equally sharp if divided by √d")
+alt = "Largest of 16 weights against d. As they are: from 0.2 to 0.96. Divided by the "
+show(
+    ax.figure, alt=alt + "root of d: about 0.25 from 4 on. Divided by d: falls to 1/16."
+)
+
+# %% [markdown]
 # ## Rotary positions on one axis, two and three
 #
 # `rotary_angles` makes the angles: with two axes, half of the pairs turn with the row and half with the column. `rotate` turns, and `rotary_cos_sin` with `rotate_by` do so in two steps, since a network needs its cosines and sines once. A first reader may skip the code.
@@ -169,6 +214,19 @@ def rotate_by(x, cos, sin):
 
 
 # %% [markdown]
+# Each pair of features turns at a speed of its own. As hands of clocks, with base 100:
+
+# %% tags=["figure"]
+angles = torch.arange(8)[:, None] * 100.0 ** (-torch.arange(4) / 4)
+ax = plots.plot_hands(angles, Figure(figsize=(6, 3.6)).add_subplot())
+ax.set_title("Fast pairs tell near positions, slow ones far")
+alt = "Eight columns of four hands. The first turns by a radian a position, the next "
+show(
+    ax.figure,
+    alt=alt + "a third as fast each; the last has hardly moved at position 7.",
+)
+
+# %% [markdown]
 # ### Exercise · 6 minutes · ●●●○○
 #
 # The readable form: turn the pairs by hand, without `rotate`. `x` is (..., positions, d), `angles` is (positions, d/2), and the features i and i + d/2 are the two coordinates of pair i.
@@ -189,6 +247,33 @@ def rotate_pairs(x, angles):
 
 # %% nbgrader={"grade": true, "grade_id": "rotate-pairs-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check(rotate_pairs, "rotate_pairs")
+
+# %% [markdown]
+# There are two good ways to choose pairs: features i and i + d/2, as here, so that the row of angles is repeated as a whole; or neighbours 2i and 2i + 1, so that each angle is repeated beside itself. The **mixture** takes the angles of one and the pairs of the other. It raises no error. Lengths find it: for (1, 0, 0, 0), with a quarter turn for the first pair and none for the second, `rotate` keeps 1.
+
+
+# %%
+def mixture(x, angles):
+    cos, sin = (each.repeat_interleave(2, -1) for each in (angles.cos(), angles.sin()))
+    a, b = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-b, a], dim=-1) * sin
+
+
+one, quarter = torch.eye(4)[:1], torch.tensor([[torch.pi / 2, 0.0]])
+lengths = [f(one, quarter).norm().item() for f in (rotate, mixture)]
+print("length after rotate {:.2f}, after mixture {:.2f}".format(*lengths))
+holds(lengths[1] < 1e-6 < 0.999 < lengths[0], "A rotation keeps lengths.")
+
+# %% tags=["figure"]
+axes = (fig := Figure(figsize=(6, 2.8))).subplots(1, 2, sharey=True)
+pair = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0))
+for ax, f in zip(axes, (rotate, mixture), strict=True):
+    q, k = f(pair.expand(2, 16, 8), rotary_angles([16], 8, base=100.0))
+    plots.plot_scores_by_distance(q @ k.mT, ax).set_title(f.__name__, weight="normal")
+title = "rotate: one score a distance; mixture: many"
+fig.suptitle(title, x=0.01, ha="left", weight="bold")
+alt = "Scores of two vectors at all pairs of 16 positions against their distance. "
+show(fig, alt=alt + "Rotated: one curve. Mixture: a column of scores at each distance.")
 
 # %% [markdown]
 # A score depends on the difference of positions, axis by axis. Equal tokens everywhere, one query in each panel, ringed. (The pattern comes again six positions away: the fastest pair has gone round once.)

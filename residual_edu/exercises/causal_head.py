@@ -70,6 +70,13 @@ def _agrees(f: Head, *cases: dict[str, int]) -> None:
         )
 
 
+def _called(f: Head) -> None:
+    h, three = case()
+    for seed, each in enumerate(three):
+        each.bias = nn.Parameter(draw(each.out_features, seed=seed + 8))
+    close(asked(f, h, three), head(h, *three), "with maps that have a bias the output")
+
+
 def _learned() -> list[Case]:
     return [dict(zip(("h", "to_q", "to_k", "to_v"), (h, *three), strict=True)) for h, three in (case(), case(d=7))]
 
@@ -94,6 +101,7 @@ HEAD_BY_HAND = Exercise(
             "any number of positions, any widths",
             lambda f: _agrees(f, {"d": 9, "positions": 4}, {"positions": 7, "out": 1}, {"d": 1}, {"batch": 1}),
         ),
+        Property("the maps are called, whatever they do", _called, hints=()),
         Property(
             "gradients reach the input and all three maps",
             lambda f: same_gradients(head, *_learned())(f),

@@ -49,6 +49,11 @@ def _values(f: Weights) -> None:
         close(run(f, scores := draw(*shape), like=scores), causal(scores), f"for shape {shape} the weights")
 
 
+def _large(f: Weights) -> None:
+    scores = (4 * draw(6, 6)).clamp(max=10)
+    close(run(f, scores, like=scores), causal(scores), "for scores of up to 10 the weights")
+
+
 WEIGHTS_BY_HAND = Exercise(
     reference=causal,
     also_right=(lambda s: shares(s.exp()), lambda s: shares((s - s.amax(-1, keepdim=True)).exp())),
@@ -58,6 +63,7 @@ WEIGHTS_BY_HAND = Exercise(
         Property("each row sums to 1", _sums),
         Property("scores 0 and log 3 have the weights 1/4 and 3/4", _by_head),
         Property("any number of positions, with any axes before them", _values),
+        Property("scores of up to 10", _large),
     ),
     mistakes=(
         Mistake(
@@ -97,7 +103,7 @@ WEIGHTS_BY_HAND = Exercise(
         ),
     ),
     hints=(
-        "Three steps: make every number positive, set what comes later to 0, divide each row by its sum.",
+        "Which numbers does a softmax make of its scores, and what is a weight? Write both down for a row of two.",
         "`torch.ones(n, n).triu(1).bool()` is True above the diagonal. Mask first; then the sum is over what is left.",
     ),
 )

@@ -26,12 +26,15 @@ class Handed(nn.Module):
     def mask(self, count: int) -> Tensor:
         """Return True where a row may attend to a column: to itself and the window - 1 positions before."""
         ahead = torch.arange(count) - torch.arange(count)[:, None]
-        return (ahead <= 0) | (ahead > -self.window)
+        return (ahead <= 0) & (ahead > -self.window)
+
+    def scores(self, h: Tensor) -> Tensor:
+        """Return the scores before the mask, (batch, positions, positions)."""
+        return self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[1] ** 0.5
 
     def weights(self, h: Tensor) -> Tensor:
         """Return the weights, (batch, positions, positions)."""
-        scores = self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[-1] ** 0.5
-        return scores.masked_fill(~self.mask(h.shape[1]), -torch.inf).softmax(dim=1)
+        return self.scores(h).masked_fill(~self.mask(h.shape[1]), -torch.inf).softmax(dim=1)
 
     def forward(self, h: Tensor) -> Tensor:
         """Return the weighted means of the values."""
@@ -66,13 +69,20 @@ class OneSpeed(Handed):
         return rotate(x, torch.arange(x.shape[1]).float()[:, None].expand(-1, x.shape[2] // 2))
 
 
-class Masked(Handed):
-    """The mask is mended."""
+class Scaled(Handed):
+    """The division is mended."""
 
-    def mask(self, count: int) -> Tensor:
-        """Return True where both hold."""
-        ahead = torch.arange(count) - torch.arange(count)[:, None]
-        return (ahead <= 0) & (ahead > -self.window)
+    def scores(self, h: Tensor) -> Tensor:
+        """Return scores divided by the root of the number of features."""
+        return self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[-1] ** 0.5
+
+
+class Undivided(Handed):
+    """Scores that are not divided."""
+
+    def scores(self, h: Tensor) -> Tensor:
+        """Return products."""
+        return self.turn(self.q(h)) @ self.turn(self.k(h)).mT
 
 
 class Rows(Handed):
@@ -80,8 +90,16 @@ class Rows(Handed):
 
     def weights(self, h: Tensor) -> Tensor:
         """Return weights whose rows sum to 1."""
-        scores = self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[-1] ** 0.5
-        return scores.masked_fill(~self.mask(h.shape[1]), -torch.inf).softmax(dim=-1)
+        return self.scores(h).masked_fill(~self.mask(h.shape[1]), -torch.inf).softmax(dim=-1)
+
+
+class EitherMask(Handed):
+    """A mask that allows what either of the two allows."""
+
+    def mask(self, count: int) -> Tensor:
+        """Return True where one holds."""
+        ahead = torch.arange(count) - torch.arange(count)[:, None]
+        return (ahead <= 0) | (ahead > -self.window)
 
 
 class CausalAlone(Handed):
@@ -114,4 +132,4 @@ def joined(*mended: type[Handed]) -> type[Handed]:
     return type("Mended", (*mended, Handed), {})
 
 
-Mended = joined(Turned, Masked, Rows)
+Mended = joined(Turned, Scaled, Rows)

@@ -9,14 +9,16 @@ from torch import Tensor, nn
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet, draw
 from residual_edu.exercises.handed_head import (
     CausalAlone,
+    EitherMask,
     Handed,
-    Masked,
     Mended,
     Neighbours,
     OneSpeed,
     OneTooMany,
     Rows,
+    Scaled,
     Turned,
+    Undivided,
     Unturned,
     joined,
 )
@@ -35,7 +37,7 @@ def made(f: Answer, width: int = WIDTH, window: int = WINDOW) -> Any:
     head = head.double()
     for name in ("turn", "mask", "weights"):
         if not callable(getattr(head, name, None)):
-            raise Broken(f"its head has no method `{name}`: keep the four of `Handed`")
+            raise Broken(f"its head has no method `{name}`: keep those of `Handed`")
     for name in "qkv":
         if not callable(getattr(head, name, None)):
             raise Broken(f"its head has no map `{name}`: keep the three of `Handed`")
@@ -82,9 +84,11 @@ def _differences(f: Answer) -> None:
 def _speeds(f: Answer) -> None:
     # the cosine of the angle by which each feature turns from position 0 to 1
     found = turned(f, torch.eye(WIDTH, dtype=torch.float64)[:, None].expand(WIDTH, 2, WIDTH).clone())
-    cosines = (found[:, 0] * found[:, 1]).sum(-1)
+    cosines = (found[:, 0] * found[:, 1]).sum(-1).sort().values
     if (cosines.max() - cosines.min()) < 1e-4:
         raise Unmet("`turn` turns every pair of features at the same speed")
+    if (cosines[2::2] - cosines[1:-1:2]).min() < 1e-5:
+        raise Unmet("`turn` turns two pairs of features at the same speed")
 
 
 def _later(f: Answer) -> None:
@@ -119,12 +123,29 @@ def _sums(f: Answer) -> None:
         raise Unmet(f"the weights of position {at} sum to {sums[at].item():.3g}")
 
 
+def _longer(f: Answer) -> None:
+    h = draw(1, POSITIONS, WIDTH)
+    short, long = weights(f, h[:, :4])[0], weights(f, h)[0, :4, :4]
+    off = (long - short).abs()
+    if not off.max() < 1e-4:
+        i, j = (off == off.max()).nonzero()[0].tolist()
+        raise Unmet(
+            f"position {i} gives position {j} the weight {short[i, j].item():.3g} in a row of 4, and "
+            f"{long[i, j].item():.3g} when {POSITIONS - 4} later positions are added"
+        )
+
+
 def _scores(f: Answer) -> None:
-    head, h = made(f), draw(1, POSITIONS, WIDTH)
+    for width in (WIDTH, 12):
+        _scores_of(f, width)
+
+
+def _scores_of(f: Answer, width: int) -> None:
+    head, h = made(f, width=width), draw(1, POSITIONS, width)
     ahead = torch.arange(POSITIONS) - torch.arange(POSITIONS)[:, None]
-    scores = head.turn(head.q(h)) @ head.turn(head.k(h)).mT / WIDTH**0.5
+    scores = head.turn(head.q(h)) @ head.turn(head.k(h)).mT / width**0.5
     want = scores.masked_fill((ahead > 0) | (ahead <= -WINDOW), -torch.inf).softmax(-1)
-    found = weights(f, h)
+    found = weights(f, h, width=width)
     off = (found - want).abs()[0]
     if not off.max() < 1e-4:
         i, j = (off == off.max()).nonzero()[0].tolist()
@@ -161,7 +182,7 @@ def _observe(f: Answer) -> Any:
 
 MENDED_HEAD = Exercise(
     reference=lambda width, window: Mended(width, window),
-    also_right=(Mended, joined(Neighbours, Masked, Rows)),
+    also_right=(Mended, joined(Neighbours, Scaled, Rows)),
     observe=_observe,
     properties=(
         Property("`turn` keeps every length", _lengths),
@@ -170,6 +191,7 @@ MENDED_HEAD = Exercise(
         Property("no position attends to a later one", _later),
         Property("each position attends to itself and to the window - 1 positions before it", _window),
         Property("the weights of each position sum to 1", _sums),
+        Property("weights stay when later positions are added", _longer),
         Property("the weights are the masked softmax of turned queries and turned keys over √d", _scores),
         Property("the output is the weighted means of the values", _values),
         Property("gradients reach all three maps", _learns),
@@ -178,30 +200,44 @@ MENDED_HEAD = Exercise(
         Mistake(Handed, "the head as it was handed over", "Measure lengths before and after `turn`."),
         Mistake(
             joined(Turned),
-            "a mended rotation, in a head whose masks are joined by or",
-            "Print `mask(6).int()`: where is it 0?",
+            "a mended rotation, in a head whose columns sum to 1",
+            "Sum the weights along each axis. Which axis are the keys?",
         ),
         Mistake(
-            joined(Masked, Rows),
+            joined(Scaled, Rows),
             "angles of one way to choose pairs, with the pairs of the other",
             "Which angle does feature 0 get, and which its partner?",
         ),
         Mistake(
-            joined(Turned, Masked),
+            joined(Turned, Scaled),
             "columns that sum to 1",
             "Sum the weights along each axis. Which axis are the keys?",
         ),
-        Mistake(joined(Turned, Rows), "masks joined by or", "Both must hold."),
-        Mistake(joined(Turned, CausalAlone, Rows), "the window dropped", "Both must hold: keep the window."),
-        Mistake(joined(Turned, OneTooMany, Rows), "a window of one too many", "The own position counts as one."),
         Mistake(
-            joined(OneSpeed, Masked, Rows), "one speed for all pairs", "Give pair i an angle of its own: `angles_of`."
+            joined(Turned, Rows),
+            "scores divided by the root of the number of positions",
+            "A score is a sum of products. How many are there?",
         ),
-        Mistake(joined(Unturned, Masked, Rows), "positions left out", "A rotation keeps lengths, and so does nothing."),
+        Mistake(
+            joined(Turned, Undivided, Rows),
+            "scores that are not divided",
+            "Divide each score by the root of the number of products in it.",
+        ),
+        Mistake(joined(Turned, EitherMask, Scaled, Rows), "masks joined by or", "Both must hold."),
+        Mistake(joined(Turned, CausalAlone, Scaled, Rows), "the window dropped", "Both must hold: keep the window."),
+        Mistake(
+            joined(Turned, OneTooMany, Scaled, Rows), "a window of one too many", "The own position counts as one."
+        ),
+        Mistake(
+            joined(OneSpeed, Scaled, Rows), "one speed for all pairs", "Give pair i an angle of its own: `angles_of`."
+        ),
+        Mistake(joined(Unturned, Scaled, Rows), "positions left out", "A rotation keeps lengths, and so does nothing."),
     ),
     hints=(
-        "Three measurements, one a line: lengths before and after `turn`; `mask(6).int()`; sums of `weights`.",
-        "Repeat the angles as the pairs are chosen; both masks must hold; a row of weights belongs to a query.",
+        "Three measurements: lengths before and after `turn`; sums of `weights` along each axis; the scores of a row "
+        "of 4 beside those of the same 4 in a row of 9.",
+        "Each measurement points at one method. Work one pair of features, or one row of two positions, through it "
+        "by hand, with names for its axes.",
     ),
 )
 

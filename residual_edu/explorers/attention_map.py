@@ -17,7 +17,7 @@ from residual_edu.plotting.attention import colored, plot_attention_map
 from residual_edu.plotting.style import A
 
 LENGTH = 12
-ROWS = ["454363546345", "789078907890", "111222111222", "333343333333", "246802468024"]
+ROWS = ["798979897989", "789078907890", "111222111222", "333343333333", "246802468024"]
 
 # called with the digits of a row, the number of a handwriting, and whether the network is trained; returns the row's
 # tokens, (LENGTH, 68), and the weights of two heads, (2, LENGTH, LENGTH)
@@ -45,11 +45,14 @@ class MapPicture:
         self.axes: list[Axes] = list(figure.subplots(1, 2))
         self.frames = []
         for head, (ax, shares) in enumerate(zip(self.axes, np.asarray(weights, float), strict=True), 1):
-            plot_attention_map(shares, tokens, ax).set_title(f"head {head}", weight="normal", loc="center")
+            plot_attention_map(shares, tokens, ax, digits=digits_of(ROWS[0])).set_title(
+                f"head {head}", weight="normal", loc="center"
+            )
             self.frames.append(ax.add_patch(Rectangle((0, 0), LENGTH, 1, fill=False, edgecolor=A, lw=1.8)))
         images = [image for ax in self.axes for image in ax.images]
         lines = [line for ax in self.axes for line in ax.lines]
-        self.moving: list[Artist] = [*images, *lines, *self.frames]
+        texts = [text for ax in self.axes for text in ax.texts]
+        self.moving: list[Artist] = [*images, *lines, *texts, *self.frames]
 
     def draw(self, row: str, handwriting: int, position: int, trained: bool) -> str:
         """Show the maps of a row, and return what the picture at ``position``, counted from 1, attends to."""
@@ -62,6 +65,8 @@ class MapPicture:
             for i, token in enumerate(tokens):
                 for picture in pictures[2 * i : 2 * i + 2]:
                     picture.set_data(colored(token))
+                for numeral in ax.texts[2 * i : 2 * i + 2]:
+                    numeral.set_text(str(digits[i]))
             frame.set(xy=(0, position - 1), width=position)
         at = position - 1
         most = [f"head {head} gives {largest(shares[at], digits)}" for head, shares in enumerate(weights, 1)]
@@ -91,8 +96,8 @@ def explore_map(attend: Attend) -> Explorer:
     }
     controls["trained"].value = True
     alt = (
-        "Two maps of attention over the row 4 5 4 3 6 3 5 4 6 3 4 5: head 1 mostly on the digit one larger, head 2 "
-        "mostly on the picture just before."
+        "Two maps of attention over the row 7 9 8 9 7 9 8 9 7 9 8 9: head 1 mostly on the digit one larger, where "
+        "there is one, head 2 mostly on the picture just before."
     )
     states: States = {"row": ROWS, "position": [5, 9, 12], "trained": [False, True]}
     return Explorer(figure, picture.draw, controls, alt=alt, animated=picture.moving, states=states)

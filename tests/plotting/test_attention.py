@@ -38,6 +38,25 @@ def test_a_row_has_its_pictures_the_letters_of_its_inks_and_the_answers(ax):
     assert ax.texts[-1].arrow_patch is not None
 
 
+def test_one_head_is_drawn_from_its_keys_to_the_ink_with_most_weight(ax):
+    scores, weights = np.array([2.5, -1.0, -np.inf]), np.array([0.75, 0.25, 0.0])
+    keys = np.array([[2, 0], [0, -1], [1, 1]])
+    mixture = weights @ tokens(3)[:, 64:]
+    assert plots.plot_one_head(tokens(3), 1, [2, 0], keys, scores, weights, mixture, ax) is ax
+    said = words(ax)
+    assert said[:12] == ["2\n0", "2.5", ".75", "R", "0\n−1", "−1.0", ".25", "B", "1\n1", "−∞", ".00", "G"]
+    assert "asks, q = (2, 0)" in said and "k  (3, 2)" in said and "MLP: R" in said
+    assert said[said.index("K") + 1] == ".00" and len(ax.images) == 3
+    upright, lying = [bar.get_height() for bar in ax.patches[:3]], [bar.get_width() for bar in ax.patches[3:7]]
+    assert np.allclose(upright, 0.9 * weights) and np.allclose(lying, 1.2 * mixture)
+
+
+def test_a_map_names_the_digits_of_its_rows_and_columns(ax):
+    plots.plot_attention_map(np.tri(3), tokens(3), ax, digits=[7, 0, 4])
+    assert words(ax) == ["7", "7", "0", "0", "4", "4"]
+    assert [text.get_position()[0] for text in ax.texts[::2]] == [-1.55] * 3 and ax.get_xlim()[0] < -1.55
+
+
 def test_a_map_hides_what_comes_later_and_rings_what_is_named(ax):
     weights = np.tri(4) / np.arange(1, 5)[:, None]
     assert plots.plot_attention_map(weights, tokens(4), ax, [-1, 0, 0, 2]) is ax

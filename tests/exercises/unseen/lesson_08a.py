@@ -7,7 +7,7 @@ from torch import nn
 from residual_edu import rotate
 from residual_edu.exercises.causal_head import head
 from residual_edu.exercises.causal_weights import causal
-from residual_edu.exercises.handed_head import Masked, Mended, Neighbours, Rows, Turned, joined
+from residual_edu.exercises.handed_head import EitherMask, Mended, Neighbours, Rows, Scaled, Turned, joined
 from residual_edu.exercises.tries import right, wrong
 
 
@@ -35,6 +35,7 @@ wrong("weights_by_hand", "three positions alone")(
 wrong("weights_by_hand", "written into the scores")(
     lambda scores: scores.masked_fill_(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax(-1)
 )
+wrong("weights_by_hand", "scores cut at 3")(lambda scores: causal(scores.clamp(max=3)))
 wrong("weights_by_hand", "absolute scores")(lambda scores: causal(scores.abs()))
 
 
@@ -52,6 +53,9 @@ wrong("head_by_hand", "a mask of twelve positions")(
         h, q, k, v, weigh=lambda s: s.masked_fill(torch.ones(12, 12).triu(1).bool(), -torch.inf).softmax(-1)
     )
 )
+wrong("head_by_hand", "the maps' weights, without a call")(
+    lambda h, q, k, v: head(h, *(lambda h, to=to: h @ to.weight.mT for to in (q, k, v)))
+)
 wrong("head_by_hand", "detached weights")(lambda h, q, k, v: head(h, q, k, v, weigh=lambda s: causal(s.detach())))
 wrong("head_by_hand", "a skip on top")(lambda h, q, k, v: head(h, q, k, v) + v(h))
 wrong("head_by_hand", "a division by 4, whatever d is")(lambda h, q, k, v: head(h, q, k, v, scale=lambda h, q: 0.25))
@@ -67,7 +71,7 @@ right("rotate_pairs", "complex numbers")(
 
 @right("mended_head", "with torch's kernel in forward, and a mask in one comparison")
 def _(width, window):
-    class Head(Turned, Rows):
+    class Head(Turned, Scaled, Rows):
         def mask(self, count):
             back = torch.arange(count)[:, None] - torch.arange(count)
             return (back >= 0) & (back < self.window)
@@ -101,12 +105,12 @@ right("mended_head", "complex numbers")(
     )(width, window)
 )
 wrong("mended_head", "the class and no head")(lambda width, window: Mended)
-wrong("mended_head", "neighbours rotated, masks joined by or")(joined(Neighbours, Rows))
+wrong("mended_head", "neighbours rotated, masks joined by or")(joined(Neighbours, EitherMask, Scaled, Rows))
 
 
 @wrong("mended_head", "lengths set right afterwards")
 def _(width, window):
-    class Head(Masked, Rows):
+    class Head(Scaled, Rows):
         def turn(self, x):
             turned = super().turn(x)
             return turned * x.norm(dim=-1, keepdim=True) / turned.norm(dim=-1, keepdim=True)
@@ -116,7 +120,7 @@ def _(width, window):
 
 @wrong("mended_head", "a mask of weights that are not divided again")
 def _(width, window):
-    class Head(Turned, Masked):
+    class Head(Turned, Scaled):
         def weights(self, h):
             scores = self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[-1] ** 0.5
             return scores.softmax(-1) * self.mask(h.shape[1])
@@ -134,7 +138,7 @@ def _(width, window):
 def weighed(scores, weigh=lambda scores: scores.softmax(-1)):
     """Return a head whose scores are those of a function of itself and h, its mask and its axis right."""
 
-    class Head(Turned, Masked):
+    class Head(Turned, Scaled):
         def weights(self, h):
             return weigh(scores(self, h).masked_fill(~self.mask(h.shape[1]), -torch.inf))
 
@@ -177,7 +181,7 @@ def _(width, window):
 
 @wrong("mended_head", "neighbours, all at one speed")
 def _(width, window):
-    class Head(Masked, Rows):
+    class Head(Scaled, Rows):
         def turn(self, x):
             angle = torch.arange(x.shape[1])[:, None]
             partner = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)
@@ -189,7 +193,7 @@ def _(width, window):
 def spun(base, way=1):
     """Return a right head that turns the other way, or at other speeds."""
 
-    class Head(Masked, Rows):
+    class Head(Scaled, Rows):
         def turn(self, x):
             half = x.shape[2] // 2
             return rotate(x, way * torch.arange(x.shape[1])[:, None] * base ** (-torch.arange(half) / half))
@@ -197,5 +201,35 @@ def spun(base, way=1):
     return Head
 
 
+def sped(*speeds):
+    """Return a head that turns pair i by the i-th angle, as far as they go, and further pairs by the last."""
+
+    class Head(Scaled, Rows):
+        def turn(self, x):
+            chosen = torch.tensor([*speeds, *[speeds[-1]] * 9])[: x.shape[2] // 2]
+            return rotate(x, torch.arange(x.shape[1])[:, None] * chosen)
+
+    return lambda width, window: joined(Head)(width, window)
+
+
+wrong("mended_head", "only pair 0 turned")(sped(1.0, 0.0))
+wrong("mended_head", "all pairs but the first at one speed")(sped(1.0, 0.3))
+wrong("mended_head", "divided by the root of 8, whatever the width is")(
+    weighed(lambda head, h: head.turn(head.q(h)) @ head.turn(head.k(h)).mT / 8**0.5)
+)
 right("mended_head", "base 10,000")(spun(10000.0))
 right("mended_head", "the other way round")(spun(100.0, way=-1))
+
+
+wrong("mended_head", "divided by the root of the window")(
+    weighed(lambda head, h: product(head, h) * (h.shape[-1] / head.window) ** 0.5)
+)
+
+
+@right("mended_head", "divided before the product, by a constant of the maps")
+def _(width, window):
+    class Head(Turned, Rows):
+        def scores(self, h):
+            return self.turn(self.q(h) / self.q.out_features**0.5) @ self.turn(self.k(h)).mT
+
+    return Head(width, window)
