@@ -1197,6 +1197,9 @@ again = runs(0, only=("post, turn",))
 near = max(abs(share - stored[0][name]) for name, share in again.items())
 holds(near < 0.3, "The stored runs are those of this code.")
 
+# %% [markdown]
+# (Folded: the finished `pre_norm_residual` and `post_norm_residual`. A first reader may skip them.)
+
 # %% tags=["promote:parts/residual"] jupyter={"source_hidden": true}
 from torch import nn
 
