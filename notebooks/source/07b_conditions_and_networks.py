@@ -376,7 +376,7 @@ holds(min(others[0]) > 0.8 * max(others[2]), "16 groups are enough.")
 # %% [markdown]
 # 16 numbers are as good as 31 for ten labels. With 64 channels, 32 groups are pairs, so the public code works and its small copy does not. `BatchNorm2d` subtracts a channel's mean over all pictures, which have other labels.
 #
-# ### Around the norm
+# ## Around the norm
 #
 # A skip leads around both norms of a block, to the last norm of the network. So let us add the vector to the stream: x = x + vector, before `norm1`. Our last norm has 8 groups, that of improved-diffusion 32. (Folded: such a block.)
 
