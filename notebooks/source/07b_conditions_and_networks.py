@@ -634,9 +634,8 @@ class Handed(nn.Module):
         tokens = self.vector(F.silu(label))[:, None]  # (batch, tokens, channels)
         vector = tokens.mean(0, keepdim=True)
         h = self.norm2(self.conv1(F.silu(self.norm1(x))))
-        q, k, v = (
-            self.qkv(h).flatten(2).mT.chunk(3, dim=-1)
-        )  # (batch, pixels, channels)
+        # query, key and value: (batch, pixels, channels)
+        q, k, v = self.qkv(h).flatten(2).mT.chunk(3, dim=-1)
         k = k + vector
         h = F.scaled_dot_product_attention(q, k, v).mT.unflatten(2, x.shape[2:])
         return x + self.conv2(F.silu(self.norm3(h)))

@@ -24,7 +24,7 @@ def row(name):
 
 
 def three(name, digits=3):
-    return "  ".join(f"{one:.{digits}f}" for one in row(name))
+    return "  ".join(f"{round(one, digits) + 0:.{digits}f}" for one in row(name))
 
 
 # %% [markdown]
@@ -263,7 +263,7 @@ for label, name, kinds in (
     holds(more == (label == "completes"), "It is above chance in the first alone.")
 
 # %% [markdown]
-# So in the first network the share tells more than the place does. In the second it tells next to nothing.
+# So in the first network the share tells more than the place does. In the second it tells little.
 #
 # ## Three faults, one at a time
 #
