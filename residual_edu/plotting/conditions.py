@@ -48,7 +48,7 @@ def plot_shares(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> 
         filled = color if mark in "so" else "white"
         ax.plot(np.ravel(shares), np.ravel(effects), mark, color=color, mfc=filled, ms=7, ls="", label=name)
     ax.axhline(0, color=DROPPED, lw=0.8, zorder=0)
-    ax.set(xlabel="size of the branch / size of the sum", ylabel="removed: the loss grows by", xlim=(0, None))
+    ax.set(xlabel="share: rms of the branch / rms of the sum", ylabel="removed: the loss grows by", xlim=(0, None))
     ax.legend(loc="upper left")
     return ax
 

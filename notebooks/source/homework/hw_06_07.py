@@ -29,7 +29,8 @@ device = setup()
 # ## One branch, one condition
 #
 # Lesson 06 had two branches, and so six pieces. Here is one branch: shift, scale and gate, each as wide as x. At the
-# start all three are zero for every condition. **With a scale of zero, is the input of the layer zero?**
+# start all three are zero for every condition. The scale enters as 1 + scale, so the layer then receives norm(x), and
+# not zero.
 
 # %%
 project = zero_projection(8, branches=1)
@@ -42,12 +43,13 @@ print(tuple(pieces.shape), "all zero:", not pieces.any())
 #
 # Return the output of a block with one modulated branch. Its input x is (batch, ..., channels), with any axes between
 # and any number of channels: x + gate · layer(norm(x) · (1 + scale) + shift). `projection` is a `zero_projection` of
-# one branch, perhaps after training, and `condition` is (batch, channels).
+# one branch, perhaps after training: it makes (batch, 3 · channels) of the condition, (batch, channels), in the order
+# shift, scale, gate. Split them by hand, or with the library's `modulations`.
 #
-# <details><summary>Hint 1</summary><code>modulations</code> splits the projected condition; it takes the number of axes
-# of x and the number of branches (2 if left out), and returns a list.</details>
-# <details><summary>Hint 2</summary>Each element of that list has two methods. One takes a norm and returns the
-# modulated norm; the other can be used as a gate of <code>pre_norm_residual</code>.</details>
+# <details><summary>Hint 1</summary>A piece is (batch, channels), and x has other axes between these two. Which lengths
+# must the piece have there, so that it multiplies each position of its own sample?</details>
+# <details><summary>Hint 2</summary>Try it on paper with x of shape (2, 5, 8), then (2, 8) and (2, 5, 4, 8): how many axes
+# have to be put in?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "modulated", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -144,10 +146,10 @@ for name, way in ways.items():
 #
 # Return what `f(x, condition)` does with its condition, in one word:
 #
-# - "mixed": a sample's output depends on the condition of another sample, which is a bug;
-# - "ignored": no output depends on the condition;
-# - "same": another condition moves all positions of its sample by the same vector;
-# - "own": it moves positions differently.
+# - "mixed": some sample's output depends on the condition of another sample, which is a bug;
+# - "own": no, but some sample's condition moves its positions differently;
+# - "same": nor that, but some sample's condition moves all its positions by the same vector;
+# - "ignored": no output depends on the condition.
 #
 # x is (batch, positions, channels) and `condition` (batch, ..., channels), both in float64, with at least 2 samples and 3 positions. "Depends" means by more than rounding: by more than 1e-8 of
 # the output's largest number. What depends by a thousandth counts. Leave x and the condition as they are.
@@ -191,6 +193,12 @@ with attempt("describe_condition"):
         assert found == kind, f"for {name!r}: got {found!r}, wanted {kind!r}"
     found = describe_condition(lambda x, c: x + c[:, None] / 1000, signal, cue)
     assert found == "same", f"for a thousandth of the condition, added: got {found!r}, wanted 'same'"
+    found = describe_condition(lambda x, c: x + c[:, None] + 0.01 * c[-1], signal, cue)
+    assert found == "mixed", (
+        f"for a hundredth of the last sample's condition, added to all: got {found!r}, wanted 'mixed'"
+    )
+    found = describe_condition(lambda x, c: torch.cat([x[..., :7], x[..., 7:] * c[:, None, 7:]], -1), signal, cue)
+    assert found == "own", f"for a condition that scales the last channel alone: got {found!r}, wanted 'own'"
     attention = partial(Attention, hidden_dim=8, num_heads=2, apply_qk_norm=False, use_rope=False)
     cross = QKVConditionMixer(8, attention).double()
     for tokens, kind in ((1, "same"), (4, "own")):
@@ -223,6 +231,18 @@ def for_the_last_sample(x, c):
     return x + there[:, None, None] * c[:, None]
 
 
+def for_the_first_sample(x, c):
+    return x + (torch.arange(len(x)) == 0)[:, None, None] * c[:, None]
+
+
+def led_by_the_last_sample(x, c):
+    return x + c[:, None] + 0.01 * c[-1]
+
+
+def in_one_channel(x, c):
+    return torch.cat([x[..., :-1] + c[:, None, :-1], x[..., -1:] * c[:, None, -1:]], -1)
+
+
 def faintly_mixed(x, c):
     return x + c[:, None] + 1e-4 * c.mean(0)
 
@@ -232,6 +252,7 @@ def relu_later(x, c):
 
 
 cases = [(keyed, "ignored"), (valued, "same"), (shuffled, "mixed"), (at_one_place, "own"), (relu_later, "own")]
+cases += [(for_the_first_sample, "same"), (led_by_the_last_sample, "mixed"), (in_one_channel, "own")]
 cases += [(for_the_last_sample, "same"), (faintly_mixed, "mixed"), (lambda x, c: 1e6 * normed(x, c), "ignored")]
 cases += [(lambda x, c: 1e-6 * (x * c[:, None]), "own"), (lambda x, c: x + 0 * c[:, None], "ignored")]
 for samples, places in ((2, 3), (5, 7)):
@@ -239,6 +260,8 @@ for samples, places in ((2, 3), (5, 7)):
     for number, (way, kind) in enumerate(cases):
         found = describe_condition(way, signal, cue)
         assert found == kind, f"hidden function {number}: got {found!r}, wanted {kind!r}"
+    found = describe_condition(lambda x, c: (x @ c.mT).softmax(-1) @ c, signal, torch.randn(samples, 4, 6).double())
+    assert found == "own", f"hidden function of four tokens: got {found!r}, wanted 'own'"
 ### END HIDDEN TESTS
 
 # %% [markdown]

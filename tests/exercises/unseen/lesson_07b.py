@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import torch
 from torch import nn
 
-from residual_edu.exercises.listening_block import Handed
+from residual_edu.exercises.mended_attention import Handed, Values, joined
 from residual_edu.exercises.tries import right, wrong
 
 wrong("wrong_label_adds", "a label drawn for each sample")(
@@ -51,35 +51,54 @@ def _(layers, loss):
         return loss()
 
 
-@wrong("listening_block", "a louder vector at the same place")
+@wrong("mended_attention", "a louder vector at the same place")
 def _(width):
     class Louder(Handed):
-        def place(self, h, told):
-            return super().place(h, 10 * told)
+        own, groups = True, 8
+
+        def place(self, q, k, v, vector):
+            return super().place(q, k, v, 10 * vector)
 
     return Louder(width)
 
 
-@wrong("listening_block", "a width of its own")
+wrong("mended_attention", "values alone, and each sample its own")(joined(Values, own=True))
+wrong("mended_attention", "a width of its own")(lambda width: joined(Values, own=True, groups=8)(32))
+
+
+@wrong("mended_attention", "scale and shift after the norm, from the mean over the samples")
 def _(width):
-    class Narrow(Handed):
-        def place(self, h, told):
-            q, k, v = super().place(h, 0 * told)
-            return q, k, v + told
-
-    return Narrow(32)
+    return ScaleShift(width, 0)
 
 
-@right("listening_block", "scale and shift after the norm, no attention")
+@right("mended_attention", "scale and shift after the norm, no attention")
 def _(width):
-    class Plain(nn.Module):
+    return ScaleShift(width, 1)
+
+
+@right("mended_attention", "a new label for each pixel, before everything")
+def _(width):
+    class Pixels(nn.Module):
         def __init__(self):
             super().__init__()
-            self.norm, self.told = nn.GroupNorm(width, width), nn.Linear(width, 2 * width)
-            self.conv = nn.Conv2d(width, width, 3, padding=1)
+            self.places = nn.Parameter(torch.randn(width, 8, 8))
+            self.block = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 1))
 
         def forward(self, x, label):
-            scale, shift = self.told(label)[:, :, None, None].chunk(2, 1)
-            return x + self.conv(torch.relu(self.norm(x) * (1 + scale) + shift))
+            return x + self.block(x + label[:, :, None, None] * self.places)
 
-    return Plain()
+    return Pixels()
+
+
+class ScaleShift(nn.Module):
+    """Scale and shift after a norm of single channels; a mean of the label's vectors over an axis."""
+
+    def __init__(self, width, axis):
+        super().__init__()
+        self.norm, self.vector, self.axis = nn.GroupNorm(width, width), nn.Linear(width, 2 * width), axis
+        self.conv = nn.Conv2d(width, width, 3, padding=1)
+
+    def forward(self, x, label):
+        vector = self.vector(label)[:, None].mean(self.axis, keepdim=True)[:, 0]
+        scale, shift = vector[..., None, None].chunk(2, 1)
+        return x + self.conv(torch.relu(self.norm(x) * (1 + scale) + shift))

@@ -114,6 +114,25 @@ def first_sample_alone(f, x, condition):
     return word(*moves(f, x, condition))
 
 
+def last_sample_alone(f, x, condition):
+    return word(*moves(f, x, condition, len(x) - 1), len(x) - 1)
+
+
+def first_channel_alone(f, x, condition):
+    found = set()
+    for at in range(len(x)):
+        moved, largest = moves(f, x, condition, at)
+        found.add(word(moved[..., :1], largest, at))
+    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
+
+
+def mixed_by_the_first_sample_alone(f, x, condition):
+    found = {word(*moves(f, x, condition, at), at) for at in range(len(x))}
+    if word(*moves(f, x, condition)) == "mixed":
+        return "mixed"
+    return next((kind for kind in ("own", "same") if kind in found), "ignored")
+
+
 def by_the_first_position(f, x, condition):
     moved, largest = moves(f, x, condition)
     return word(moved[:, :2], largest)
@@ -138,6 +157,11 @@ def condition_in_place(f, x, condition):
 
 def every_sample(f, x, condition):
     found = [word(*moves(f, x, condition, at), at) for at in range(len(x))]
+    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
+
+
+def by_a_step_of_one(f, x, condition):
+    found = [word(*moves(f, x, condition, at, condition[at] + 1), at) for at in range(len(x))]
     return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
 
 
@@ -195,6 +219,10 @@ WRONG = {
         exactly,
         roughly,
         first_sample_alone,
+        last_sample_alone,
+        first_channel_alone,
+        mixed_by_the_first_sample_alone,
+        by_a_step_of_one,
         by_the_first_position,
         never_mixed,
         by_gradients_of_the_sum,

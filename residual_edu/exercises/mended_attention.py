@@ -1,4 +1,4 @@
-"""Exercise on mending: a block with attention whose network ignores the label that it is told."""
+"""Exercise on mending: a block with attention whose network ignores its label, for three reasons."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,32 +12,36 @@ from residual_edu.datasets import digits
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet
 
 Answer = Callable[[int], Any]  # makes a block of a width
+Place = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]  # of query, key, value and vector
 
 ADDS, LOSS = 0.05, 0.25  # what a wrong label must add at least, and the loss that the right ones may have at most
 WIDTH, STEPS, RATE, SIZE = 32, 150, 0.003, 16
 
 
 class Handed(nn.Module):
-    """The block as it is handed over: the label's vector is added to every key."""
+    """The block as it is handed over: a mean over the samples, added to every key, and a norm of single channels."""
+
+    own, groups = False, 0  # what is mended: each sample has its own vector; the last norm has groups of channels
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.GroupNorm(8, width), nn.GroupNorm(8, width)
+        self.norm3 = nn.GroupNorm(self.groups, width) if self.groups else nn.InstanceNorm2d(width)
         self.conv1 = nn.Conv2d(width, width, 3, padding=1)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1)
-        self.qkv, self.told = nn.Conv2d(width, 3 * width, 1), nn.Linear(width, width)
+        self.qkv, self.vector = nn.Conv2d(width, 3 * width, 1), nn.Linear(width, width)
 
     def forward(self, x: Tensor, label: Tensor) -> Tensor:
         """Return x after the branch; ``label`` is (batch, width)."""
-        h = self.conv1(F.silu(self.norm1(x)))
-        q, k, v = self.place(self.norm2(h), self.told(F.silu(label))[:, None])
+        vector = self.vector(F.silu(label))[:, None].mean(1 if self.own else 0, keepdim=True)
+        h = self.norm2(self.conv1(F.silu(self.norm1(x))))
+        q, k, v = self.place(*self.qkv(h).flatten(2).mT.chunk(3, dim=-1), vector)
         h = F.scaled_dot_product_attention(q, k, v).mT.unflatten(2, h.shape[2:])
-        return x + self.conv2(F.silu(h))
+        return x + self.conv2(F.silu(self.norm3(h)))
 
-    def place(self, h: Tensor, told: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, key and value (batch, pixels, width)."""
-        q, k, v = self.qkv(h).flatten(2).mT.chunk(3, dim=-1)
-        return q, k + told, v
+    def place(self, q: Tensor, k: Tensor, v: Tensor, vector: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value (batch, pixels, width), one of them with the label's vector."""
+        return q, k + vector, v
 
 
 class Completer(nn.Module):
@@ -123,7 +127,7 @@ def _is_a_block(f: Answer) -> None:
         raise Broken(f"with a width of {2 * WIDTH} it raises {error}; use the `width` that is given") from error
 
 
-def _listens(f: Answer) -> None:
+def _uses_its_label(f: Answer) -> None:
     for seed in (0, 1):
         right, added = measured(f, seed)
         if not added >= ADDS:
@@ -133,101 +137,113 @@ def _listens(f: Answer) -> None:
 
 
 def _observe(f: Answer) -> Any:
-    """Return a new block's output, how far another label moves it, and which parameters have a gradient."""
+    """Return a new block's outputs, what another label of sample 0 moves, and which parameters have a gradient."""
     network(f, 0)
     torch.manual_seed(0)
-    block, x, label = f(WIDTH).eval(), torch.randn(1, WIDTH, 8, 8), torch.randn(2, WIDTH)
+    block, x, label = f(WIDTH).eval(), torch.randn(2, WIDTH, 8, 8), torch.randn(3, WIDTH)
     with torch.enable_grad():
-        out, other = block(x, label[:1]), block(x, label[1:])
-        moved = (out - other).detach()
+        out, received = _received(block, x, label[:2])
+        other, instead = _received(block, x, label[1:].flip(0))
         out.square().mean().backward()
-    found = moved if moved.abs().max() > 1e-5 else 0 * moved
-    return [out.detach(), found, *(float(p.grad is not None) for p in block.parameters())]
+    moved = (out - other).detach()
+    inside = [float((a - b).abs().max() > 1e-5) for a, b in zip(received, instead, strict=True)]
+    graded = [float(p.grad is not None) for p in block.parameters()]
+    return [out.detach(), moved if moved.abs().max() > 1e-5 else 0 * moved, *inside, *graded]
 
 
-def changed(place: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]) -> type[Handed]:
-    """Return the block with another use of the label's vector."""
-
-    class Changed(Handed):
-        def place(self, h: Tensor, told: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            q, k, v = self.qkv(h).flatten(2).mT.chunk(3, dim=-1)
-            return place(q, k, v, told)
-
-    return Changed
-
-
-def inputs(width: int) -> nn.Module:
-    """Return the block whose label is added before the map to query, key and value."""
-
-    class Inputs(Handed):
-        def place(self, h: Tensor, told: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            return super().place(h + told.mT[..., None], 0 * told)
-
-    return Inputs(width)
+def _received(block: nn.Module, x: Tensor, label: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Return a block's output, and what each of its layers received."""
+    seen = list[Tensor]()
+    hooks = [
+        layer.register_forward_pre_hook(lambda layer, given: seen.append(given[0].detach()))
+        for layer in block.children()
+    ]
+    out = block(x, label)
+    for hook in hooks:
+        hook.remove()
+    return out, seen
 
 
-class BeforeNorm(Handed):
-    """The label before a norm with a group for each channel."""
+class Values(Handed):
+    """The label's vector added to every value."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__(width)
-        self.norm2 = nn.GroupNorm(width, width)
+    def place(self, q: Tensor, k: Tensor, v: Tensor, vector: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value."""
+        return q, k, v + vector
+
+
+class Flat(Values):
+    """The right place for the label, and an output whose pixels stand in a row."""
+
+    own, groups = True, 8
 
     def forward(self, x: Tensor, label: Tensor) -> Tensor:
-        """Return x after the branch."""
-        h = self.norm2(self.conv1(F.silu(self.norm1(x))) + self.told(F.silu(label))[:, :, None, None])
-        q, k, v = super().place(h, torch.zeros(1))
-        h = F.scaled_dot_product_attention(q, k, v).mT.unflatten(2, x.shape[2:])
-        return x + self.conv2(F.silu(h))
+        """Return (batch, width, pixels)."""
+        return super().forward(x, label).flatten(2)
+
+
+def joined(block: type[Handed], own: bool = False, groups: int = 0, place: Place | None = None) -> type[Handed]:
+    """Return a block with what else is mended in it, and perhaps another place for the label's vector."""
+    placed = {"place": staticmethod(place)} if place else {}
+    return type("Joined", (block,), {"own": own, "groups": groups} | placed)
 
 
 def nothing(width: int) -> None:
     """Return no block."""
 
 
-class Flat(Handed):
-    """The right place for the label, and an output whose pixels stand in a row."""
-
-    def forward(self, x: Tensor, label: Tensor) -> Tensor:
-        """Return (batch, width, pixels)."""
-        h = self.norm2(self.conv1(F.silu(self.norm1(x))))
-        q, k, v = self.qkv(h).flatten(2).mT.chunk(3, dim=-1)
-        return x.flatten(2) + F.scaled_dot_product_attention(q, k, v + self.told(label)[:, None]).mT
-
-
-LISTENING_BLOCK = Exercise(
-    reference=changed(lambda q, k, v, told: (q, k, v + told)),
-    also_right=(changed(lambda q, k, v, told: (q + told, k, v)), inputs),
+MENDED_ATTENTION = Exercise(
+    reference=joined(Values, own=True, groups=8),
+    also_right=(
+        joined(  # the label as one more pixel
+            Handed, True, 8, lambda q, k, v, label: (q, torch.cat([k, label], dim=1), torch.cat([v, label], dim=1))
+        ),
+    ),
     observe=_observe,
     effort=25,  # it trains two networks, slowly where threads wait for each other
     properties=(
         Property("it makes a block: forward(x, label) returns the shape of x", _is_a_block, ()),
         Property(
             f"after {STEPS} steps a wrong label adds at least {ADDS}, and the loss with right ones is below {LOSS}",
-            _listens,
+            _uses_its_label,
         ),
     ),
     mistakes=(
-        Mistake(Handed, "the block as it was handed over", "Where on its way back does the label's gradient end?"),
+        Mistake(Handed, "a vector that is added to every key", "Where on its way back does the vector's gradient end?"),
         Mistake(
-            changed(lambda q, k, v, told: (q, k, v)),
+            joined(Handed, groups=8),
+            "a vector that is added to every key, with another norm after the attention",
+            "What does it add to the 64 scores of one query?",
+        ),
+        Mistake(
+            Values,
+            "a vector that is added to every value, before a norm of single channels",
+            "Weights that sum to 1 hand it on to every pixel alike. Which norm stands there?",
+        ),
+        Mistake(
+            joined(Values, groups=8),
+            "a vector that is the same for all samples",
+            "Change the label of one sample alone: which samples' outputs change?",
+        ),
+        Mistake(
+            joined(Handed, True, 8, lambda q, k, v, label: (q, k, v)),
             "a block without its label",
             "The label's vector must reach something that depends on it.",
         ),
         Mistake(
-            changed(lambda q, k, v, told: (q, k, v + told / 1000)),
+            joined(Handed, True, 8, lambda q, k, v, label: (q, k, v + label / 1000)),
             "a label too faint to be learned in these steps",
             "Compare the size of the vector with what it is added to.",
         ),
-        Mistake(BeforeNorm, "a label before a norm with one channel a group", "The lesson's first network did this."),
         Mistake(Flat, "pixels in a row", "Bring the output back to (batch, width, height, width)."),
         Mistake(nothing, "a function without its `return`", "It is called with the width, and returns a block."),
     ),
     hints=(
-        "Train it, and compare the gradients of the vector, of the keys, of the scores and of the values.",
-        "The vector adds q · told to the scores of one query. How does this number differ from key to key, and what "
-        "does a softmax make of it?",
+        "Change the label of one sample alone, in a new block: which samples' outputs change? Then follow the "
+        "gradient back from the output: where does it end?",
+        "A softmax cancels what is added to all scores of a query; weights that sum to 1 hand on what all values "
+        "have in common; a norm of single channels subtracts what all pixels have in common.",
     ),
 )
 
-EXERCISES = {"listening_block": LISTENING_BLOCK}
+EXERCISES = {"mended_attention": MENDED_ATTENTION}
