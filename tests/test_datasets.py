@@ -146,5 +146,5 @@ def test_the_voltage_is_that_of_matplotlib_and_spikes_regularly_where_it_says():
     assert np.array_equal(voltage.numpy(), 100 * np.fromfile(path, np.float32))
     above = voltage > -20
     starts = 0.5 * (above[1:] & ~above[:-1]).nonzero()[:, 0]
-    regular, irregular = (starts[(starts > a) & (starts < b)].diff() for a, b in ((900, 3600), (3650, 6000)))
+    regular, irregular = (starts[(starts > a) & (starts < b)].diff() for a, b in ((900, 3600), (3650, 5400)))
     assert regular.min() > 65 and regular.max() < 76 and irregular.max() - irregular.min() > 50
