@@ -141,8 +141,8 @@ def photos() -> dict[str, Tensor]:
 def neuron_voltage() -> Tensor:
     """Return 6 seconds of a neuron's voltage in millivolts, ``(12000,)`` float32, one number each half millisecond.
 
-    It spikes regularly from 0.9 to 3.6 s and irregularly from there to 5.4 s. The recording comes with matplotlib, whose first
-    logo was drawn from it.
+    It spikes regularly from 0.9 to 3.6 s and irregularly from there to 5.4 s. The recording comes with matplotlib,
+    whose first logo was drawn from it.
     """
     from matplotlib import cbook
 

@@ -300,7 +300,7 @@ for name, way in {"conv1d": direct, "transform": convolve}.items():
 # The slopes are the law. From which length on the transform is faster is a property of an implementation.
 
 # %% [markdown]
-# ### Round a circle
+# ## Round a circle
 #
 # Such waves repeat after n points. So this is a convolution on a circle: after the last position comes the first. We take our 900 ms, the 256 taps and n = 900, and compare with the causal sum.
 
