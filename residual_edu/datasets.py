@@ -1,9 +1,9 @@
-"""Real data that needs no download: it comes with scikit-learn, or stands in ``residual_edu/data``."""
+"""Real data that needs no download: it comes with scikit-learn or matplotlib, or stands in ``residual_edu/data``."""
 
 import gzip
 from functools import cache
 from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import torch
@@ -136,6 +136,18 @@ def photos() -> dict[str, Tensor]:
     pictures = load_sample_images()
     names = [PurePath(name).stem for name in pictures.filenames]
     return {name: torch.tensor(image).float() / 255 for name, image in zip(names, pictures.images, strict=True)}
+
+
+def neuron_voltage() -> Tensor:
+    """Return 6 seconds of a neuron's voltage in millivolts, ``(12000,)`` float32, one number each half millisecond.
+
+    It spikes regularly from 0.9 to 3.6 s and irregularly from there to 5.4 s. The recording comes with matplotlib,
+    whose first logo was drawn from it.
+    """
+    from matplotlib import cbook
+
+    stored = Path(cbook.get_sample_data("membrane.dat", asfileobj=False)).read_bytes()
+    return 100 * torch.frombuffer(bytearray(stored), dtype=torch.float32)
 
 
 def python_documentation() -> str:

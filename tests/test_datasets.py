@@ -6,11 +6,13 @@ import socket
 from importlib.resources import files
 from pydoc_data.topics import topics
 
+import numpy as np
 import pytest
 import torch
+from matplotlib import cbook
 from sklearn.datasets import load_digits, load_sample_image, load_wine
 
-from residual_edu.datasets import camera_digits, digits, ink_rows, photos, python_documentation, wine
+from residual_edu.datasets import camera_digits, digits, ink_rows, neuron_voltage, photos, python_documentation, wine
 from residual_edu.errors import InvalidInput
 
 
@@ -135,3 +137,14 @@ def test_rows_show_pictures_of_their_part_and_of_the_digits_asked_for():
     assert rows.digits.equal(shown)
     with pytest.raises(InvalidInput, match=r"^shown must have the shape \(2, 12\), got \(2, 10\)$"):
         ink_rows(2, torch.Generator(), shown=shown)
+
+
+def test_the_voltage_is_that_of_matplotlib_and_spikes_regularly_where_it_says():
+    path = cbook.get_sample_data("membrane.dat", asfileobj=False)
+    voltage = neuron_voltage()
+    assert voltage.dtype == torch.float32
+    assert np.array_equal(voltage.numpy(), 100 * np.fromfile(path, np.float32))
+    above = voltage > -20
+    starts = 0.5 * (above[1:] & ~above[:-1]).nonzero()[:, 0]
+    regular, irregular = (starts[(starts > a) & (starts < b)].diff() for a, b in ((900, 3600), (3650, 5400)))
+    assert regular.min() > 65 and regular.max() < 76 and irregular.max() - irregular.min() > 50

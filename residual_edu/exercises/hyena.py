@@ -1,4 +1,4 @@
-"""Exercise on Hyena: two gates and a long convolution between them."""
+"""Exercise on Hyena: two gates and a long convolution between them, as in this library or as in the paper."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, close, draw, run, same_gradients
+from residual_edu.exercises.exercise import Exercise, Mistake, Part, Property, close, draw, note, run, same_gradients
 from residual_edu.mixers import long_convolution
 
 Convolve = Callable[[Tensor], Tensor]
@@ -17,6 +17,11 @@ Mixer = Callable[[Tensor, Tensor, Tensor, Convolve], Tensor]
 def gated(query: Tensor, key: Tensor, value: Tensor, convolve: Convolve) -> Tensor:
     """Return convolve(query · silu(key)) · silu(value)."""
     return convolve(query * silu(key)) * silu(value)
+
+
+def papers(query: Tensor, key: Tensor, value: Tensor, convolve: Convolve) -> Tensor:
+    """Return query · convolve(key · value), as in Poli et al., 2023."""
+    return query * convolve(key * value)
 
 
 def convolving(x: Tensor) -> Tensor:
@@ -34,30 +39,48 @@ def signals(seed: int = 0) -> list[Tensor]:
     return [draw(2, 6, 3, seed=seed + k) for k in range(3)]
 
 
-def _matches(f: Mixer) -> None:
+def nearest(f: Mixer) -> Mixer:
+    """Return the Hyena, this library's or the paper's, whose output is nearer to that of ``f``."""
     given = signals()
-    close(run(with_convolution(f), *given, like=given[0]), with_convolution(gated)(*given), "the output")
+    found = run(with_convolution(f), *given, like=given[0])
+    return min((gated, papers), key=lambda one: float((found - with_convolution(one)(*given)).abs().max()))
+
+
+def _matches(f: Mixer) -> None:
+    given, wanted = signals(), nearest(f)
+    close(run(with_convolution(f), *given, like=given[0]), with_convolution(wanted)(*given), "the output")
+    if wanted is papers:
+        note("This is the paper's Hyena: q · conv(k · v), without a SiLU.")
 
 
 def _without_mixing(f: Mixer) -> None:
-    ones = torch.ones(1, 2, 1).double()
+    ones, wanted = torch.ones(1, 2, 1).double(), nearest(f)
     found = run(with_convolution(f, lambda z: z), 2 * ones, ones, 3 * ones, like=ones)
-    close(found, 2 * silu(ones) * silu(3 * ones), "without mixing, for q = 2, k = 1 and v = 3, the output")
+    want = wanted(2 * ones, ones, 3 * ones, lambda z: z)
+    close(found, want, "without mixing, for q = 2, k = 1 and v = 3, the output")
 
 
-def _silent_value(f: Mixer) -> None:
+def _closed_behind(f: Mixer) -> None:
     query, key, value = signals()
-    value[:, 2] = 0
-    close(run(with_convolution(f), query, key, value)[:, 2], torch.zeros(2, 3), "where the value is 0 the output")
+    query[:, 2] = value[:, 2] = 0
+    found = run(with_convolution(f), query, key, value)[:, 2]
+    close(found, torch.zeros(2, 3), "where query and value are 0 the output")
 
 
-def _silent_key(f: Mixer) -> None:
+def _closed_before(f: Mixer) -> None:
     query, key, value = signals()
     key[:, 2] = 0
-    other = query.clone()
-    other[:, 2] += 1
-    found = [run(with_convolution(f), q, key, value) for q in (query, other)]
-    close(found[1], found[0], "for another query at a position whose key is 0 the output")
+    found = []
+    for more in (0, 1):
+        other = [signal.clone() for signal in (query, value)]
+        for signal in other:
+            signal[:, 2] += more
+        found.append(run(with_convolution(f), other[0], key, other[1])[:, [0, 1, 3, 4, 5]])
+    close(found[1], found[0], "for another query and value at a position whose key is 0 an output elsewhere")
+
+
+def _gradients(f: Mixer) -> None:
+    same_gradients(nearest(f), *(LEARNED | {"convolve": convolve} for convolve in CONVOLVES))(f)
 
 
 LEARNED: dict[str, Any] = dict(zip(("query", "key", "value"), signals(), strict=True))
@@ -65,18 +88,14 @@ CONVOLVES = convolving, Part(3), nn.Tanh()  # the backward of tanh needs its out
 
 HYENA_GATES = Exercise(
     reference=gated,
-    also_right=(lambda q, k, v, c: silu(v) * c(silu(k) * q),),
+    also_right=(papers, lambda q, k, v, c: silu(v) * c(silu(k) * q)),
     observe=lambda f: with_convolution(f)(*signals(seed=4)),
     properties=(
-        Property("without mixing: q · silu(k) · silu(v)", _without_mixing),
-        Property("a position whose key is 0 changes no output", _silent_key),
-        Property("at a position whose value is 0 the output is 0", _silent_value),
-        Property("the convolution stands between the two gates", _matches),
-        Property(
-            "gradients reach query, key, value and what convolves",
-            same_gradients(gated, *(LEARNED | {"convolve": convolve} for convolve in CONVOLVES)),
-            hints=(),
-        ),
+        Property("a position whose key is 0 changes no other output", _closed_before),
+        Property("where query and value are 0 the output is 0", _closed_behind),
+        Property("without mixing: q · silu(k) · silu(v), or q · k · v", _without_mixing),
+        Property("the convolution stands between two gates", _matches),
+        Property("gradients reach query, key, value and what convolves", _gradients, hints=()),
     ),
     mistakes=(
         Mistake(
@@ -89,7 +108,11 @@ HYENA_GATES = Exercise(
             "both gates after the convolution",
             "The key gates the input at a position: gate the query before it is convolved.",
         ),
-        Mistake(lambda q, k, v, c: c(q * k) * v, "plain products", "Each gate is `silu` of what gates."),
+        Mistake(
+            lambda q, k, v, c: c(q * k) * v,
+            "the paper's products with query and value exchanged",
+            "In the paper the value is convolved and the query gates the result; here each gate is a `silu`.",
+        ),
         Mistake(
             lambda q, k, v, c: c(q * k.sigmoid()) * v.sigmoid(),
             "sigmoids",
@@ -112,9 +135,10 @@ HYENA_GATES = Exercise(
         ),
         Mistake(
             lambda q, k, v, c: c(v * silu(k)) * silu(q),
-            "query and value exchanged",
-            "Unlike in attention, the query is what is convolved here, and the value gates the result.",
+            "the library's Hyena with query and value exchanged, or the paper's with a `silu` on its gates",
+            "With `silu`, the query is convolved and the value gates the result; the paper has no `silu`.",
         ),
+        Mistake(lambda q, k, v, c: c(k * v), "the paper's first gate alone", "The query gates the result."),
         Mistake(
             lambda q, k, v, c: c(q * silu(k)) + silu(v),
             "a second gate that adds",

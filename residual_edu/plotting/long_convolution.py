@@ -1,42 +1,33 @@
-"""Long convolutions: the matrix of the taps, both ends of an output, kernels over their positions, and the cost."""
+"""Long convolutions: the matrix of the taps, kernels over their positions, signed tables, and the cost."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
-from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, B, words_on
+from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B, words_on
 
+SIGNED = LinearSegmentedColormap.from_list("signed", [A, "#F3DDE7", "#DFF0E4", B])  # below 0 and above it
 HALO = [withStroke(linewidth=5, foreground="white")]  # so that a ring is seen on dark and on pale
 
 
 def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     """Draw the matrix of a convolution, (output positions, input positions), each tap written out, 0 in grey."""
     taps = np.asarray(matrix, float) + 0.0  # no -0
+    top = 1.3 * np.abs(taps).max() or 1.0
     ax.set_facecolor(SILENCE)
-    ax.imshow(np.ma.masked_equal(np.abs(taps), 0), cmap=LOUDNESS, vmin=0, vmax=1.6 * np.abs(taps).max())
+    ax.imshow(np.ma.masked_equal(taps, 0), cmap=SIGNED, vmin=-top, vmax=top)
     for (row, column), tap in np.ndenumerate(taps):
-        color = words_on(LOUDNESS(abs(tap) / (1.6 * np.abs(taps).max()))) if tap else REFERENCE
+        color = words_on(SIGNED(0.5 + tap / (2 * top))) if tap else REFERENCE
         ax.text(column, row, f"{tap:g}".replace("-", "−"), ha="center", va="center", color=color)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_ticks(range(len(taps)))
     ax.set(xlabel="input position", ylabel="output position")
-    return ax
-
-
-def plot_ends(signal: ArrayLike, outputs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw a signal as bars and each named output as dots."""
-    positions = np.arange(len(np.asarray(signal)))
-    ax.bar(positions, np.asarray(signal, float), color=SILENCE, width=0.9, label="the signal")
-    for (name, values), (color, _, mark), size in zip(outputs.items(), SERIES, (9, 5, 4), strict=False):
-        ax.plot(positions, np.asarray(values, float), mark, color=color, ms=size, label=name)
-    ax.axhline(0, color=REFERENCE, lw=0.8)
-    ax.legend(loc="upper center", ncols=1 + len(outputs))
-    ax.set(xlabel="position", ylabel="value", xlim=(-0.7, len(positions) - 0.3))
     return ax
 
 
@@ -80,4 +71,13 @@ def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     ax.imshow(np.ma.masked_equal(effect, 0), cmap=LOUDNESS, vmin=0, interpolation="nearest")
     ax.plot([here[1]], [here[0]], "o", ms=15, mfc="none", mec=REFERENCE, mew=2, path_effects=HALO)
     ax.set(xticks=[], yticks=[], xlabel="dark: the ringed pixel depends on it")
+    return ax
+
+
+def plot_signed(table: ArrayLike, ax: Axes) -> Axes:
+    """Draw a table whose numbers below 0 have one colour and those above 0 another; the darkest is the largest."""
+    numbers = np.asarray(table, float)
+    top = np.abs(numbers).max() or 1.0
+    ax.imshow(numbers, cmap=SIGNED, vmin=-top, vmax=top, interpolation="nearest")
+    ax.grid(False)
     return ax

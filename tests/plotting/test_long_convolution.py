@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.long_convolution import plot_costs, plot_ends, plot_heard, plot_ridges, plot_taps
+from residual_edu.plotting.long_convolution import plot_costs, plot_heard, plot_ridges, plot_signed, plot_taps
 
 
 @pytest.fixture
@@ -26,17 +26,24 @@ def test_taps_are_written_where_they_stand(ax):
     assert ax.images[0].get_array().mask.tolist() == [[False, False, True], [False] * 3, [True, False, False]]
 
 
+def test_taps_below_and_above_zero_have_two_colours(ax):
+    plot_taps([[2.0, -2], [1, -1]], ax)
+    image = ax.images[0]
+    colors = image.cmap(image.norm(image.get_array()))[..., :3].reshape(4, 3)
+    hues = [color.argmax() for color in colors]
+    assert hues[0] == hues[2] == 1 and hues[1] == hues[3] == 0  # green, and red most in the purple
+
+
+def test_a_signed_table_is_centred_on_zero(ax):
+    assert plot_signed([[0.0, -3], [1, 0]], ax) is ax
+    assert ax.images[0].get_clim() == (-3, 3)
+    plot_signed(np.zeros((2, 2)), ax)
+    assert ax.images[1].get_clim() == (-1, 1)
+
+
 def test_a_negative_zero_is_a_zero(ax):
     plot_taps(np.array([[-0.0, 1.0], [1.0, -0.0]]), ax)
     assert words(ax) == ["0", "1", "1", "0"]
-
-
-def test_ends_draws_the_signal_and_each_output(ax):
-    heard = {"one": [1.0, 2, 3], "two": [3.0, 2, 1]}
-    assert plot_ends([0.0, 0.5, 1], heard, ax) is ax
-    assert [bar.get_height() for bar in ax.patches] == [0, 0.5, 1]
-    assert curves(ax)[:2] == list(heard.values())
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == {"one", "two", "the signal"}
 
 
 def test_ridges_stand_one_under_the_other_each_as_high_as_its_largest_tap(ax):

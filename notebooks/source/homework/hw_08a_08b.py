@@ -7,7 +7,7 @@
 #
 # - **build** a mask with which each position attends to the beginning of a text and to the last few positions;
 # - **write** a kernel that delays each channel by its own number of positions;
-# - **test** whether a function is a convolution, from its outputs alone.
+# - **tell** a convolution from three other kinds of maps, from its outputs alone.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
@@ -74,8 +74,9 @@ for size, reach, kept in ((6, 3, 2), (9, 1, 3), (7, 2, 0), (4, 9, 1), (5, 2, 5),
 # %% [markdown]
 # ## A kernel that delays
 #
-# With a kernel that is 1 at lag n and 0 elsewhere, the output is the input of n positions before. `long_convolution`
-# takes a kernel of shape (1, taps, channels), so each channel may have its own.
+# A kernel that is 1 at lag n and 0 elsewhere copies the input of n positions before: in lesson 08b such a copy, from one
+# period back, predicted a neuron's voltage nearly as well as 256 learned taps. `long_convolution` takes a kernel of shape
+# (1, taps, channels), so each channel may have its own.
 
 # %%
 signal = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 4, 1)
@@ -141,89 +142,132 @@ for lags, part in (([0, 4, 2], -0.25), ([3, 0, 1], 2.0), ([0, 0, 0], 0.0)):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Is it a convolution?
+# ## What kind of map is it?
 #
-# A convolution on a circle has two properties: it is linear, and it commutes with shifts (shifting its input around the
-# circle shifts its output). Every function with both is a convolution. Attention without positions has the second:
+# A convolution on a circle, one channel at a time, has three properties: it is linear; it commutes with shifts (shifting
+# its input around the circle shifts its output); and no channel depends on another. A map with the first two that mixes
+# channels is a whole table of convolutions, one for each pair of channels. Four maps:
 
 # %%
 x = torch.randn(1, 12, 4, generator=torch.Generator().manual_seed(1))
-attended, moved = attention(x, x, x), x.roll(3, dims=1)
-print("commutes with a shift:", torch.allclose(attention(moved, moved, moved), attended.roll(3, dims=1), atol=1e-5))
-print("doubles with its input:", torch.allclose(attention(2 * x, 2 * x, 2 * x), 2 * attended, atol=1e-5))
+ways = {
+    "attention": lambda z: attention(z, z, z),
+    "a scale for each place": lambda z: z * torch.arange(1.0, 13.0)[:, None],
+    "channels swapped": lambda z: z.flip(-1),
+    "a shift": lambda z: z.roll(1, 1),
+}
+for name, way in ways.items():
+    linear = torch.allclose(way(2 * x), 2 * way(x), atol=1e-5)
+    commutes = torch.allclose(way(x.roll(3, 1)), way(x).roll(3, 1), atol=1e-5)
+    print(f"{name:23} doubles with its input: {linear!s:5}  commutes with a shift by 3: {commutes}")
 
 # %% [markdown]
 # ### Exercise 3 · 15 minutes · ●●●●○
 #
 # `f` takes and returns tensors (batch, positions, channels), the positions on a circle. Call it as often as you like,
-# with any input of the shape of x, and return whether it is a convolution: True or False. It may mix channels. A
-# difference of 1e-4 counts as rounding; leave x as it is.
+# with any input of the shape of x, and return what it is, in one word:
+#
+# - "nonlinear": it is not linear;
+# - "placed": linear, and it does not commute with all shifts;
+# - "mixed": linear, commutes with all shifts, and an output channel depends on another input channel;
+# - "convolution": linear, commutes with all shifts, each channel by itself.
+#
+# A difference of 1e-4 counts as rounding; leave x as it is.
 #
 # <details><summary>Hint 1</summary>Linear is more than doubling with the input: a ReLU does that too. What about a sum
 # of two signals, one of them with a negative factor? And what about a constant that is added?</details>
-# <details><summary>Hint 2</summary>Write both properties as equations between outputs of f, one with two random signals
-# and two factors, the other with <code>roll</code>. Some functions commute with a shift by 2 or 3 and not by
-# 1.</details>
+# <details><summary>Hint 2</summary>Write each property as an equation between outputs of f: one with two random signals
+# and two factors, one with <code>roll</code>, one with a signal in which all channels but one are 0. Some functions
+# commute with a shift by 2 or 3 and not by 1.</details>
 
 
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "is-convolution", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def is_convolution(f, x):
-    """Return whether f is a convolution on the circle."""
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "kind-of-map", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def kind_of_map(f, x):
+    """Return "nonlinear", "placed", "mixed" or "convolution"."""
     ### BEGIN SOLUTION
     y = torch.randn(x.shape, generator=torch.Generator().manual_seed(7))
-    mixed = (f(2 * x - 3 * y) - 2 * f(x) + 3 * f(y)).abs().max() < 1e-4
-    turned = all((f(y.roll(n, 1)) - f(y).roll(n, 1)).abs().max() < 1e-4 for n in range(1, x.shape[1]))
-    return bool(mixed) and turned
+
+    def differ(a, b):
+        return bool((a - b).abs().max() > 1e-4)
+
+    if differ(f(2 * x - 3 * y), 2 * f(x) - 3 * f(y)):
+        return "nonlinear"
+    if any(differ(f(y.roll(n, 1)), f(y).roll(n, 1)) for n in range(1, x.shape[1])):
+        return "placed"
+    for channel in range(x.shape[-1]):
+        alone = torch.zeros_like(y)
+        alone[..., channel] = y[..., channel]
+        if differ(f(alone)[..., channel], f(y)[..., channel]):
+            return "mixed"
+    return "convolution"
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "is-convolution-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-with attempt("is_convolution"):
+# %% nbgrader={"grade": true, "grade_id": "kind-of-map-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+with attempt("kind_of_map"):
     taps, thirds = torch.randn(1, 5, 4, generator=torch.Generator().manual_seed(2)), torch.ones(12, 1)
     thirds[::3] = 2
-    cases = {
-        "a convolution on the circle": (lambda z: long_convolution(z, taps, "circular"), True),
-        "attention": (lambda z: attention(z, z, z), False),
-        "a ReLU after a convolution": (lambda z: long_convolution(z, taps, "circular").relu(), False),
-        "a convolution on a line": (lambda z: long_convolution(z, taps, "zero"), False),
-        "a sum over channels": (lambda z: z.roll(1, 1) + z.sum(-1, keepdim=True), True),
-        "a shift, plus a constant": (lambda z: z.roll(2, 1) + 1, False),
-        "a shift, with every third position doubled": (lambda z: z.roll(1, 1) * thirds, False),
-        "the median of three neighbours": (
-            lambda z: torch.stack([z.roll(-1, 1), z, z.roll(1, 1)]).median(0).values,
-            False,
+    kinds = dict(zip(ways, ("nonlinear", "placed", "mixed", "convolution"), strict=True))
+    cases = {name: (ways[name], kind) for name, kind in kinds.items()} | {
+        "a convolution on the circle": (lambda z: long_convolution(z, taps, "circular"), "convolution"),
+        "a ReLU after a convolution": (lambda z: long_convolution(z, taps, "circular").relu(), "nonlinear"),
+        "a convolution on a line": (lambda z: long_convolution(z, taps, "zero"), "placed"),
+        "a shift, and a sum over channels": (lambda z: z.roll(1, 1) + z.sum(-1, keepdim=True), "mixed"),
+        "a shift, plus a constant": (lambda z: z.roll(2, 1) + 1, "nonlinear"),
+        "a shift, with every third position doubled": (lambda z: z.roll(1, 1) * thirds, "placed"),
+        "the last channel of the one before": (
+            lambda z: torch.cat([z[..., :-1], z[..., 2:3].roll(1, 1)], -1),
+            "mixed",
         ),
-        "absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), False),
+        "absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), "nonlinear"),
+        "squares, every third doubled": (lambda z: z.square() * thirds, "nonlinear"),
     }
     for called, (f, wanted) in cases.items():
         with unchanged(x=x):
-            found = is_convolution(f, x)
-        assert bool(found) is wanted, f"{called}: got {found}, wanted {wanted}"
+            found = kind_of_map(f, x)
+        assert found == wanted, f"{called}: got {found!r}, wanted {wanted!r}"
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "is-convolution-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "kind-of-map-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 source = torch.Generator().manual_seed(82)
 probe, few = torch.randn(2, 12, 3, generator=source), torch.randn(1, 3, 3, generator=source)
-mixing = torch.randn(12, 12, generator=source)
-cases = {
-    "a convolution of all channels": (lambda z: z.cumsum(-1) + z.roll(2, 1), True),
-    "the identity": (lambda z: z, True),
-    "a convolution on a line": (lambda z: long_convolution(z, few, "zero"), False),
-    "a causal convolution": (lambda z: long_convolution(z, few, "causal"), False),
-    "a ReLU after a convolution": (lambda z: long_convolution(z, few, "circular").relu(), False),
-    "a convolution plus a constant": (lambda z: long_convolution(z, few, "circular") + 1, False),
-    "a fixed matrix": (lambda z: mixing @ z, False),
-    "every other position": (lambda z: z * (torch.arange(12) % 2)[:, None], False),
-    "every third position": (lambda z: z * (torch.arange(12) % 3 == 1)[:, None], False),
-    "a sum of absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), False),
-    "a shift and a small square": (lambda z: z.roll(1, 1) + 7e-4 * z.square(), False),
-    "the median of three positions": (lambda z: torch.stack([z, z.roll(1, 1), z.roll(4, 1)]).median(0).values, False),
-    "a cube": (lambda z: z.roll(1, 1).pow(3), False),
+mixing, blend = torch.randn(12, 12, generator=source), torch.randn(3, 3, generator=source)
+
+
+def middle(z):
+    return torch.stack([z, z.roll(1, 1), z.roll(4, 1)]).median(0).values
+
+
+def faint(z):
+    return z + 1e-3 * torch.cat([0 * z[..., 1:], z[..., :1].roll(4, 1)], -1)
+
+
+maps = {
+    "a table of convolutions": (lambda z: z.cumsum(-1) + z.roll(2, 1), "mixed"),
+    "a linear layer at each position": (lambda z: z @ blend, "mixed"),
+    "one faint channel in another": (faint, "mixed"),
+    "the identity": (lambda z: z, "convolution"),
+    "a factor for each channel": (lambda z: z * torch.tensor([1.0, 0.0, -2.0]), "convolution"),
+    "a convolution on the circle": (lambda z: long_convolution(z, few, "circular"), "convolution"),
+    "nothing": (lambda z: 0 * z, "convolution"),
+    "a convolution on a line": (lambda z: long_convolution(z, few, "zero"), "placed"),
+    "a causal convolution": (lambda z: long_convolution(z, few, "causal"), "placed"),
+    "a fixed matrix": (lambda z: mixing @ z, "placed"),
+    "every other position": (lambda z: z * (torch.arange(12) % 2)[:, None], "placed"),
+    "every third position, channels mixed": (lambda z: z @ blend * (torch.arange(12) % 3 == 1)[:, None], "placed"),
+    "a ReLU after a convolution": (lambda z: long_convolution(z, few, "circular").relu(), "nonlinear"),
+    "a convolution plus a constant": (lambda z: long_convolution(z, few, "circular") + 1, "nonlinear"),
+    "a sum of absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), "nonlinear"),
+    "a shift and a small square": (lambda z: z.roll(1, 1) + 7e-4 * z.square(), "nonlinear"),
+    "the median of three positions": (middle, "nonlinear"),
+    "a cube at some positions": (lambda z: z.pow(3) * (torch.arange(12) < 5)[:, None], "nonlinear"),
+    "a cube": (lambda z: z.roll(1, 1).pow(3), "nonlinear"),
+    "a gate": (lambda z: z * z.roll(1, 1), "nonlinear"),
 }
-for called, (way, truth) in cases.items():
+for called, (way, truth) in maps.items():
     with unchanged(x=probe):
-        found = is_convolution(way, probe)
-    assert bool(found) == truth, f"{called}: got {found}, wanted {truth}"
+        found = kind_of_map(way, probe)
+    assert found == truth, f"{called}: got {found!r}, wanted {truth!r}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -231,4 +275,5 @@ for called, (way, truth) in cases.items():
 # |---|---|
 # | masks are joined by "or" where either condition is enough, by "and" where both are needed | True means: may attend |
 # | tap n of a causal kernel is a delay by n | `"causal"`; otherwise the middle tap has lag 0 |
-# | linear, and commutes with shifts: a convolution on the circle | no ends; on a line the second fails near the ends |
+# | linear, commutes with shifts, each channel by itself: a convolution on the circle | no ends; on a line the second fails near the ends |
+# | with channels mixed it is a table of convolutions, one for each pair of channels | the same |

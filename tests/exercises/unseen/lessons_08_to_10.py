@@ -1,43 +1,10 @@
-"""Answers to the exercises of lessons 08 to 10 that no list of mistakes holds."""
+"""Answers to the exercises of lessons 08c to 10 that no list of mistakes holds."""
 
 import numpy as np
 import torch
-from torch.nn.functional import silu
 
 from residual_edu import rotate
 from residual_edu.exercises.tries import right, wrong
-
-wrong("causal_convolution", "taps that do not learn")(
-    lambda x, kernel: torch.fft.irfft(
-        torch.fft.rfft(x, n := len(x) + len(kernel)) * torch.fft.rfft(kernel.detach(), n), n
-    )[: len(x)]
-)
-right("causal_convolution", "a Toeplitz matrix")(
-    lambda x, kernel: torch.stack(
-        [sum(kernel[m] * x[i - m] for m in range(min(i + 1, len(kernel)))) for i in range(len(x))]
-    )
-)
-wrong("siren_taps", "positions without the last")(
-    lambda first, hidden, last, length: (
-        ((torch.arange(1 - length, length).double()[:, None] / length * first).sin() @ hidden.T).sin() @ last
-    )
-)
-right("siren_taps", "one position at a time")(
-    lambda first, hidden, last, length: torch.stack(
-        [last @ (hidden @ (p * first).sin()).sin() for p in torch.linspace(-1, 1, 2 * length - 1).double()]
-    )
-)
-
-
-@wrong("hyena_gates", "in place on what convolve returned")
-def _(query, key, value, convolve):
-    out = convolve(query * silu(key))
-    out *= silu(value)
-    return out
-
-
-wrong("hyena_gates", "a detached gate")(lambda q, k, v, convolve: convolve(q * silu(k)) * silu(v).detach())
-right("hyena_gates", "sigmoids")(lambda q, k, v, convolve: convolve(q * k * k.sigmoid()) * v * v.sigmoid())
 
 
 def scan(x, dt, A, keep=lambda memory: memory):

@@ -29,69 +29,99 @@ def first_delay_for_all(delays, echo):
     return kernel([delays[0]] * len(delays), echo, max(delays) + 2)
 
 
-def same(a, b):
-    return bool((a - b).abs().max() < 1e-4)
+def same(a, b, tolerance=1e-4):
+    return bool((a - b).abs().max() <= tolerance)
 
 
 def other(x):
     return torch.randn(x.shape, generator=torch.Generator().manual_seed(7))
 
 
-def scaled(f, x):
-    return same(f(2 * x), 2 * f(x))
-
-
-def added(f, x):
-    return same(f(x + other(x)), f(x) + f(other(x)))
+def linear(f, x, tolerance=1e-4):
+    y = other(x)
+    return same(f(2 * x - 3 * y), 2 * f(x) - 3 * f(y), tolerance)
 
 
 def affine(f, x):
     y = other(x)
-    return same(f(3 * x - 2 * y), 3 * f(x) - 2 * f(y)) and turned(f, x)
+    return same(f(3 * x - 2 * y), 3 * f(x) - 2 * f(y))
 
 
-def turned(f, x, by=1):
-    return same(f(x.roll(by, 1)), f(x).roll(by, 1))
+def scaled(f, x):
+    return same(f(2 * x), 2 * f(x))
 
 
-def sorts_what_it_is_given(delays, echo):
-    found = kernel(list(delays), echo, max(delays) + 2)
-    delays.sort()
-    return found
+def turned(f, x, by=1, tolerance=1e-4):
+    y = other(x)
+    return same(f(y.roll(by, 1)), f(y).roll(by, 1), tolerance)
 
 
-def both(f, x, by=1, tolerance=1e-3):
-    y, z = other(x), other(x).flip(1, 2)
-    linear = (f(2 * z - 3 * y) - 2 * f(z) + 3 * f(y)).abs().max() < tolerance
-    return bool(linear and (f(z.roll(by, 1)) - f(z).roll(by, 1)).abs().max() < tolerance)
+def always_turned(f, x):
+    return all(turned(f, x, n) for n in range(1, x.shape[1]))
 
 
-def each_channel_alone(f, x):
-    one = torch.zeros_like(x)
-    one[..., 0] = x[..., 0]
-    return both(f, x) and not f(one)[..., 1:].any()
+def apart(f, x, channels=None, tolerance=1e-4):
+    """Whether no output channel depends on another channel, looked at in some channels."""
+    y = other(x)
+    for channel in range(x.shape[-1]) if channels is None else channels:
+        alone = torch.zeros_like(y)
+        alone[..., channel] = y[..., channel]
+        if not same(f(alone)[..., channel], f(y)[..., channel], tolerance):
+            return False
+    return True
+
+
+def kind(f, x, is_linear=linear, commutes=always_turned, is_apart=apart):
+    if not is_linear(f, x):
+        return "nonlinear"
+    if not commutes(f, x):
+        return "placed"
+    return "convolution" if is_apart(f, x) else "mixed"
+
+
+def answers_with(**parts):
+    return lambda f, x: kind(f, x, **parts)
+
+
+def in_another_order(f, x):
+    if not always_turned(f, x):
+        return "placed"
+    return kind(f, x)
+
+
+def channels_first(f, x):
+    if not apart(f, x):
+        return "mixed"
+    return kind(f, x)
 
 
 def overwrites(f, x):
-    found = both(f, x)
+    found = kind(f, x)
     x += 1
     return found
 
 
-def reseeds(f, x):
-    torch.manual_seed(123)
-    return both(f, x)
-
-
-def from_impulses(f, x):
-    z, total = other(x), torch.zeros_like(x)
+def by_impulses(f, x):
+    """Compare f of a random signal with the sum of the shifted responses to impulses."""
+    z, total, mixed = other(x), torch.zeros_like(x), False
     for channel in range(x.shape[-1]):
         impulse = torch.zeros_like(x)
         impulse[:, 0, channel] = 1
         response = f(impulse)
         for n in range(x.shape[1]):
             total = total + z[:, n : n + 1, channel, None] * response.roll(n, 1)
-    return max((f(z) - total).abs().max(), (f(-3 * z) + 3 * total).abs().max() / 3) < 1e-3
+        response = response.clone()
+        response[..., channel] = 0
+        mixed = mixed or not same(response, torch.zeros_like(x))
+    if same(f(z), total, 1e-3) and same(f(-3 * z), -3 * total, 3e-3):
+        return "mixed" if mixed else "convolution"
+    return "placed" if linear(f, x) else "nonlinear"
+
+
+def sorts_what_it_is_given(delays, echo):
+    found = kernel(list(delays), echo, max(delays) + 2)
+    delays.sort()
+    return found
 
 
 def one_hot(delays, echo):
@@ -120,23 +150,25 @@ WRONG = {
         lambda delays, echo: kernel(delays, echo, sum(delays) + 2),
         sorts_what_it_is_given,
     ],
-    "is_convolution": [
-        lambda f, x: scaled(f, x),
-        lambda f, x: scaled(f, x) and turned(f, x),
-        lambda f, x: added(f, x),
-        lambda f, x: turned(f, x),
-        lambda f, x: added(f, x) and turned(f, x, 2),
-        lambda f, x: added(f, x) and same(f(x.flip(1)), f(x).flip(1)),
-        lambda f, x: True,
-        affine,
-        lambda f, x: both(f, x, by=2),
-        lambda f, x: both(f, x, by=3),
-        lambda f, x: both(f, x, tolerance=0.1),
-        lambda f, x: both(f, x, tolerance=1e-12),
-        lambda f, x: same(f(-2 * x), -2 * f(x)) and turned(f, x),
-        each_channel_alone,
+    "kind_of_map": [
+        answers_with(is_linear=scaled),
+        answers_with(is_linear=affine),
+        answers_with(is_linear=lambda f, x: same(f(x + other(x)), f(x) + f(other(x)), 0.1)),
+        answers_with(is_linear=lambda f, x: linear(f, x, 0.1)),
+        answers_with(is_linear=lambda f, x: linear(f, x, 0)),
+        answers_with(is_linear=lambda f, x: True),
+        answers_with(commutes=lambda f, x: turned(f, x, 2)),
+        answers_with(commutes=lambda f, x: turned(f, x, 3)),
+        answers_with(commutes=lambda f, x: True),
+        answers_with(commutes=lambda f, x: same(f(x.flip(1)), f(x).flip(1))),
+        answers_with(is_apart=lambda f, x: True),
+        answers_with(is_apart=lambda f, x: apart(f, x, channels=[0])),
+        answers_with(is_apart=lambda f, x: apart(f, x, tolerance=0.01)),
+        in_another_order,
+        channels_first,
         overwrites,
-        reseeds,
+        lambda f, x: "convolution",
+        lambda f, x: kind(f, x) == "convolution",
     ],
 }
 
@@ -156,5 +188,5 @@ RIGHT = {
             [[[1.0 * (t == d) + echo * (t == d + 1) for d in delays] for t in range(max(delays) + 2)]]
         ),
     ],
-    "is_convolution": [both, from_impulses, lambda f, x: all(both(f, x, by) for by in range(1, x.shape[1]))],
+    "kind_of_map": [by_impulses, answers_with(commutes=turned), kind],
 }
