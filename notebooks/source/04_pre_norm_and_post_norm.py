@@ -80,8 +80,8 @@ def build(place, depth=48, seed=0, size=1.0):
 
 
 # %% [markdown]
-# We train 48 blocks of each kind on digits of 8 × 8 pixels, with Adam at twice its default rate, 0.002, and three seeds. (Folded: the data, and
-# the training loop of the lessons before, here with a `watch` that is called before each step.)
+# We train 48 blocks of each kind on digits of 8 × 8 pixels, with Adam at twice its default rate, 0.002, and three seeds. (Folded: the data
+# and the training loop, with a `watch` called before each step.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -1198,7 +1198,7 @@ near = max(abs(share - stored[0][name]) for name, share in again.items())
 holds(near < 0.3, "The stored runs are those of this code.")
 
 # %% [markdown]
-# (Folded: the finished `pre_norm_residual` and `post_norm_residual`. A first reader may skip them.)
+# (Folded: `pre_norm_residual`, `post_norm_residual`; a first reader may skip them.)
 
 # %% tags=["promote:parts/residual"] jupyter={"source_hidden": true}
 from torch import nn
