@@ -676,8 +676,8 @@ guess.reveal(
     after="What is missing is a step that selects at each position: number times mark, "
     "or ReLU(number + mark − 1). In three of them the convolution comes too early. The "
     "sums of mark · i and mark · i² still tell *which* two were marked. But a few "
-    "fixed sums of the 128 numbers no longer hold the two numbers that are wanted. Is it the "
-    "gate, then, or the place?",
+    "fixed sums of the 128 numbers no longer hold the two numbers that are wanted. Is "
+    "it the gate, then, or the place?",
 )
 
 # %% jupyter={"source_hidden": true}
