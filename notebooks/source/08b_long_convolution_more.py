@@ -132,7 +132,7 @@ print("agree; points of the transform:", fft_size(100, 199, "zero"))
 # %% [markdown]
 # ## The generated kernel
 #
-# `SIRENPositionalEmbedding` is the first layer, `SIRENKernel` the whole network. Its grid runs from −1 to 1: 2 · length − 1 taps, so that either end of a signal reaches the other. ω₀ counts waves, as in the lesson; the hidden weights begin in ±√(6 / inputs), and `hidden_omega_0` is accepted and changes nothing: in the SIREN paper it multiplies inside
+# `SIRENPositionalEmbedding` is the first layer, `SIRENKernel` the whole network. Its grid runs from −1 to 1: 2 · length − 1 taps, so that either end of a signal reaches the other. ω₀ counts waves, as in the lesson. (The SIREN paper counts radians, sin(ω₀ (w p + b)) with w between ±1: its ω₀ = 30 is about 5 waves in one unit of p.) The hidden weights begin in ±√(6 / inputs), and `hidden_omega_0` is accepted and changes nothing: in the SIREN paper it multiplies inside
 # the sine and divides the first weights, which cancels at the start. (There it makes the steps of a training larger as well; not here.) `film_cfg` names a network that scales and shifts the hidden features by a condition; without one, nothing is scaled. A first reader may skip the code.
 
 # %% tags=["promote:mixers/implicit_kernel"] jupyter={"source_hidden": true}
@@ -619,7 +619,7 @@ class CausalConv1D(nn.Conv1d):
 
 
 # %% [markdown]
-# `Hyena` is the lesson's variant: conv(q · σ(k)) · σ(v), σ a SiLU. Three norms may be switched on: `pixelhyena_norm_cfg` on what is convolved (the name comes from a Hyena for images), `qk_norm_cfg` on query and key, `output_norm_cfg` on the result. A first reader may skip the code.
+# `Hyena` is conv(q · σ(k)) · σ(v), σ a SiLU: the lesson's form up to the names of q, k and v, and the SiLU. Three norms may be switched on: `pixelhyena_norm_cfg` on what is convolved (the name comes from a Hyena for images), `qk_norm_cfg` on query and key, `output_norm_cfg` on the result. A first reader may skip the code.
 
 # %% tags=["promote:mixers/hyena"] jupyter={"source_hidden": true}
 import torch

@@ -1,4 +1,4 @@
-"""The network that lesson 08b hands over to be mended: three of its lines are wrong, two of them without a trace."""
+"""The network that lesson 08b hands over to be mended: three of its lines are wrong, one of them without a trace."""
 
 from math import pi, sqrt
 from typing import Any

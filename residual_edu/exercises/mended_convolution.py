@@ -1,4 +1,4 @@
-"""Exercise on mending: a gated long convolution in which three lines are wrong, two of them silently."""
+"""Exercise on mending: a gated long convolution in which three lines are wrong, one of them silently."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +14,15 @@ Answer = Callable[[], Any]  # makes a network
 
 LENGTH, STEPS, RATE = 128, 600, 1e-2
 CHANGE, ROUNDING, ASKED = 1e-4, 1e-7, 0.1  # what moves an output, what a gradient may be, the error that is reached
+SILENT = 1e-5  # a move that is rounding alone, over the farthest
+SEEDS = 3  # of which one is enough: some trainings of a right network are slow to begin
 
 
 def adding(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return numbers and marks, (count, length, 2), two positions marked, and the sum of the two marked numbers."""
+    """Return numbers and marks, (count, length, 2), two positions marked, and the sum of the marked numbers so far."""
     number, mark = torch.rand(count, length, generator=generator), torch.zeros(count, length)
     mark.scatter_(1, torch.rand(count, length, generator=generator).argsort(1)[:, :2], 1.0)
-    return torch.stack([number, mark], dim=-1), (number * mark).sum(1)
+    return torch.stack([number, mark], dim=-1), (number * mark).cumsum(1)
 
 
 def network(f: Answer, seed: int = 0) -> nn.Module:
@@ -65,6 +67,17 @@ def later(net: nn.Module, cut: int = 70) -> float:
 
 
 @torch.no_grad()
+def reached(net: nn.Module, length: int = LENGTH) -> Tensor:
+    """Return how far another number and a mark at each position move the last output, over the farthest of all."""
+    x = torch.full((1, length, 2), 0.5)
+    x[..., 1] = 0
+    moved = x.repeat(length, 1, 1)
+    moved[range(length), range(length)] = 1.0
+    by = (net(moved)[:, -1] - net(x)[:, -1]).abs()
+    return by / by.max().clamp(min=1e-12)
+
+
+@torch.no_grad()
 def stretch(net: nn.Module) -> float:
     """Return how far the outputs for the first half of each row alone are from those for the whole row."""
     x = given()
@@ -87,39 +100,41 @@ def _same_kernel(f: Answer) -> None:
 
 
 def _reaches(f: Answer) -> None:
-    silent = (dependence(network(f), LENGTH - 1) == 0).nonzero()
+    silent = (reached(network(f)) < SILENT).nonzero()
     if len(silent):
         raise Unmet(f"the last output does not depend on position {silent[0].item()}")
 
 
-def taught(f: Answer) -> float:
-    """Return the error of a network of an answer after training, over that of guessing the mean."""
-    net, generator = network(f), torch.Generator().manual_seed(0)
-    learned = [p for p in net.parameters() if p.requires_grad]
-    if not learned:
-        raise Unmet("the network has no parameter that can learn")
-    adam = torch.optim.Adam(learned, RATE)
-    with torch.enable_grad():
-        for step in range(STEPS):
-            adam.param_groups[0]["lr"] = RATE * min(1, 2 * (1 - step / STEPS))
-            x, y = adding(32, LENGTH, generator)
-            loss = F.mse_loss(net(x)[:, -1], y)
-            adam.zero_grad()
-            loss.backward()
-            adam.step()
+def taught(f: Answer, seed: int = 0) -> float:
+    """Return the error of a network of an answer after training, over that of guessing the mean, at all positions."""
+    net, generator = network(f, seed), torch.Generator().manual_seed(seed)
+    if learned := [p for p in net.parameters() if p.requires_grad]:
+        adam = torch.optim.Adam(learned, RATE)
+        with torch.enable_grad():
+            for step in range(STEPS):
+                adam.param_groups[0]["lr"] = RATE * min(1, 2 * (1 - step / STEPS))
+                x, y = adding(32, LENGTH, generator)
+                loss = F.mse_loss(net(x), y)
+                adam.zero_grad()
+                loss.backward()
+                adam.step()
     x, y = adding(500, LENGTH, torch.Generator().manual_seed(99))
     with torch.no_grad():
-        return (F.mse_loss(net(x)[:, -1], y) / y.var(correction=0)).item()
+        return (F.mse_loss(net(x), y) / y.var(correction=0)).item()
 
 
 def _learns(f: Answer) -> None:
-    if not (error := taught(f)) < ASKED:
-        raise Unmet(f"the error is {error:.2f} of what guessing the mean costs")
+    errors = []
+    for seed in range(SEEDS):
+        errors.append(taught(f, seed))
+        if errors[-1] < ASKED:
+            return
+    raise Unmet(f"the error over all positions is {min(errors):.2f} of what guessing the mean costs, at best")
 
 
 def _observe(f: Answer) -> Any:
     net = network(f)
-    tight = [later(net) > CHANGE, stretch(net) > CHANGE, bool((dependence(net, LENGTH - 1) == 0).any())]
+    tight = [later(net) > CHANGE, stretch(net) > CHANGE, bool((reached(net) < SILENT).any())]
     gradients = [dependence(net, LENGTH - 1), dependence(net, LENGTH // 2 - 1, LENGTH // 2)]
     return [*tight, dependence(net, 40)[:100] > ROUNDING, *((1e3 * one).round() for one in gradients)]
 
@@ -132,20 +147,20 @@ MENDED_CONVOLUTION = Exercise(
     reference=changed(**MENDED),
     also_right=(ByLoop,),
     observe=_observe,
-    effort=15,  # it trains a network
+    effort=45,  # it trains up to three networks
     properties=(
         Property("it returns a network: (batch, positions, 2) to (batch, positions)", _is_a_network, ()),
         Property("no output depends on a later input", _past_alone),
         Property("64 positions alone give the first 64 outputs of 128", _same_kernel),
         Property("the last output depends on every position", _reaches, ()),
-        Property(f"after {STEPS} steps the error is below {ASKED}", _learns),
+        Property(f"after {STEPS} steps the error over all positions is below {ASKED}", _learns),
     ),
     mistakes=(
         Mistake(Handed, "the network as it was handed over", "Change the last inputs, and look at the first outputs."),
         Mistake(
             changed(before=True),
             "a gate before the convolution, in a network whose end wraps around",
-            "It learns now. Change the last inputs, and look at the first outputs.",
+            "Change the last inputs, and look at the first outputs.",
         ),
         Mistake(
             changed(zeros=True),
@@ -170,7 +185,7 @@ MENDED_CONVOLUTION = Exercise(
         Mistake(
             changed(stretched=False, before=True),
             "a circle without zeros, the rest mended",
-            "A loss at the last position never meets what wraps around. The first outputs do.",
+            "Change the last inputs, and look at the first outputs: how many points need the transforms?",
         ),
         Mistake(Halved, "a circle that is half a length too small", "Each of 128 taps may reach round: add as many."),
         Mistake(Cut, "a kernel of 16 lags", "The first marked number may stand at position 0."),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
@@ -61,6 +61,26 @@ def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], slopes: Mappi
     ax.set_ylim(top=3 * ax.get_ylim()[1])
     ax.set_xticks(lengths, [f"{length:g}" for length in lengths], minor=False)
     ax.minorticks_off()
+    return ax
+
+
+def plot_ring(positions: int, taps: int, output: int, ax: Axes) -> Axes:
+    """Draw positions on a circle, and which inputs ``output`` reads; those beyond the start have another color."""
+    angles = np.pi / 2 - 2 * np.pi * np.arange(positions) / positions
+    x, y = np.cos(angles), np.sin(angles)
+    ax.plot(np.append(x, x[0]), np.append(y, y[0]), color=DROPPED, lw=1, zorder=0)
+    read = [(output - lag) % positions for lag in range(taps)]
+    for place in range(positions):
+        edge = REFERENCE if place not in read else B if place <= output else A
+        fill = edge if place in read else "white"
+        ax.plot([x[place]], [y[place]], "o", ms=18, mfc=fill, mec=edge)
+        words = words_on(to_rgb(fill))
+        ax.text(x[place], y[place], f"{place}", ha="center", va="center", color=words)
+    for lag, place in enumerate(read):
+        ax.text(1.4 * x[place], 1.3 * y[place], f"tap {lag}", ha="center", va="center", color=REFERENCE)
+    ax.set_aspect("equal")
+    ax.set(xticks=[], yticks=[], xlim=(-1.8, 1.8), ylim=(-1.4, 1.5))
+    ax.spines[:].set_visible(False)
     return ax
 
 

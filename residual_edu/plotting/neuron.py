@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B
@@ -43,16 +44,17 @@ def plot_kernel(taps: ArrayLike, ax: Axes, named: Iterable[int] = (), color: str
 
 
 def plot_first_lags(
-    first: ArrayLike, errors: ArrayLike, taps: int, wanted: Iterable[int], best: float, ax: Axes
+    first: ArrayLike, errors: ArrayLike, taps: int, wanted: Iterable[tuple[int, int]], best: float, ax: Axes
 ) -> Axes:
     """Draw the error of a few taps against the lag at which they begin.
 
-    Shaded is where they cover one of the ``wanted`` lags; the dashed line is the error ``best`` of a long kernel.
+    Shaded is where they cover a lag of one of the ``wanted`` ranges, (lowest, highest), which are named; the dashed
+    line is the error ``best`` of a long kernel.
     """
     starts = np.asarray(first, float)
-    for lag in wanted:
-        ax.axvspan(max(lag - taps + 1, starts[0]), min(lag, starts[-1]), color=PALE, lw=0)
-        ax.text(lag - taps / 2 + 0.5, 1.08, f"{lag:g}", ha="center", color=REFERENCE)
+    for low, high in wanted:
+        ax.axvspan(max(low - taps + 1, starts[0]), min(high, starts[-1]), color=PALE, lw=0)
+        ax.text((low + high - taps + 1) / 2, 1.08, f"{low:g} to {high:g}", ha="center", color=REFERENCE)
     ax.axhline(best, color=REFERENCE, ls="--", lw=0.9)
     ax.text(starts[-1], best + 0.02, "256 taps", ha="right", va="bottom", color=REFERENCE)
     ax.plot(starts, np.asarray(errors, float), "o-", color=B, ms=3, lw=1)
@@ -61,21 +63,23 @@ def plot_first_lags(
     return ax
 
 
-def plot_by_waves(waves: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes, stored: float) -> Axes:
+def plot_by_waves(waves: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes, stored: ArrayLike) -> Axes:
     """Draw errors against ω₀ on a logarithmic axis: for each name a table, (ω₀, seeds), as dots and their mean.
 
-    The dotted line is the error of a stored kernel.
+    ``stored`` has the error of a stored kernel for each name: a dot at the right, and a dotted line at the first.
     """
-    places = np.asarray(waves, float)
-    for (name, table), (color, dash, mark) in zip(errors.items(), SERIES, strict=False):
+    places, flat = np.asarray(waves, float), np.asarray(stored, float)
+    aside = 4 * places[-1]
+    for (name, table), own, (color, dash, mark) in zip(errors.items(), flat, SERIES, strict=False):
+        ax.plot([aside], [own], mark, color=color, ms=6, fillstyle="none", mew=1.5)
         found = np.asarray(table, float)
         ax.plot(np.repeat(places, found.shape[1]), found.ravel(), mark, color=color, ms=4, fillstyle="none")
         ax.plot(places, found.mean(1), color=color, ls=dash, lw=1.2, label=name)
-    ax.axhline(stored, color=REFERENCE, ls=":", lw=1)
-    ax.text(places[0], 0.9 * stored, "stored", va="top", color=REFERENCE)
+    ax.axhline(flat[0], color=REFERENCE, ls=":", lw=1)
     ax.set_ylim(bottom=0)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(places, [f"{each:g}" for each in places])
+    ax.set_xticks([*places, aside], [*(f"{each:g}" for each in places), "stored"])
+    ax.minorticks_off()
     ax.legend(loc="upper center")
     ax.set(xlabel="ω₀: waves in 256 taps", ylabel="error")
     return ax
@@ -92,10 +96,12 @@ def plot_between(lags: ArrayLike, taps: ArrayLike, fine: ArrayLike, curve: Array
 def plot_errors_by_name(found: Mapping[str, ArrayLike], ax: Axes, law: float) -> Axes:
     """Draw the errors of each name as dots on a logarithmic axis; the dashed line is ``law``."""
     rows = len(found) - 1 - np.arange(len(found))
+    ax.set_xscale("log")
     for row, errors in zip(rows, found.values(), strict=True):
         values = np.asarray(errors, float)
         ax.plot(values, np.full(len(values), row), "o", color=B, ms=7, fillstyle="none", mew=1.5)
     ax.axvline(law, color=REFERENCE, ls="--", lw=0.9)
     ax.set_yticks(rows, list(found))
-    ax.set(xscale="log", xlabel="error", ylim=(-0.6, len(found) - 0.4))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set(xlabel="error", ylim=(-0.6, len(found) - 0.4))
     return ax

@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.long_convolution import plot_costs, plot_heard, plot_ridges, plot_signed, plot_taps
+from residual_edu.plotting.long_convolution import (
+    plot_costs,
+    plot_heard,
+    plot_ridges,
+    plot_ring,
+    plot_signed,
+    plot_taps,
+)
 
 
 @pytest.fixture
@@ -69,3 +76,13 @@ def test_heard_draws_every_pixel_and_rings_the_output(ax):
     assert plot_heard(loudness, (1, 2), ax) is ax
     assert ax.images[0].get_array().filled(0).tolist() == loudness.tolist()
     assert ax.images[0].get_array().mask[0, 0] and ax.lines[0].get_xydata().tolist() == [[2, 1]]
+
+
+def test_a_ring_names_the_taps_at_the_positions_that_an_output_reads(ax):
+    assert plot_ring(8, 3, 1, ax) is ax
+    words = [text.get_text() for text in ax.texts]
+    assert words == [*map(str, range(8)), "tap 0", "tap 1", "tap 2"]
+    seventh, third = ax.texts[7].get_position(), ax.texts[10].get_position()
+    assert seventh[0] < 0 < seventh[1] and third[0] < seventh[0] and third[1] > seventh[1]
+    colors = [line.get_markerfacecolor() for line in ax.lines[1:]]
+    assert colors[0] == colors[1] != colors[7] and set(colors[2:7]) == {"white"}

@@ -42,18 +42,19 @@ def test_a_kernel_has_its_peaks_named(ax):
 
 def test_first_lags_are_shaded_where_the_taps_cover_what_is_wanted(ax):
     starts, errors = [0, 10, 20, 30, 40], [0.9, 0.8, 0.2, 0.1, 0.7]
-    assert neuron.plot_first_lags(starts, errors, 16, [35, 3], 0.11, ax) is ax
+    assert neuron.plot_first_lags(starts, errors, 16, [(35, 37), (3, 3)], 0.11, ax) is ax
     spans = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in ax.patches]
-    assert spans == [(20, 35), (0, 3)]
-    assert errors in curves(ax) and "256 taps" in words(ax) and {"35", "3"} < set(words(ax))
+    assert spans == [(20, 37), (0, 3)]
+    assert errors in curves(ax) and "256 taps" in words(ax) and {"35 to 37", "3 to 3"} < set(words(ax))
 
 
 def test_waves_are_on_a_logarithmic_axis_with_every_seed(ax):
     table = {"coarse": [[0.3, 0.4], [0.1, 0.2]], "fine": [[0.3, 0.5], [0.6, 0.4]]}
-    assert neuron.plot_by_waves([4, 16], table, ax, 0.1) is ax
-    assert np.allclose(curves(ax)[0], [0.3, 0.4, 0.1, 0.2]) and np.allclose(curves(ax)[1], [0.35, 0.15])
-    assert np.allclose(curves(ax)[3], [0.4, 0.5]) and ax.get_xscale() == "log"
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "16"]
+    assert neuron.plot_by_waves([4, 16], table, ax, [0.1, 0.12]) is ax
+    assert np.allclose(curves(ax)[1], [0.3, 0.4, 0.1, 0.2]) and np.allclose(curves(ax)[2], [0.35, 0.15])
+    assert np.allclose(curves(ax)[5], [0.4, 0.5]) and ax.get_xscale() == "log"
+    assert curves(ax)[0] == [0.1] and curves(ax)[3] == [0.12] and curves(ax)[6] == [0.1, 0.1]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "16", "stored"]
 
 
 def test_between_taps_stands_the_curve(ax):

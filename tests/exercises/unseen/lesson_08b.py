@@ -146,6 +146,26 @@ class Running(nn.Module):
         return self.out((self.a(x) * self.b(x)).cumsum(1) / 8)[..., 0]
 
 
+@right("mended_convolution", "a ReLU before the convolution")
+class Rectified(Mended):
+    def forward(self, x):
+        content, _ = self.enter(x).mT.chunk(2, dim=1)
+        h = self.convolve(content.relu(), self.kernel(self.positions(x.shape[1])))
+        return self.out(h.mT)[..., 0]
+
+
+@right("mended_convolution", "written by hand, with nothing to learn")
+class ByHand(nn.Module):
+    def forward(self, x):
+        return (x.sum(-1) - 1).relu().cumsum(1)
+
+
+@wrong("mended_convolution", "right at the last position alone")
+class AtTheEnd(ByHand):
+    def forward(self, x):
+        return super().forward(x) * (torch.arange(x.shape[1]) == 127)
+
+
 @wrong("mended_convolution", "the future set to 0 in the outputs alone")
 class Masked(changed(stretched=False, before=True)):
     def forward(self, x):
