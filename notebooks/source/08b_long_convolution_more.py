@@ -247,6 +247,15 @@ class SIRENKernel(nn.Module):
             h = modulated(linear(h).sin(), film)
         return self.out_linear(h), grid
 
+    def halve_grid(self, axes):
+        lengths = self.positional_embedding.L_cache
+        halved = [
+            (length + 1) // 2 if half else length
+            for length, half in zip(lengths, axes, strict=True)
+        ]
+        self.positional_embedding.L_cache = halved
+        self.out_linear.weight.data *= sqrt(prod(lengths) / prod(halved))
+
     def _films(self, conditioning):
         if conditioning is None or self.film_generator is None:
             return [None] * len(self.widths)
@@ -391,7 +400,15 @@ class CKConv(nn.Module):
             grid_type == "single" or padding == "circular" for padding in paddings
         ]
         self.paddings = ["causal"] if is_causal else paddings
-        self.kernel, self.mask = build(kernel_cfg), build(mask_cfg)
+        self.kernel = build(kernel_cfg)
+        self.mask = build(mask_cfg)
+        if (
+            any(self.single)
+            and self.kernel is not kernel_cfg
+            and hasattr(self.kernel, "halve_grid")
+        ):
+            # which has half as many taps to either side along these axes
+            self.kernel.halve_grid(self.single)
         self.shortcut = nn.Parameter(
             torch.empty(hidden_dim).uniform_(-1, 1) / sqrt(hidden_dim)
         )
@@ -663,9 +680,13 @@ class Hyena(nn.Module):
             3, dim=-1
         )
         query, key = over_channels(self.q_norm, query), over_channels(self.k_norm, key)
-        z = over_channels(self.pixelhyena_norm, query * self.gate_nonlinear(key))
-        h = self.global_conv(z, conditioning=conditioning)
-        return over_channels(self.output_norm, h * self.gate_nonlinear_2(value))
+        gate = self.gate_nonlinear(key)
+        z = over_channels(self.pixelhyena_norm, query * gate)
+        h, gate = (
+            self.global_conv(z, conditioning=conditioning),
+            self.gate_nonlinear_2(value),
+        )
+        return over_channels(self.output_norm, h * gate)
 
     def _short(self, x):
         # x: batch, ..., channels
