@@ -36,7 +36,8 @@ class Handed(nn.Module):
         """Return x after the branch; ``label`` is (batch, width)."""
         vector = self.vector(F.silu(label))[:, None].mean(1 if self.own else 0, keepdim=True)
         h = self.norm2(self.conv1(F.silu(self.norm1(x))))
-        q, k, v = self.place(*self.qkv(h).flatten(2).mT.chunk(3, dim=-1), vector)
+        q, k, v = self.qkv(h).flatten(2).mT.chunk(3, dim=-1)
+        q, k, v = self.place(q, k, v, vector)
         h = F.scaled_dot_product_attention(q, k, v).mT.unflatten(2, h.shape[2:])
         return x + self.conv2(F.silu(self.norm3(h)))
 
