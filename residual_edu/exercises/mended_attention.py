@@ -240,9 +240,7 @@ MENDED_ATTENTION = Exercise(
     effort=25,  # it trains two networks, slowly where threads wait for each other
     properties=(
         Property("it makes a block: forward(x, label) returns the shape of x", _is_a_block, ()),
-        Property(
-            "the label comes in between `qkv` and the attention's result alone", _comes_in_by_attention
-        ),
+        Property("the label comes in between `qkv` and the attention's result alone", _comes_in_by_attention),
         Property(
             f"after {STEPS} steps a wrong label adds at least {ADDS}, and the loss with right ones is below {LOSS}",
             _uses_its_label,
