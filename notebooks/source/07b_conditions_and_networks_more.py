@@ -16,6 +16,12 @@ from residual_edu.lesson import holds, setup, show, stored_runs
 from residual_edu.plotting import conditions as plots
 
 device = setup()
+
+# %% [markdown]
+# How the stored runs are read is folded; to skip in a first reading.
+
+
+# %% jupyter={"source_hidden": true}
 stored = stored_runs("07b_conditions_and_networks")["runs"]
 
 
@@ -30,7 +36,7 @@ def three(name, digits=3):
 # %% [markdown]
 # ## Branches removed by hand
 #
-# The lesson's network of twelve branches, here trained again (folded), with branches removed as it completes ten digits. **Which single branch costs most? Which kind costs most as a whole?**
+# The lesson's network of twelve branches, here trained again (folded in five cells, which a first reader may skip), with branches removed as it completes ten digits. **Which single branch costs most? Which kind costs most as a whole?**
 
 
 # %% jupyter={"source_hidden": true}
@@ -51,6 +57,8 @@ from residual_edu import (
 data = digits()
 pictures, new = (2 * x[:, None].to(device) - 1 for x in data[::2])  # paper -1, ink 1
 labels, truth = (y.to(device) for y in data[1::2])
+
+# %% jupyter={"source_hidden": true}
 norm = LazyConfig(LayerNorm)(dim=48)
 mlp = LazyConfig(MLP)(
     dim=48, activation="gelu", dropout_cfg=nn.Identity, expansion_factor=4, bias=True
@@ -71,6 +79,7 @@ three_kinds = LazyConfig(ResidualBlock)(
 )
 
 
+# %% jupyter={"source_hidden": true}
 class Patches(nn.Module):
     def __init__(self, in_features, out_features):
         super().__init__()
@@ -108,6 +117,7 @@ class PatchCompleter(nn.Module):
         return self.net(inputs)["logits"].movedim(-1, 1)
 
 
+# %% jupyter={"source_hidden": true}
 def upper(x):
     return torch.cat([x[:, :, :4], torch.zeros_like(x[:, :, 4:])], dim=2)
 
@@ -272,9 +282,8 @@ for label, name, kinds in (
 # %% tags=["trained"]
 FAULTS = {"mean over the samples": "mean", "added to all keys": "keys"}
 FAULTS |= {"a norm of single channels": "norm", "none of them": "nothing"}
-print(
-    f"{'what is still wrong':28} a wrong label adds      the table's part in the gradient"
-)
+adds, part = "a wrong label adds", "the table's part in the gradient"
+print(f"{'what is still wrong':28} {adds:22}  {part}")
 for title, name in FAULTS.items():
     part = "  ".join(f"{one:.0e}" for one in row(f"wrong: {name}: gradient"))
     print(f"{title:28} {three(f'wrong: {name}: adds', 4)}  {part}")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from residual_edu.datasets import digits
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet
@@ -35,7 +36,8 @@ class Handed(nn.Module):
         """Return x after the branch; ``label`` is (batch, width)."""
         vector = self.vector(F.silu(label))[:, None].mean(1 if self.own else 0, keepdim=True)
         h = self.norm2(self.conv1(F.silu(self.norm1(x))))
-        q, k, v = self.place(*self.qkv(h).flatten(2).mT.chunk(3, dim=-1), vector)
+        q, k, v = self.qkv(h).flatten(2).mT.chunk(3, dim=-1)
+        q, k, v = self.place(q, k, v, vector)
         h = F.scaled_dot_product_attention(q, k, v).mT.unflatten(2, h.shape[2:])
         return x + self.conv2(F.silu(self.norm3(h)))
 
@@ -127,6 +129,33 @@ def _is_a_block(f: Answer) -> None:
         raise Broken(f"with a width of {2 * WIDTH} it raises {error}; use the `width` that is given") from error
 
 
+class WithoutAttention(TorchFunctionMode):
+    """While it is entered, ``F.scaled_dot_product_attention`` returns zeros."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return what ``func`` returns, or zeros in its place."""
+        out = func(*args, **(kwargs or {}))
+        return torch.zeros_like(out) if func is F.scaled_dot_product_attention else out
+
+
+def _comes_in_by_attention(f: Answer) -> None:
+    """Raise where a label has an effect on what ``qkv`` returns, or past the attention."""
+    torch.manual_seed(0)
+    block, x, made = f(WIDTH).eval(), torch.randn(2, WIDTH, 8, 8), list[Tensor]()
+    if not isinstance(getattr(block, "qkv", None), nn.Module):
+        raise Unmet("it has no `qkv`, so it is another block: mend the one that is handed over")
+    hook = block.qkv.register_forward_hook(lambda layer, given, out: made.append(out))
+    with torch.no_grad(), WithoutAttention():
+        one, other = (block(x, label) for label in 5 * torch.randn(2, 2, WIDTH))
+    hook.remove()
+    if len(made) != 2:
+        raise Unmet(f"it calls its `qkv` {len(made) // 2} times, where the handed block calls it once")
+    if (made[0] - made[1]).abs().max() > 1e-5:
+        raise Unmet("the label already changes what `qkv` returns; let it in between `qkv` and the attention's result")
+    if (one - other).abs().max() > 1e-5:
+        raise Unmet("with zeros in the place of the attention's result the label still changes the output")
+
+
 def _uses_its_label(f: Answer) -> None:
     for seed in (0, 1):
         right, added = measured(f, seed)
@@ -172,6 +201,14 @@ class Values(Handed):
         return q, k, v + vector
 
 
+class Front(Handed):
+    """A second way for the label, in front of the handed block."""
+
+    def forward(self, x: Tensor, label: Tensor) -> Tensor:
+        """Return x after a vector and the branch."""
+        return super().forward(x + self.vector(F.silu(label))[:, :, None, None], label)
+
+
 class Flat(Values):
     """The right place for the label, and an output whose pixels stand in a row."""
 
@@ -203,6 +240,7 @@ MENDED_ATTENTION = Exercise(
     effort=25,  # it trains two networks, slowly where threads wait for each other
     properties=(
         Property("it makes a block: forward(x, label) returns the shape of x", _is_a_block, ()),
+        Property("the label comes in between `qkv` and the attention's result alone", _comes_in_by_attention),
         Property(
             f"after {STEPS} steps a wrong label adds at least {ADDS}, and the loss with right ones is below {LOSS}",
             _uses_its_label,
@@ -235,6 +273,11 @@ MENDED_ATTENTION = Exercise(
             "a label too faint to be learned in these steps",
             "Compare the size of the vector with what it is added to.",
         ),
+        Mistake(
+            Front,
+            "the handed block with a vector put in front",
+            "Its three faults are still there. Let the label in between `qkv` and the attention's result.",
+        ),
         Mistake(Flat, "pixels in a row", "Bring the output back to (batch, width, height, width)."),
         Mistake(nothing, "a function without its `return`", "It is called with the width, and returns a block."),
     ),
@@ -242,7 +285,7 @@ MENDED_ATTENTION = Exercise(
         "Change the label of one sample alone, in a new block: which samples' outputs change? Then follow the "
         "gradient back from the output: where does it end?",
         "A softmax cancels what is added to all scores of a query; weights that sum to 1 hand on what all values "
-        "have in common; a norm of single channels subtracts what all pixels have in common.",
+        "have in common. What do the layers after the attention do to that?",
     ),
 )
 

@@ -71,12 +71,49 @@ def _(width):
     return ScaleShift(width, 0)
 
 
-@right("mended_attention", "scale and shift after the norm, no attention")
+@wrong("mended_attention", "scale and shift after the norm, no attention")
 def _(width):
     return ScaleShift(width, 1)
 
 
-@right("mended_attention", "a new label for each pixel, before everything")
+@wrong("mended_attention", "the lesson's first block with fewer groups")
+def _(width):
+    return Block(width)
+
+
+@wrong("mended_attention", "the handed block with a vector in front of its branch, which has all three faults")
+def _(width):
+    class Branch(Handed):
+        def forward(self, x, label):
+            return x + super().forward(x + self.vector(label)[:, :, None, None], label)
+
+    return Branch(width)
+
+
+@wrong("mended_attention", "a vector after the attention")
+def _(width):
+    class After(Handed):
+        own, groups = True, 8
+
+        def forward(self, x, label):
+            return super().forward(x, label) + self.vector(label)[:, :, None, None] * torch.linspace(0, 1, 8)
+
+    return After(width)
+
+
+right("mended_attention", "queries of its own")(joined(Handed, True, 8, lambda q, k, v, label: (q + label, k, v)))
+right("mended_attention", "values multiplied")(joined(Handed, True, 8, lambda q, k, v, label: (q, k, v * (1 + label))))
+
+
+@right("mended_attention", "the label's vector in place of the first pixel's value, a GroupNorm of one group")
+def _(width):
+    def first(q, k, v, label):
+        return q, k, torch.cat([label, v[:, 1:]], dim=1)
+
+    return joined(Handed, True, 1, first)(width)
+
+
+@wrong("mended_attention", "a new label for each pixel, before everything")
 def _(width):
     class Pixels(nn.Module):
         def __init__(self):
@@ -88,6 +125,19 @@ def _(width):
             return x + self.block(x + label[:, :, None, None] * self.places)
 
     return Pixels()
+
+
+class Block(nn.Module):
+    """Norm, SiLU and convolution twice, the label's vector between them."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm1, self.norm2, self.vector = nn.GroupNorm(8, width), nn.GroupNorm(8, width), nn.Linear(width, width)
+        self.conv1, self.conv2 = (nn.Conv2d(width, width, 3, padding=1) for _ in range(2))
+
+    def forward(self, x, label):
+        h = self.conv1(torch.relu(self.norm1(x))) + self.vector(label)[:, :, None, None]
+        return x + self.conv2(torch.relu(self.norm2(h)))
 
 
 class ScaleShift(nn.Module):
