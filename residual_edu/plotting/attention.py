@@ -58,8 +58,8 @@ def plot_one_head(
     ``asks`` is the picture that asks; ``keys`` is (pictures, features), a score of -inf is masked.
     """
     tokens, scores, mixture = (np.asarray(part, float) for part in (tokens, scores, mixture))
-    count = len(tokens)
-    for at, (token, key, score, weight) in enumerate(zip(tokens, np.asarray(keys), scores, weights, strict=True)):
+    count, given = len(tokens), np.asarray(weights, float)
+    for at, (token, key, score, weight) in enumerate(zip(tokens, np.asarray(keys), scores, given, strict=True)):
         ax.imshow(colored(token), extent=(at + 0.08, at + 0.92, 0, 0.84), interpolation="nearest")
         told = f"{score:.1f}".replace("-", "−") if np.isfinite(score) else "−∞"
         for height, words in ((-0.85, _stacked(key)), (-2.15, told), (-4.15, f"{weight:.2f}".lstrip("0"))):

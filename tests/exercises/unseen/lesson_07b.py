@@ -105,14 +105,6 @@ right("mended_attention", "queries of its own")(joined(Handed, True, 8, lambda q
 right("mended_attention", "values multiplied")(joined(Handed, True, 8, lambda q, k, v, label: (q, k, v * (1 + label))))
 
 
-@right("mended_attention", "the label's vector in place of the first pixel's value, a GroupNorm of one group")
-def _(width):
-    def first(q, k, v, label):
-        return q, k, torch.cat([label, v[:, 1:]], dim=1)
-
-    return joined(Handed, True, 1, first)(width)
-
-
 @wrong("mended_attention", "a new label for each pixel, before everything")
 def _(width):
     class Pixels(nn.Module):
