@@ -394,7 +394,7 @@ def siren_taps(first, shift, hidden, last, lags, reach):
 check(siren_taps, "siren_taps")
 
 # %% [markdown]
-# As a module it has biases in all layers, several channels, and an init that makes a sum over all taps about as large as the signal. Two things are new: a **window** $e^{-c\,p}$, and `per`, the number of taps in a millisecond (twice as many taps must be half as large).
+# As a module it has biases in all layers, several channels, and a last layer whose weights start smaller by the root of the number of taps. Two things are new: a **window** $e^{-c\,p}$, and `per`, the number of taps in a millisecond (twice as many taps must be half as large).
 
 
 # %%
@@ -898,7 +898,7 @@ def runs(seed, within=0.15):
 # |---|---|
 # | 1. Where a signal repeats after P, a tap for h ahead belongs at lag P − h: one tap there has .12, 256 have .11, 16 elsewhere .7 to .9 | where the nearest past predicts; P > h, else whole periods more; regular spikes (irregular: .9) |
 # | 2. On n points, of T outputs the first are wrong: taps − 1 for n = T, one less for each zero added. T² becomes T log T | where the two cross depends on the implementation |
-# | 3. A generated kernel can be read further out and more finely: with waves enough for its peaks, at most a quarter of a wave a tap here, and a window. Too many waves show at a finer sampling alone | here a stored kernel is as good, with fewer parameters |
+# | 3. A generated kernel can be read further out and more finely: with waves enough for its peaks in 400 steps, at most a quarter of a wave a tap here, and a window. Too many waves show at a finer sampling alone | here a stored kernel is as good, with fewer parameters |
 # | 4. With 8 channels, what a convolution sums up must be selected before it, and what comes out of the sum behind it: Hyena's two gates | tasks made for it; an MLP before it selects too |
 
 # %%
