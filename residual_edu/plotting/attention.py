@@ -127,7 +127,7 @@ def plot_attention_map(
     named = list(digits)
     for i, digit in enumerate(named):
         for x, y in ((-1.55, i + 0.5), (i + 0.5, -1.55)):
-            ax.text(x, y, str(digit), ha="center", va="center", fontsize="small")
+            ax.text(x, y, str(digit), ha="center", va="center")
     edge = -1.9 if named else -1.2
     ax.set(xlim=(edge, count + 0.05), ylim=(count + 0.05, edge), aspect="equal")
     ax.set_axis_off()

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import torch
 from torch import nn
 
-from residual_edu.exercises.mended_attention import Handed, Values, joined
+from residual_edu.exercises.handed_attention import Handed, Values, joined
 from residual_edu.exercises.tries import right, wrong
 
 wrong("wrong_label_adds", "a label drawn for each sample")(
