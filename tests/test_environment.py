@@ -17,7 +17,7 @@ CONDA_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "playwright-
 
 
 def asked(*more):
-    """Name and bounds of what `lab` and `test` install: the package's dependencies, its extras lab and test; ``more``."""
+    """Name and bounds of what pip installs: the package's dependencies, its extras lab and test, and ``more``."""
     lines = [*PROJECT["dependencies"], *(line for name in ("lab", "test", *more) for line in EXTRAS[name])]
     found = [Requirement(line) for line in lines]
     return {canonicalize_name(one.name): one.specifier for one in found if one.name != PROJECT["name"]}

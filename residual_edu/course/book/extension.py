@@ -1,10 +1,5 @@
-"""What Sphinx and myst-nb lack: the fold of an answer, and signatures as they are written."""
+"""What Sphinx and myst-nb lack: the fold of an answer, and some of the theme's settings."""
 
-import ast
-import inspect
-import re
-import textwrap
-from contextlib import suppress
 from typing import Any
 
 from docutils import nodes
@@ -12,8 +7,9 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
+from residual_edu.course.book.signatures import skipped, starred, written
+
 UNFOUND = "no-search"  # Sphinx's class for what its search does not index
-STARRED = re.compile(r"(?<![\w*`\\])\*(?=\w+[,)])")  # (*batch, channels), where Sphinx would begin an emphasis
 
 
 class Answer(nodes.General, nodes.Element):
@@ -54,43 +50,6 @@ def fold_from(cell: nodes.container) -> None:
     parent[at:end] = [answer]
 
 
-def written(app: Sphinx, what: str, name: str, found: Any, *rest: Any) -> tuple[str, str | None] | None:
-    """Return arguments and result of a function, method or class as its source writes them, shapes and units too."""
-    if what not in ("function", "method", "class"):
-        return None
-    with suppress(TypeError, OSError, IndentationError):
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(found)))).body[0]
-        if isinstance(tree, ast.ClassDef):
-            return of_class(tree)
-        if isinstance(tree, ast.FunctionDef):
-            return signature(tree, bound=what == "method")
-    return None
-
-
-def of_class(tree: ast.ClassDef) -> tuple[str, str | None] | None:
-    """Return the arguments of a class: those of its ``__init__``, or the fields of a dataclass or NamedTuple."""
-    for each in tree.body:
-        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
-            return signature(each, bound=True)
-    fields = [ast.unparse(each) for each in tree.body if isinstance(each, ast.AnnAssign)]
-    return (f"({', '.join(fields)})", None) if fields else None
-
-
-def signature(tree: ast.FunctionDef, bound: bool) -> tuple[str, str | None]:
-    """Return the arguments, without ``self`` where it is bound, and the result."""
-    static = any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in tree.decorator_list)
-    first = tree.args.posonlyargs or tree.args.args
-    if bound and first and not static:
-        del first[0]
-    result = tree.returns and tree.name != "__init__" and ast.unparse(tree.returns)
-    return f"({ast.unparse(tree.args)})", result or None
-
-
-def starred(app: Sphinx, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
-    """Keep the star of a shape such as (*batch, channels)."""
-    lines[:] = [STARRED.sub(r"\\*", line) for line in lines]
-
-
 def dark_code(app: Sphinx) -> None:
     """Set the colours of code in the dark look, before furo reads them; it has no such setting before its own start."""
     app.config.pygments_dark_style = "a11y-dark"
@@ -110,4 +69,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", dark_code, priority=400)
     app.connect("autodoc-process-signature", written)
     app.connect("autodoc-process-docstring", starred)
+    app.connect("autodoc-skip-member", skipped)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,6 +21,7 @@ SETTINGS: dict[str, Any] = {
         "sphinx.ext.napoleon",
         "residual_edu.course.book.extension",
     ],
+    "smartquotes": False,  # the lessons' words stand as JupyterLab shows them
     "exclude_patterns": ["jupyter_execute", EXTRA],
     "suppress_warnings": ["myst.header"],
     "html_theme": "furo",

@@ -22,7 +22,9 @@ def png(width=4, height=2):
 
 
 def picture(**about):
-    return new_output("display_data", data={"image/png": png()}, metadata={"image/png": {"alt": 'a "red" dot', **about}})
+    return new_output(
+        "display_data", data={"image/png": png()}, metadata={"image/png": {"alt": 'a "red" dot', **about}}
+    )
 
 
 def prose(text):
