@@ -9,6 +9,7 @@ from typing import Any
 from residual_edu.course.book.pictures import image
 
 FOLDER = "states"  # beside the lessons' pages
+NOTE = '<p class="note">These settings were drawn in advance; in JupyterLab the explorer has all of them.</p>'
 
 
 def explorer(states: Path, number: int, picture: str) -> str:
@@ -24,7 +25,7 @@ def explorer(states: Path, number: int, picture: str) -> str:
     return (
         f'<div class="explorer" data-place="{place}"><div class="controls">{controls}</div>{shown}'
         f'<p class="reading" aria-live="polite">{html.escape(start["reading"])}</p>'
-        f'<script type="application/json">{data}</script></div>'
+        f'{NOTE}<script type="application/json">{data}</script></div>'
     )
 
 

@@ -36,7 +36,8 @@ class Lesson:
     """
 
     def __init__(self, notebook: Path, states: Path, pictures: Pictures) -> None:
-        self.name, self.states, self.pictures = notebook.name, states, pictures
+        top = next(folder for folder in notebook.parents if folder.name == "notebooks")
+        self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
         self.stored = nbformat.read(notebook, as_version=4)
         join(self.stored, answers_of(notebook))
         self.asked: list[Question] = []

@@ -5,6 +5,7 @@ import inspect
 import re
 import textwrap
 from contextlib import suppress
+from functools import cache
 from typing import Annotated, Any, get_origin
 
 from sphinx.application import Sphinx
@@ -27,6 +28,7 @@ def source(found: Any) -> ast.stmt | None:
     return None
 
 
+@cache
 def of_class(found: type) -> tuple[str, str | None] | None:
     """Return the arguments of a class itself: those of its ``__init__``, or the fields of a dataclass or NamedTuple."""
     body = getattr(source(found), "body", ())
