@@ -63,6 +63,19 @@ def plot_first_lags(
     return ax
 
 
+def plot_lags(horizons: ArrayLike, lags: ArrayLike, period: float, ax: Axes) -> Axes:
+    """Draw the lag of each horizon's largest tap as a dot, and one and two periods minus the horizon as named lines."""
+    ahead = np.asarray(horizons, float)
+    for name, back, start, dash in (("P − h", period, 0, "-"), ("2P − h", 2 * period, 0.95 * period, "--")):
+        stop = min(back, 1.55 * period)
+        ax.plot([start, stop], [back - start, back - stop], color=REFERENCE, ls=dash, lw=1)
+        middle = (start + stop) / 2
+        ax.text(middle + 2, back - middle + 2, name, color=REFERENCE, va="bottom")
+    ax.plot(ahead, np.asarray(lags, float), "o", color=B, ms=6)
+    ax.set(xlabel="horizon h (ms)", ylabel="lag of the largest tap", ylim=(-4, 1.2 * period))
+    return ax
+
+
 def plot_by_waves(waves: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes, stored: ArrayLike) -> Axes:
     """Draw errors against ω₀ on a logarithmic axis: for each name a table, (ω₀, seeds), as dots and their mean.
 
@@ -93,14 +106,15 @@ def plot_between(lags: ArrayLike, taps: ArrayLike, fine: ArrayLike, curve: Array
     return ax
 
 
-def plot_errors_by_name(found: Mapping[str, ArrayLike], ax: Axes, law: float) -> Axes:
-    """Draw the errors of each name as dots on a logarithmic axis; the dashed line is ``law``."""
+def plot_errors_by_name(found: Mapping[str, ArrayLike], ax: Axes, *laws: float) -> Axes:
+    """Draw the errors of each name as dots on a logarithmic axis; a dashed line is one of ``laws``."""
     rows = len(found) - 1 - np.arange(len(found))
     ax.set_xscale("log")
     for row, errors in zip(rows, found.values(), strict=True):
         values = np.asarray(errors, float)
         ax.plot(values, np.full(len(values), row), "o", color=B, ms=7, fillstyle="none", mew=1.5)
-    ax.axvline(law, color=REFERENCE, ls="--", lw=0.9)
+    for law in laws:
+        ax.axvline(law, color=REFERENCE, ls="--", lw=0.9)
     ax.set_yticks(rows, list(found))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(xlabel="error", ylim=(-0.6, len(found) - 0.4))
