@@ -951,12 +951,12 @@ def marks_left(mended):
 
 # %% tags=["reveal", "trained"]
 # Mend first, then run this cell.
-print(f"{'mended':21} {'error at 128':17} {'at 64':17} later 64")
+print(f"{'mended':21} {'error at 128':20} {'at 64':20} later 64")
 for mended in MENDS:
     name = mended or "handed"
-    rows = ["  ".join(f"{e:.2f}" for e in three(name + at)) for at in ("", ", 64")]
+    rows = ["  ".join(f"{e:.3f}" for e in three(name + at)) for at in ("", ", 64")]
     print(
-        f"{name:21} {rows[0]:17} {rows[1]:17}", *(f"{w:5}" for w in marks_left(mended))
+        f"{name:21} {rows[0]:20} {rows[1]:20}", *(f"{w:5}" for w in marks_left(mended))
     )
 holds(max(three("gate, padding, 64")) < 0.1, "No error shows the third fault here.")
 torch.manual_seed(0)
