@@ -9,13 +9,16 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
+from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B, words_on
+from residual_edu.plotting.takes import takes
 
 SIGNED = LinearSegmentedColormap.from_list("signed", [A, "#F3DDE7", "#DFF0E4", B])  # below 0 and above it
 HALO = [withStroke(linewidth=5, foreground="white")]  # so that a ring is seen on dark and on pale
 
 
+@takes(matrix="outputs inputs")
 def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     """Draw the matrix of a convolution, (output positions, input positions), each tap written out, 0 in grey."""
     taps = np.asarray(matrix, float) + 0.0  # no -0
@@ -31,6 +34,7 @@ def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
+@takes(positions="positions", kernels=": positions")
 def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes, unit: str = "position p") -> Axes:
     """Draw named kernels over their positions, one under the other, each scaled by its largest tap."""
     places = np.asarray(positions, float)
@@ -49,6 +53,7 @@ def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes
     return ax
 
 
+@takes(lengths="lengths", costs="names<=4: lengths", slopes="names: ")
 def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], slopes: Mapping[str, float], ax: Axes) -> Axes:
     """Draw named costs over the length on logarithmic axes, each with its slope at its end."""
     lengths = np.asarray(lengths, float)
@@ -64,8 +69,12 @@ def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], slopes: Mappi
     return ax
 
 
+@takes(positions=", whole, 1..", taps=", whole, 1..")
 def plot_ring(positions: int, taps: int, output: int, ax: Axes) -> Axes:
     """Draw positions on a circle, and which inputs ``output`` reads; those beyond the start have another color."""
+    if not (0 <= output < positions and taps <= positions):
+        wanted = f"output must lie below positions={positions}, and taps be at most as many"
+        raise InvalidInput(f"{wanted}, got output={output} and taps={taps}")
     angles = np.pi / 2 - 2 * np.pi * np.arange(positions) / positions
     x, y = np.cos(angles), np.sin(angles)
     ax.plot(np.append(x, x[0]), np.append(y, y[0]), color=DROPPED, lw=1, zorder=0)
@@ -84,6 +93,7 @@ def plot_ring(positions: int, taps: int, output: int, ax: Axes) -> Axes:
     return ax
 
 
+@takes(loudness="height width", here="in height width")
 def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     """Draw how much the ringed pixel ``here`` depends on each pixel, (height, width); 0 in grey."""
     effect = np.asarray(loudness, float)
@@ -94,6 +104,7 @@ def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     return ax
 
 
+@takes(table="rows columns")
 def plot_signed(table: ArrayLike, ax: Axes) -> Axes:
     """Draw a table whose numbers below 0 have one colour and those above 0 another; the darkest is the largest."""
     numbers = np.asarray(table, float)
