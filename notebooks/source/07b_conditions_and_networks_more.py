@@ -198,6 +198,7 @@ holds(min(more) > 1.1, "Single costs do not add up after 3,000 steps either.")
 #
 # Instead of zeros, a branch can be set to its mean over the test digits; then only what differs from digit to digit is lost. Of the cost with zeros this part is left, summed over the four branches of a kind:
 
+
 # %% tags=["trained"]
 def of_kind(name, what, kind):
     """Return what four branches of a kind cost, summed, for three seeds."""
