@@ -689,7 +689,7 @@ def learn(make, task=adding, seed=0, steps=600):
 live = learn(lambda: Adder("gate, convolution"))
 holds(live < 0.05, "A gate before the convolution learns it.")
 found = {name: three(name) for name in FIVE}
-ax = neuron.plot_errors_by_name(found, axes(), 1 - 1 / 64)
+ax = neuron.plot_errors_by_name(found, axes(), [1 - 1 / 64])
 ax.set_title("600 steps: a gate before the convolution")
 show(ax.figure, alt="Three seeds: four networks near 1, a gate before it below 0.004.")
 done = [name for name in FIVE if max(found[name]) < 0.1]
@@ -737,7 +737,7 @@ class Other(Adder):
 
 # %% tags=["trained", "figure"]
 found = {name: three(name) for name in ("MLP, convolution", *MORE)}
-ax = neuron.plot_errors_by_name(found, axes(3.2), 1 - 1 / 64)
+ax = neuron.plot_errors_by_name(found, axes(3.2), [1 - 1 / 64])
 ax.set_title("Before the convolution both learn it")
 alt = (
     "Three seeds: before the convolution an MLP and a gate with a skip get below 0.01 "
@@ -808,7 +808,7 @@ x, y = selecting(2000, torch.Generator().manual_seed(99))
 count, query = x[..., 1].cumsum(1), x[..., 2]
 paper = (F.mse_loss(query * count / 2, y) / y.var()).item()
 errors = {name: three(name) for name in GATES}
-ax = neuron.plot_errors_by_name(errors, axes(2.2), 1 / 3, 2 / 9)
+ax = neuron.plot_errors_by_name(errors, axes(2.2), [1 / 3, 2 / 9])
 ax.set_title("This task needs both gates")
 alt = "Both gates below 0.1; the first alone at 1/3 or above; the second at 2/9."
 show(ax.figure, alt=alt)

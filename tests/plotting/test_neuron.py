@@ -71,7 +71,7 @@ def test_between_taps_stands_the_curve(ax):
 
 
 def test_errors_by_name_stand_one_under_the_other(ax):
-    assert neuron.plot_errors_by_name({"a": [0.9, 1.0], "b": [0.01, 0.02]}, ax, 0.984, 1 / 3) is ax
+    assert neuron.plot_errors_by_name({"a": [0.9, 1.0], "b": [0.01, 0.02]}, ax, [0.984, 1 / 3]) is ax
     assert [line.get_ydata()[0] for line in ax.lines[:2]] == [1, 0] and ax.get_xscale() == "log"
     assert {label.get_text() for label in ax.get_yticklabels()} == {"a", "b"}
     assert [line.get_xdata() for line in ax.lines[2:]] == [[0.984, 0.984], [1 / 3, 1 / 3]]
