@@ -1,4 +1,4 @@
-"""The one error of this library, and the checks that two or more of its modules use.
+"""The checks that two or more modules of this library use; their error, ``InvalidInput``, has a file of its own.
 
 A check is a statement: it returns nothing and raises ``InvalidInput``, whose message names the argument, what it must
 be, what it was, and how to mend it. A constructor leaves its single arguments to ``checked.py``. What one
@@ -8,30 +8,16 @@ tensors; of modules, the dtype and device of their weights. What is called: ``ca
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from numbers import Integral, Real
-from typing import Any, TypeGuard
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
 
+from residual_edu.invalid_input import InvalidInput, is_number, shown
+
 SPACE = {1: "positions", 2: "height, width", 3: "depth, height, width"}
 OWN_DTYPE = (nn.Linear, nn.modules.conv._ConvNd)  # torch's layers that take the dtype of their weights alone,
 NO_WIDER = (nn.LayerNorm, nn.RMSNorm)  # and those that take a narrower one besides
-
-
-class InvalidInput(ValueError, AssertionError):
-    """An argument that cannot be used: a ``ValueError``, and an ``AssertionError`` as the origins promise it."""
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether ``value`` is a real number, Python's or NumPy's, and no truth value."""
-    return type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
-
-
-def shown(value: Any) -> str:
-    """Return ``value`` as Python writes it, or its type where that would be long."""
-    text = repr(value)
-    return text if len(text) <= 40 and "\n" not in text else f"a {type(value).__name__}"
 
 
 def check_size(name: str, value: int, least: int | None = 1) -> None:
@@ -174,7 +160,8 @@ def check_layer(name: str, x: Tensor, layer: nn.Module | None) -> None:
     weight = None if layer is None else next(iter(layer._parameters.values()), None)
     if type(weight) is not nn.Parameter:
         return
-    check_device(name, x, weight)
+    if x.device != weight.device:
+        check_device(name, x, weight)
     if x.dtype == weight.dtype:
         return
     own = isinstance(layer, OWN_DTYPE) or (isinstance(layer, NO_WIDER) and x.dtype.itemsize >= weight.dtype.itemsize)
@@ -194,7 +181,7 @@ def check_width(name: str, x: Tensor, width: int, layer: nn.Module | None = None
     check_floating(name, x)
     if x.ndim == 0:
         raise InvalidInput(f"{name} must have a feature axis of {width}, got a single number (no axes)")
-    if x.shape[-1] != width:
+    if x.size(-1) != width:
         raise InvalidInput(f"{name} must have {width} features on its last axis, got shape {tuple(x.shape)}")
     check_layer(name, x, layer)
 

@@ -13,13 +13,13 @@ import residual_edu
 
 PACKAGE = Path(residual_edu.__file__).parent
 ROOT = PACKAGE.parent
-BELOW = ["renamed", "errors", "values", "calls", "lazy", "checked", "old_errors"]  # what every room may use
+BELOW = ["renamed", "invalid_input", "errors", "values", "calls", "lazy", "checked"]  # what every room may use
 TOP = [*BELOW, "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
 ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "contents"]
 ROOMS += ["explorers", "exercises", "summary", "lesson", "course"]
 ALONE = {  # what these rooms import besides the standard library: third-party packages, and rooms of this one
     "gradient_flow": ({"torch"}, {*BELOW, "gradient_flow"}),
-    "plotting": ({"numpy", "matplotlib", "PIL"}, {"renamed", "plotting"}),
+    "plotting": ({"numpy", "matplotlib", "PIL"}, {"renamed", "invalid_input", "plotting"}),
 }
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

@@ -190,6 +190,7 @@ holds(all(b > 1.1 * a for a, b in zip(*shift, strict=True)), "At once costs more
 more = row("longer: changes added") + row("longer: at once")
 holds(min(more) > 1.1, "Single costs do not add up after 3,000 steps either.")
 
+
 # %% [markdown]
 # If each MLP changed the output by the same amount whether or not the others are there, the two rows of a network would be equal. They are not: what one MLP does depends on the others. After 300 steps the four at once cost more than their changes added, after 3,000 less with two seeds of three.
 #
@@ -197,9 +198,8 @@ holds(min(more) > 1.1, "Single costs do not add up after 3,000 steps either.")
 #
 # Instead of zeros, a branch can be set to its mean over the test digits; then only what differs from digit to digit is lost. Of the cost with zeros this part is left, summed over the four branches of a kind:
 
+
 # %% tags=["trained"]
-
-
 def of_kind(name, what, kind):
     """Return what four branches of a kind cost, summed, for three seeds."""
     fours = [row(f"{name}: {what} {kind} {block}") for block in range(1, 5)]
@@ -450,12 +450,12 @@ check(lazy_config, "lazy_config")
 
 # %% tags=["promote:config"] jupyter={"source_hidden": true}
 from collections.abc import Mapping
-from functools import partial
 from pkgutil import resolve_name
 
 from torch import nn
 
 from residual_edu.errors import InvalidInput
+from residual_edu.lazy import partial
 
 
 class LazyConfig:
@@ -565,7 +565,8 @@ class MLP(nn.Module):
 
 def start(layer, init_method, width=None):
     if init_method is not None:
-        init_method(layer.out_features if width is None else width)(layer.weight.data)
+        fill = init_method(layer.out_features if width is None else width)
+        fill(layer.weight.data)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
     return layer

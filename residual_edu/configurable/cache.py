@@ -24,7 +24,7 @@ def cache_length(cache: Cache | None) -> int:
     if cache is None:
         return 0
     check_cache(cache)
-    return cache[0].shape[-2]
+    return cache[0].size(-2)
 
 
 def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
@@ -67,15 +67,16 @@ def check_cache(cache: object) -> None:
     first, second = cache if isinstance(cache, tuple) and len(cache) == 2 else (None, None)
     if not (isinstance(first, Tensor) and isinstance(second, Tensor)):
         raise InvalidInput(f"cache must be a pair of tensors, as an earlier call returned it, got {shown(cache)}")
-    if first.ndim < 2 or second.ndim < 2 or first.shape[-2] != second.shape[-2]:
+    if first.ndim < 2 or second.ndim < 2 or first.size(-2) != second.size(-2):
         shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
         raise InvalidInput(f"cache must hold two tensors with the same number of positions, got {shapes}")
 
 
 def check_continues(old: Tensor, new: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``old`` and ``new`` differ in their numbers of positions alone."""
-    check_instance("the new positions", new, Tensor)
-    if old.shape[:-2] != new.shape[:-2] or old.shape[-1] != new.shape[-1]:
+    if not isinstance(new, Tensor):
+        check_instance("the new positions", new, Tensor)
+    if old.shape[:-2] != new.shape[:-2] or old.size(-1) != new.size(-1):
         wanted = ", ".join(map(str, (*new.shape[:-2], "positions", new.shape[-1])))
         raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old.shape)}; it is another model's or batch's")
     if old.dtype != new.dtype or old.device != new.device:

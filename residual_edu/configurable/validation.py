@@ -18,6 +18,7 @@ from residual_edu.errors import (
     check_equal,
     check_given,
     check_instance,
+    check_layer,
     check_shape,
 )
 from residual_edu.parts.attention_checks import check_room
@@ -94,12 +95,22 @@ def check_call(
 
     It has that many ``heads``, begins with ``layer``, and allows at most ``limit`` positions.
     """
-    check_shape("x", x, "batch", "tokens", d_model, layer=layer)
+    check_tokens(x, d_model)
+    check_layer("x", x, layer)
+    if limit is None and mask is None:
+        return  # an attention takes the length of its cache itself
     kept = cache_length(cache)
     if limit is not None:
-        check_room(kept, x.shape[1], limit)
+        check_room(kept, x.size(1), limit)
     if mask is not None:
         check_mask_of(mask, x, (x.shape[1], kept + x.shape[1]), heads)
+
+
+def check_tokens(x: Tensor, d_model: int) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (batch, tokens, ``d_model``), not empty: told by few comparisons."""
+    if isinstance(x, Tensor) and x.ndim == 3 and x.size(2) == d_model and x.numel() and x.is_floating_point():
+        return
+    check_shape("x", x, "batch", "tokens", d_model)
 
 
 def check_mask_of(mask: Tensor, x: Tensor, pairs: tuple[int, int], heads: int) -> None:

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_flag, check_rate, check_shape, check_size
-from residual_edu.parts.attention_checks import check_attention, check_heads, check_last_queries
+from residual_edu.errors import check_flag, check_rate, check_size
+from residual_edu.parts.attention_checks import check_attention, check_heads, check_last_queries, check_merged
 
 
 def attention(
@@ -120,5 +120,5 @@ def merge_heads(x: Float[Tensor, "batch heads positions width"]) -> Float[Tensor
     Raises:
         InvalidInput: unless ``x`` has these four axes.
     """
-    check_shape("x", x, "batch", "heads", "positions", "width")
+    check_merged(x)
     return x.transpose(1, 2).flatten(2)

@@ -64,7 +64,7 @@ def are_alike(query: Tensor, key: Tensor, value: Tensor) -> bool:
     queries, keys = query.shape, key.shape
     shapes = keys == value.shape and len(queries) > 1 and queries[:-2] == keys[:-2] and queries[-1] == keys[-1]
     kinds = query.dtype == key.dtype == value.dtype and query.device == key.device == value.device
-    return shapes and kinds and query.is_floating_point() and 0 not in queries and 0 not in keys
+    return shapes and kinds and query.is_floating_point() and query.numel() > 0 and key.numel() > 0
 
 
 def check_as_query(name: str, x: Tensor, query: Tensor, other: str = "query") -> None:
@@ -128,10 +128,9 @@ def check_last_queries(queries: int, keys: int) -> None:
 
 def check_heads(name: str, x: Tensor, heads: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, *space, channels), not empty, and ``heads`` divides these."""
-    if isinstance(x, Tensor) and type(heads) is int and heads > 0:
-        shape = x.shape
-        if len(shape) > 2 and shape[-1] % heads == 0 and 0 not in shape:
-            return  # without the calls below: this runs three times in each attention
+    known = isinstance(x, Tensor) and type(heads) is int and heads > 0
+    if known and x.ndim > 2 and x.size(-1) % heads == 0 and x.numel():
+        return  # without the calls below: this runs three times in each attention
     check_axes("x", x, "batch", "positions", "channels")
     check_size("heads", heads)
     check_not_empty("x", x)
@@ -140,10 +139,16 @@ def check_heads(name: str, x: Tensor, heads: int) -> None:
 
 def check_repeats(x: Tensor, heads: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, kv_heads, positions, head_dim), and kv_heads divides ``heads``."""
-    if isinstance(x, Tensor) and x.ndim == 4 and 0 not in x.shape and heads == x.shape[1]:
+    if isinstance(x, Tensor) and x.ndim == 4 and x.size(1) == heads and x.numel():
         return  # nothing is repeated
     check_shape("x", x, "batch", "kv_heads", "positions", "head_dim")
     check_divisible("heads", heads, x.shape[1], "x's heads")
+
+
+def check_merged(x: Tensor) -> None:
+    """Raise ``InvalidInput`` unless ``x`` is (batch, heads, positions, width), not empty."""
+    if not (isinstance(x, Tensor) and x.ndim == 4 and x.numel() and x.is_floating_point()):
+        check_shape("x", x, "batch", "heads", "positions", "width")
 
 
 def check_tables(x: Tensor, cos: Tensor, sin: Tensor) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from residual_edu.checked import Flag, Positive, Size, checked
 from residual_edu.errors import check_width
-from residual_edu.parts.norm_checks import check_normed
+from residual_edu.parts.norm_checks import Several, check_normed
 
 
 def layer_norm(
@@ -98,10 +98,11 @@ class LayerNormalization(nn.Module):
     r"""The layer norm of tutorials: :math:`\alpha (x - \mathrm{mean}) / (\mathrm{std} + \epsilon) + \mathrm{bias}`.
 
     Its standard deviation divides by n - 1, and its eps is added outside the root. Up to eps, its output is that of
-    ``LayerNorm`` times :math:`\sqrt{(n - 1)/n}`, and a single feature gives NaN. Kept for comparison.
+    ``LayerNorm`` times :math:`\sqrt{(n - 1)/n}`; a single feature, of which it would make NaN, is refused. Kept for
+    comparison.
 
     Args:
-        features: number of features on the last axis, at least 1.
+        features: number of features on the last axis, at least 2.
         eps: added to the standard deviation, above 0.
 
     Raises:
@@ -109,7 +110,7 @@ class LayerNormalization(nn.Module):
     """
 
     @checked
-    def __init__(self, features: Size, eps: Positive = 1e-6) -> None:
+    def __init__(self, features: Several, eps: Positive = 1e-6) -> None:
         super().__init__()
         self.eps = eps
         self.alpha = nn.Parameter(torch.ones(features))

@@ -131,7 +131,9 @@ def start(layer: nn.Linear, init_method: InitMethod | None, width: int | None = 
     """
     if init_method is not None:
         check_callable("init_method", init_method)
-        init_method(layer.out_features if width is None else width)(layer.weight.data)
+        fill = init_method(layer.out_features if width is None else width)
+        check_callable("what init_method returns", fill)
+        fill(layer.weight.data)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
     return layer

@@ -17,9 +17,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.calls import check_callable
-from residual_edu.checked import Rate, Size, checked
+from residual_edu.checked import Rate, checked
 from residual_edu.errors import InvalidInput, check_floating, shown
 from residual_edu.parts.layer_norm import LayerNormalization
+from residual_edu.parts.norm_checks import Several
 
 Map = Callable[..., Tensor]
 
@@ -104,7 +105,7 @@ class ResidualConnection(nn.Module):
     Its norm is ``LayerNormalization``, the one of many tutorials; for another one, call ``pre_norm_residual`` instead.
 
     Args:
-        features: number of features on the last axis, at least 1.
+        features: number of features on the last axis, at least 2.
         dropout: rate in [0, 1) at which elements of the branch are dropped in training.
         placement: ``"pre"`` as above, or ``"post"``, as in Vaswani et al. (2017): norm(x + dropout(sublayer(x))).
 
@@ -114,7 +115,7 @@ class ResidualConnection(nn.Module):
     """
 
     @checked
-    def __init__(self, features: Size, dropout: Rate, placement: Literal["pre", "post"] = "pre") -> None:
+    def __init__(self, features: Several, dropout: Rate, placement: Literal["pre", "post"] = "pre") -> None:
         super().__init__()
         self.placement = placement
         self.dropout = nn.Dropout(dropout)

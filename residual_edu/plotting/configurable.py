@@ -7,14 +7,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B
+from residual_edu.plotting.takes import takes
 from residual_edu.renamed import refuse_old_names
 
 COLORS = tuple(color for color, _, _ in SERIES)
 
 
+@takes(menu="columns: rows, words", order="columns, words")
 def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes) -> Axes:
     """Draw a column of names for each part of ``menu``, all paths through them, and ``order``, one of the paths."""
+    for step, names in zip(order, menu.values(), strict=True):
+        if step not in names:
+            raise InvalidInput(f"order must hold a name of each column of menu, got {step!r}, not in {list(names)}")
     places = {
         (column, name): (column, (len(names) - 1) / 2 - row)
         for column, names in enumerate(menu.values())
@@ -38,6 +44,7 @@ def plot_menu(menu: Mapping[str, Sequence[str]], order: Sequence[str], ax: Axes)
     return ax
 
 
+@takes(losses="", chance="seeds")
 def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bound: float, ax: Axes) -> Axes:
     """Draw the loss of each swap as a dot, group by group, beside the span of the losses ``chance``.
 
@@ -59,6 +66,7 @@ def plot_swaps(losses: Mapping[str, Mapping[str, float]], chance: ArrayLike, bou
     return ax
 
 
+@takes(kept="")
 def plot_kept(kept: Mapping[str, int], unit: str, ax: Axes) -> Axes:
     """Draw the amount of each name as a bar, with its number and ``unit`` at the end."""
     for row, amount in enumerate(kept.values()):
@@ -71,6 +79,7 @@ def plot_kept(kept: Mapping[str, int], unit: str, ax: Axes) -> Axes:
     return ax
 
 
+@takes(lengths="lengths", costs="<=4: lengths")
 def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the cost of one more token after ``lengths`` tokens, with each name at the end of its curve."""
     lengths = np.asarray(lengths, float)
@@ -83,6 +92,7 @@ def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], ax: Axes) -> 
     return ax
 
 
+@takes(curves="<=4: steps, nan")
 def plot_learning(curves: Sequence[ArrayLike], bound: float, ax: Axes) -> Axes:
     """Draw losses over the steps, and ``bound``, the loss that a table of pairs reaches."""
     for losses, (color, dash, _) in zip(curves, SERIES, strict=False):

@@ -8,10 +8,12 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import DROPPED, GATE, GRADIENT, REFERENCE, A, B
+from residual_edu.plotting.takes import takes
 
 SMOOTH = 5
 
 
+@takes(gates="gates>=2", weights="weights>=2", losses="weights gates", paths="any: steps 2")
 def plot_valley(
     gates: ArrayLike, weights: ArrayLike, losses: ArrayLike, paths: Mapping[str, ArrayLike], ax: Axes
 ) -> Axes:
@@ -20,7 +22,8 @@ def plot_valley(
     The darker, the higher the loss. Each path is ``(steps, 2)``, gate and weight; its start is ringed and named.
     """
     losses = np.asarray(losses, float)
-    levels = np.linspace(0, np.quantile(losses, 0.9), 9)
+    high = np.quantile(losses, 0.9)
+    levels = np.linspace(0 if high > 0 else high - 1, high, 9)
     ax.contourf(gates, weights, losses, levels, cmap="Greys", alpha=0.5, extend="max")
     ax.text(0.985, 0.03, "dark: a high loss", transform=ax.transAxes, color="white", ha="right")
     for name, path in paths.items():
@@ -34,6 +37,7 @@ def plot_valley(
     return ax
 
 
+@takes(starts=": seeds steps")
 def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
     """Draw gates over the steps taken, ``(seeds, steps)`` for each initial value, on logarithmic axes.
 
@@ -54,6 +58,7 @@ def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
     return ax
 
 
+@takes(curves="2: seeds steps")
 def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> Axes:
     """Draw curves over the steps, ``(seeds, steps)`` for each name: the first name without the gate, the second with.
 
@@ -72,11 +77,13 @@ def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> 
     return ax
 
 
+@takes(rows="seeds steps>=5")
 def smoothed(rows: ArrayLike) -> np.ndarray:
     """Return the means over ``SMOOTH`` neighbouring steps of curves ``(seeds, steps)``."""
     return np.lib.stride_tricks.sliding_window_view(np.asarray(rows, float), SMOOTH, axis=1).mean(-1)
 
 
+@takes(curves=": names: seeds steps>=5")
 def plot_wirings(curves: Mapping[str, Mapping[str, ArrayLike]], figure: Figure) -> Figure:
     """Draw, side by side, the losses of each wiring without and with gates, ``(seeds, steps)`` each, logarithmic.
 
@@ -93,6 +100,7 @@ def plot_wirings(curves: Mapping[str, Mapping[str, ArrayLike]], figure: Figure) 
     return figure
 
 
+@takes(found=": steps: places>=2")
 def plot_gradients(found: Mapping[str, Mapping[int, ArrayLike]], figure: Figure) -> Figure:
     """Draw, side by side, the gradient of the loss at each place of the stream, for each network, logarithmic.
 
@@ -114,6 +122,7 @@ def plot_gradients(found: Mapping[str, Mapping[int, ArrayLike]], figure: Figure)
     return figure
 
 
+@takes(found="<=4: runs 3, or none", alone="2: ")
 def plot_moves(found: Mapping[str, ArrayLike], alone: Mapping[int, float], ax: Axes) -> Axes:
     """Draw losses over the total move of the first step, for each of up to four kinds, both logarithmic.
 

@@ -1,21 +1,23 @@
-"""Long convolutions: the matrix of the taps, kernels over their positions, signed tables, and the cost."""
+"""Long convolutions: the matrix of the taps, kernels over their positions, and signed tables."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
-from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B, words_on
+from residual_edu.plotting.style import DROPPED, REFERENCE, A, B, words_on
+from residual_edu.plotting.takes import takes
 
 SIGNED = LinearSegmentedColormap.from_list("signed", [A, "#F3DDE7", "#DFF0E4", B])  # below 0 and above it
 HALO = [withStroke(linewidth=5, foreground="white")]  # so that a ring is seen on dark and on pale
 
 
+@takes(matrix="outputs inputs")
 def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     """Draw the matrix of a convolution, (output positions, input positions), each tap written out, 0 in grey."""
     taps = np.asarray(matrix, float) + 0.0  # no -0
@@ -31,6 +33,7 @@ def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
+@takes(positions="positions", kernels=": positions")
 def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes, unit: str = "position p") -> Axes:
     """Draw named kernels over their positions, one under the other, each scaled by its largest tap."""
     places = np.asarray(positions, float)
@@ -49,41 +52,7 @@ def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes
     return ax
 
 
-def plot_costs(lengths: ArrayLike, costs: Mapping[str, ArrayLike], slopes: Mapping[str, float], ax: Axes) -> Axes:
-    """Draw named costs over the length on logarithmic axes, each with its slope at its end."""
-    lengths = np.asarray(lengths, float)
-    for (name, values), (color, dash, mark) in zip(costs.items(), SERIES, strict=False):
-        cost = np.asarray(values, float)
-        ax.loglog(lengths, cost, color=color, ls=dash, marker=mark, ms=4)
-        label = f" {name},\n slope {slopes[name]:.1f}"
-        ax.text(lengths[-1] * 1.1, cost[-1], label, color=color, weight="bold", va="center")
-    ax.set(xlabel="length of the signal", xlim=(lengths[0] / 1.2, lengths[-1] * 5))
-    ax.set_ylim(top=3 * ax.get_ylim()[1])
-    ax.set_xticks(lengths, [f"{length:g}" for length in lengths], minor=False)
-    ax.minorticks_off()
-    return ax
-
-
-def plot_ring(positions: int, taps: int, output: int, ax: Axes) -> Axes:
-    """Draw positions on a circle, and which inputs ``output`` reads; those beyond the start have another color."""
-    angles = np.pi / 2 - 2 * np.pi * np.arange(positions) / positions
-    x, y = np.cos(angles), np.sin(angles)
-    ax.plot(np.append(x, x[0]), np.append(y, y[0]), color=DROPPED, lw=1, zorder=0)
-    read = [(output - lag) % positions for lag in range(taps)]
-    for place in range(positions):
-        edge = REFERENCE if place not in read else B if place <= output else A
-        fill = edge if place in read else "white"
-        ax.plot([x[place]], [y[place]], "o", ms=18, mfc=fill, mec=edge)
-        words = words_on(to_rgb(fill))
-        ax.text(x[place], y[place], f"{place}", ha="center", va="center", color=words)
-    for lag, place in enumerate(read):
-        ax.text(1.4 * x[place], 1.3 * y[place], f"tap {lag}", ha="center", va="center", color=REFERENCE)
-    ax.set_aspect("equal")
-    ax.set(xticks=[], yticks=[], xlim=(-1.8, 1.8), ylim=(-1.4, 1.5))
-    ax.spines[:].set_visible(False)
-    return ax
-
-
+@takes(loudness="height width", here="in height width")
 def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     """Draw how much the ringed pixel ``here`` depends on each pixel, (height, width); 0 in grey."""
     effect = np.asarray(loudness, float)
@@ -94,6 +63,7 @@ def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     return ax
 
 
+@takes(table="rows columns")
 def plot_signed(table: ArrayLike, ax: Axes) -> Axes:
     """Draw a table whose numbers below 0 have one colour and those above 0 another; the darkest is the largest."""
     numbers = np.asarray(table, float)

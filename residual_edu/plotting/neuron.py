@@ -7,9 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 from numpy.typing import ArrayLike
 
+from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B
+from residual_edu.plotting.takes import takes
 
 
+@takes(measured="samples", predictions="any<=4: samples")
 def plot_predictions(
     measured: ArrayLike | None, predictions: Mapping[str, ArrayLike], ax: Axes, first: int = 0
 ) -> Axes:
@@ -17,6 +20,8 @@ def plot_predictions(
 
     Without ``measured`` the predictions are drawn alone.
     """
+    if measured is None and not predictions:
+        raise InvalidInput("predictions must have at least 1 entry where measured is None, got none")
     curves = [("measured", np.asarray(measured, float), REFERENCE, ":")] if measured is not None else []
     for (name, values), (color, dash, _) in zip(predictions.items(), SERIES, strict=False):
         curves.append((name, np.asarray(values, float), color, dash))
@@ -31,6 +36,7 @@ def plot_predictions(
     return ax
 
 
+@takes(taps="taps", named="in taps")
 def plot_kernel(taps: ArrayLike, ax: Axes, named: Iterable[int] = (), color: str = B) -> Axes:
     """Draw taps over their lags, and write each lag of ``named`` beside its tap."""
     kernel = np.asarray(taps, float)
@@ -43,6 +49,7 @@ def plot_kernel(taps: ArrayLike, ax: Axes, named: Iterable[int] = (), color: str
     return ax
 
 
+@takes(first="lags", errors="lags", taps=", whole, 1..", wanted="ranges 2, or none")
 def plot_first_lags(
     first: ArrayLike, errors: ArrayLike, taps: int, wanted: Iterable[tuple[int, int]], best: float, ax: Axes
 ) -> Axes:
@@ -63,6 +70,21 @@ def plot_first_lags(
     return ax
 
 
+@takes(horizons="horizons", lags="horizons")
+def plot_lags(horizons: ArrayLike, lags: ArrayLike, period: float, ax: Axes) -> Axes:
+    """Draw the lag of each horizon's largest tap as a dot, and one and two periods minus the horizon as named lines."""
+    ahead = np.asarray(horizons, float)
+    for name, back, start, dash in (("P − h", period, 0, "-"), ("2P − h", 2 * period, 0.95 * period, "--")):
+        stop = min(back, 1.55 * period)
+        ax.plot([start, stop], [back - start, back - stop], color=REFERENCE, ls=dash, lw=1)
+        middle = (start + stop) / 2
+        ax.text(middle + 2, back - middle + 2, name, color=REFERENCE, va="bottom")
+    ax.plot(ahead, np.asarray(lags, float), "o", color=B, ms=6)
+    ax.set(xlabel="horizon h (ms)", ylabel="lag of the largest tap", ylim=(-4, 1.2 * period))
+    return ax
+
+
+@takes(waves="waves", errors="names<=4: waves seeds", stored="names")
 def plot_by_waves(waves: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes, stored: ArrayLike) -> Axes:
     """Draw errors against ω₀ on a logarithmic axis: for each name a table, (ω₀, seeds), as dots and their mean.
 
@@ -85,6 +107,7 @@ def plot_by_waves(waves: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes, s
     return ax
 
 
+@takes(lags="lags", taps="lags", fine="places", curve="places")
 def plot_between(lags: ArrayLike, taps: ArrayLike, fine: ArrayLike, curve: ArrayLike, ax: Axes) -> Axes:
     """Draw the function that generates a kernel as a line, and the taps that it is read at as dots."""
     ax.plot(fine, curve, color=DROPPED, lw=1)
@@ -93,14 +116,16 @@ def plot_between(lags: ArrayLike, taps: ArrayLike, fine: ArrayLike, curve: Array
     return ax
 
 
-def plot_errors_by_name(found: Mapping[str, ArrayLike], ax: Axes, law: float) -> Axes:
-    """Draw the errors of each name as dots on a logarithmic axis; the dashed line is ``law``."""
+@takes(found=": seeds", laws="laws, or none")
+def plot_errors_by_name(found: Mapping[str, ArrayLike], ax: Axes, laws: ArrayLike) -> Axes:
+    """Draw the errors of each name as dots on a logarithmic axis; a dashed line is one of ``laws``."""
     rows = len(found) - 1 - np.arange(len(found))
     ax.set_xscale("log")
     for row, errors in zip(rows, found.values(), strict=True):
         values = np.asarray(errors, float)
         ax.plot(values, np.full(len(values), row), "o", color=B, ms=7, fillstyle="none", mew=1.5)
-    ax.axvline(law, color=REFERENCE, ls="--", lw=0.9)
+    for law in np.asarray(laws, float):
+        ax.axvline(law, color=REFERENCE, ls="--", lw=0.9)
     ax.set_yticks(rows, list(found))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(xlabel="error", ylim=(-0.6, len(found) - 0.4))

@@ -10,7 +10,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike
 
+from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B
+from residual_edu.plotting.takes import takes
 
 MIXERS = {"Attention": "#332288", "CKConv": "#6B6B00", "Hyena": B, "Mamba": A}
 """One colour for each mixer; none of them means anything else in a figure."""
@@ -19,6 +21,7 @@ CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 SHADES = ["#08306B", "#2171B5", "#6BAED6", "#C6DBEF", "#DEEBF7"]
 
 
+@takes(shares="steps inputs")
 def plot_memory(shares: ArrayLike, ax: Axes) -> Axes:
     """Draw a state over the steps, ``(steps, inputs)``: a stack of what is left of each input, the oldest lowest."""
     shares = np.asarray(shares, float)
@@ -35,6 +38,7 @@ def plot_memory(shares: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
+@takes(numbers="positions", marked="positions", memories="<=4: positions")
 def plot_latch(numbers: ArrayLike, marked: ArrayLike, memories: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the inputs as dots, filled where ``marked``, and the named states as curves."""
     numbers, marked = np.asarray(numbers, float), np.asarray(marked, bool)
@@ -54,6 +58,7 @@ def plot_latch(numbers: ArrayLike, marked: ArrayLike, memories: Mapping[str, Arr
     return ax
 
 
+@takes(states="steps rows columns", names="steps, words")
 def plot_states(states: ArrayLike, names: Sequence[str], ax: Axes) -> Axes:
     """Draw small matrices ``(steps, rows, columns)`` side by side, each number written, each with its name above."""
     states = np.asarray(states, float)
@@ -73,6 +78,7 @@ def plot_states(states: ArrayLike, names: Sequence[str], ax: Axes) -> Axes:
     return ax
 
 
+@takes(matrix="positions positions", chunk=", whole, 1..")
 def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
     """Draw how much of what each position (column) wrote is left at each later one (row), with the chunks' borders."""
     left = np.asarray(matrix, float)
@@ -92,12 +98,15 @@ def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
     return ax
 
 
+@takes(steps="steps", errors="<=4: steps, nan")
 def plot_errors(steps: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw errors over the size of the largest step on logarithmic axes; a cross marks the last value before NaN."""
     steps = np.asarray(steps, float)
     for (name, error), (color, dash, mark) in zip(errors.items(), SERIES, strict=False):
         error = np.asarray(error, float)
         fine = np.flatnonzero(np.isfinite(error))
+        if not fine.size:
+            raise InvalidInput(f"errors[{name!r}] must hold at least 1 finite number, got none")
         ax.loglog(steps[fine], error[fine], color=color, ls=dash, marker=mark, ms=4)
         last = (steps[fine[-1]], error[fine[-1]])
         ended = len(fine) < len(error)
@@ -111,12 +120,14 @@ def plot_errors(steps: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> 
     return ax
 
 
+@takes(lengths="lengths>=2, above 0", costs="lengths, above 0")
 def slope(lengths: ArrayLike, costs: ArrayLike, last: int = 4) -> float:
     """Return the slope of ``costs`` over the ``last`` lengths on logarithmic axes: 1 is linear, 2 quadratic."""
     across, up = (np.log(np.asarray(values, float)[-last:]) for values in (lengths, costs))
     return float(np.polyfit(across, up, 1)[0])
 
 
+@takes({"costs": MIXERS}, lengths="lengths>=2, above 0", costs=": lengths, above 0")
 def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw cost against length on log scales, relative to the smallest, with each curve's name and slope at its end."""
     least = min(float(np.min(cost)) for cost in costs.values())
@@ -135,6 +146,7 @@ def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) 
     return ax
 
 
+@takes({"scores": MIXERS}, scores=": mixers: seeds", levels="any: ")
 def plot_scores(scores: Mapping[str, Mapping[str, Sequence[float]]], levels: Mapping[str, float], ax: Axes) -> Axes:
     """Draw the share of right answers of each mixer, a dot for each seed, one group of columns for each condition.
 

@@ -91,9 +91,13 @@ def test_layer_normalization_against_its_formula():
     assert list(module.state_dict()) == ["alpha", "bias"]
 
 
-@pytest.mark.filterwarnings("ignore:std.*degrees of freedom is <= 0")
-def test_layer_normalization_of_a_single_feature_is_nan():
-    assert LayerNormalization(1)(torch.ones(3, 1)).isnan().all()
+def test_a_single_feature_is_the_bias_as_torch_has_it_and_refused_where_it_would_be_nan():
+    x, ours, theirs = torch.randn(3, 1), LayerNorm(1), torch.nn.LayerNorm(1)
+    torch.nn.init.constant_(ours.bias, 0.5)
+    torch.nn.init.constant_(theirs.bias, 0.5)
+    assert ours(x).equal(theirs(x)) and ours(x).eq(0.5).all()
+    with pytest.raises(InvalidInput, match="^features must be at least 2, since .*, got 1; LayerNorm takes"):
+        LayerNormalization(1)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from residual_edu.plotting.long_convolution import (
-    plot_costs,
     plot_heard,
     plot_ridges,
-    plot_ring,
     plot_signed,
     plot_taps,
 )
@@ -62,27 +60,8 @@ def test_ridges_stand_one_under_the_other_each_as_high_as_its_largest_tap(ax):
     assert ax.get_xlabel() == "lag"
 
 
-def test_costs_are_logarithmic_with_the_slope_beside_the_end(ax):
-    costs = {"slow": [1.0, 4, 16], "fast": [3.0, 6, 12]}
-    assert plot_costs([128, 256, 512], costs, {"slow": 2.0, "fast": 1.04}, ax) is ax
-    assert curves(ax) == list(costs.values())
-    assert [" ".join(text.split()) for text in words(ax)] == ["slow, slope 2.0", "fast, slope 1.0"]
-    assert ax.get_xscale() == ax.get_yscale() == "log"
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["128", "256", "512"]
-
-
 def test_heard_draws_every_pixel_and_rings_the_output(ax):
     loudness = np.arange(6.0).reshape(2, 3)
     assert plot_heard(loudness, (1, 2), ax) is ax
     assert ax.images[0].get_array().filled(0).tolist() == loudness.tolist()
     assert ax.images[0].get_array().mask[0, 0] and ax.lines[0].get_xydata().tolist() == [[2, 1]]
-
-
-def test_a_ring_names_the_taps_at_the_positions_that_an_output_reads(ax):
-    assert plot_ring(8, 3, 1, ax) is ax
-    words = [text.get_text() for text in ax.texts]
-    assert words == [*map(str, range(8)), "tap 0", "tap 1", "tap 2"]
-    seventh, third = ax.texts[7].get_position(), ax.texts[10].get_position()
-    assert seventh[0] < 0 < seventh[1] and third[0] < seventh[0] and third[1] > seventh[1]
-    colors = [line.get_markerfacecolor() for line in ax.lines[1:]]
-    assert colors[0] == colors[1] != colors[7] and set(colors[2:7]) == {"white"}
