@@ -17,6 +17,7 @@ SETTINGS: dict[str, Any] = {
     "extensions": [
         "myst_nb",
         "sphinx.ext.autodoc",
+        "sphinx.ext.githubpages",
         "sphinx.ext.mathjax",
         "sphinx.ext.napoleon",
         "residual_edu.course.book.extension",
