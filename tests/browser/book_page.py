@@ -32,7 +32,10 @@ UNREAD = """smallest => [...document.querySelectorAll("article img")].filter(eac
 OPEN = """() => {
     for (const each of document.querySelectorAll("details")) { each.hidden = false; each.open = true; }
 }"""
-SETTLE = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))"
+SETTLE = """async () => {  // folds fade in, and half faded text has half its contrast
+    await new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)));
+    await Promise.all(document.getAnimations().map(each => each.finished.catch(() => null)));
+}"""
 
 
 def pages_of(book: Path) -> list[str]:

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from .book_page import OPEN, BookPage, pages_of
+from .book_page import OPEN, SETTLE, BookPage, pages_of
 from .pictures import take_moving
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -77,6 +77,7 @@ def test_code_and_formulas_are_accessible_in_both_looks(opened, width, look):
     for name in LOOKED_AT:
         page = shown.open(name)
         page.evaluate(OPEN)
+        page.evaluate(SETTLE)
         assert serious(Axe().run(page, options=QUICK).response) == []
 
 
