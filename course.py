@@ -6,8 +6,8 @@
 
 The first run makes .venv and installs into it; later runs start at once. Any other verb (build, promote, ...) is
 handed on to `python -m residual_edu.course` in the same way. `assignment` and `grade` work in .venv-grading, where
-nbgrader is: it would switch on its own panels in everybody's JupyterLab. Standard library only, and written to be
-parsed by Python 3.8, so that an old Python gets a sentence.
+nbgrader is: it would switch on its own panels in everybody's JupyterLab. `book` adds Sphinx to .venv when it is first
+called. Standard library only, and written to be parsed by Python 3.8, so that an old Python gets a sentence.
 """
 
 from __future__ import annotations
@@ -45,17 +45,19 @@ class Environment:
     Args:
         name: the folder's name in the checkout.
         extras: the parts of pyproject.toml that it holds besides the package.
+        stamp: ends the name of the file that says what was installed, where a folder has several parts.
     """
 
-    def __init__(self, name: str, extras: str) -> None:
+    def __init__(self, name: str, extras: str, stamp: str = "") -> None:
         self.folder = ROOT / name
         self.python = self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-        self.stamp, self.log = self.folder / "installed-by-course-py", self.folder / "pip.log"
+        self.stamp, self.log = self.folder / f"installed-by-course-py{stamp}", self.folder / "pip.log"
         words = ["install", "--progress-bar=off", "-c", "constraints.txt", "-e", f".[{extras}]"]
         self.pip = [str(self.python), "-m", "pip", *words]
 
 
 LEARNING, GRADING = Environment(".venv", "lab,test"), Environment(".venv-grading", "grading")
+BOOK = Environment(".venv", "book", "-book")  # the same folder: only those who build the book wait for Sphinx
 
 
 def main(arguments: list[str]) -> int:
@@ -80,7 +82,9 @@ def environments(arguments: list[str]) -> list[Environment]:
     """Return the environment of a verb, and any other that it will use."""
     if arguments[0] in ("assignment", "grade", "new"):
         return [GRADING]
-    return [LEARNING, GRADING] if arguments[0] == "test" and "--all" in arguments else [LEARNING]
+    if arguments[0] == "book":
+        return [LEARNING, BOOK]
+    return [LEARNING, GRADING, BOOK] if arguments[0] == "test" and "--all" in arguments else [LEARNING]
 
 
 def prepare(env: Environment) -> None:

@@ -16,9 +16,9 @@ CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 CONDA_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "playwright-python": "playwright"}
 
 
-def asked():
-    """Name and bounds of what the README's commands install: the package's dependencies, its extras lab and test."""
-    lines = [*PROJECT["dependencies"], *(line for name in ("lab", "test") for line in EXTRAS[name])]
+def asked(*more):
+    """Name and bounds of what pip installs: the package's dependencies, its extras lab and test, and ``more``."""
+    lines = [*PROJECT["dependencies"], *(line for name in ("lab", "test", *more) for line in EXTRAS[name])]
     found = [Requirement(line) for line in lines]
     return {canonicalize_name(one.name): one.specifier for one in found if one.name != PROJECT["name"]}
 
@@ -48,7 +48,7 @@ def test_conda_leaves_only_this_package_to_pip():
 
 
 def test_every_direct_dependency_is_pinned():
-    assert set(asked()) <= set(pinned())
+    assert set(asked("book")) <= set(pinned())
 
 
 @pytest.mark.parametrize("requirement", pinned().values(), ids=str)
@@ -57,4 +57,4 @@ def test_a_pin_is_one_public_version_within_the_bounds(requirement):
     assert pin.operator == "=="
     assert "+" not in pin.version  # a local build such as +cpu exists on one platform only
     assert "*" not in pin.version
-    assert asked().get(canonicalize_name(requirement.name), SpecifierSet()).contains(pin.version)
+    assert asked("book").get(canonicalize_name(requirement.name), SpecifierSet()).contains(pin.version)

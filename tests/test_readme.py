@@ -66,7 +66,8 @@ def test_the_readme_shows_two_pictures():
 def test_every_path_that_is_named_exists(page):
     prose = re.sub(r"^```.*?^```", "", PAGES[page], flags=re.M | re.S)
     named = re.findall(r"`([\w.]+/[\w./]+\.\w+|[\w/]+/)`", prose) + re.findall(r"^    (\w[\w/]*/)  ", prose, re.M)
-    made = ("NN_", "my_lessons/", "notebooks/runs/", "../class", "../private")  # a pattern, and what the commands make
+    # A pattern, and what the commands make.
+    made = ("NN_", "my_lessons/", "book/", "notebooks/runs/", "../class", "../private")
     made += tuple(
         f"{name}/" for name in ("release", "submitted", "feedback", "autograded", "downloaded", "source", ".grading")
     )

@@ -18,6 +18,7 @@ VERBS = {
     "trial": "run lessons with other seeds and threads, and say which bands do not hold",
     "promote": "compare the lessons' finished pieces with the package, or refresh them from it",
     "read": "write a lesson as pages for somebody who is to read it cold",
+    "book": "build the lessons as pages for a browser, with the library's reference",
     "student": "write the notebooks that a class is handed",
     "assignment": "write nbgrader's course folder",
     "new": "write an empty homework with every mark in place",

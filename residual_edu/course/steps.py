@@ -34,9 +34,9 @@ SECONDS = {  # as the command takes them, and with --all where that is more
     "promote": (7, 7),
     "build": (6, 6),
     "lessons": (7, 7),
-    "units": (150, 300),
+    "units": (150, 340),
     "notebooks": (220, 220),
-    "browser": (80, 250),
+    "browser": (80, 510),
     "delays": (45, 150),
 }
 

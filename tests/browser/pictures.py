@@ -1,10 +1,12 @@
 """The pictures of the README: what a learner sees."""
 
 import base64
+import io
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import FloatRect
+from PIL import Image
+from playwright.sync_api import FloatRect, Page
 
 from .moving import box
 from .page import LessonPage
@@ -59,3 +61,16 @@ def take_explorer(lesson: LessonPage, path: Path) -> None:
         "height": whole["height"] + 2 * MARGIN,
     }
     lesson.page.screenshot(path=path, clip=clip)
+
+
+def take_moving(page: Page, path: Path) -> None:
+    """Write the open page's first explorer as a moving picture: its sliders go from end to end, one after the other."""
+    explorer, frames = page.locator(".explorer").first, list[Image.Image]()
+    for slider in explorer.locator("input[type=range]").all():
+        start = slider.input_value()
+        for value in [*range(int(slider.get_attribute("max")) + 1), start]:
+            slider.fill(str(value))
+            explorer.locator("img").evaluate("each => each.decode()")
+            shot = Image.open(io.BytesIO(explorer.screenshot())).convert("RGB")
+            frames.append(shot.quantize(64))
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=700, loop=0, optimize=True)

@@ -54,19 +54,22 @@ def test_the_learner_sees_that_something_moves(course, monkeypatch, capsys):
     [
         (["lab"], [".venv"]),
         (["test"], [".venv"]),
-        (["test", "--all"], [".venv", ".venv-grading"]),
+        (["test", "--all"], [".venv", ".venv-grading", "book"]),
+        (["book"], [".venv", "book"]),
         (["grade", "out"], [".venv-grading"]),
         (["assignment", "out"], [".venv-grading"]),
         (["new", "hw_a"], [".venv-grading"]),
     ],
 )
-def test_nbgrader_has_an_environment_of_its_own(prepared, words, made):
+def test_nbgrader_has_an_environment_of_its_own_and_sphinx_comes_with_the_book(prepared, words, made):
     shutil.copytree(prepared / ".venv", prepared / ".venv-grading")
     done = run(prepared, *words)
     installed = [line for line in (prepared / "asked").read_text().splitlines() if "pip install" in line]
-    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]"}
+    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]", "book": ".[book]"}
+    stamps = {name: prepared / name / "installed-by-course-py" for name in (".venv", ".venv-grading")}
+    stamps["book"] = prepared / ".venv" / "installed-by-course-py-book"
     assert [line.split()[-1] for line in installed] == [extras[name] for name in made]
-    assert [name for name in extras if (prepared / name / "installed-by-course-py").exists()] == made
+    assert [name for name, stamp in stamps.items() if stamp.exists()] == made
     assert done.stdout.splitlines()[-1] == f"verb residual_edu.course {' '.join(words)}"
 
 

@@ -1,0 +1,76 @@
+"""A page of the book in Chromium: what is asked of it, as it is read and as a script sees it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from playwright.sync_api import Browser, Page
+
+SMALLEST = 7  # pixels of a figure's text on a phone; it has 11 points at 600 pixels, that is 15.3
+HEAVIEST = 3_000_000  # bytes of a page as it opens
+
+# What is wider than the page or its box; of code, lines of at most 60 columns alone.
+BEYOND = """() => {
+    const width = document.documentElement.clientWidth, found = [];
+    for (const each of document.querySelectorAll("article *")) {
+        if (each.closest("pre, mjx-assistive-mml, .visually-hidden")) continue;
+        const box = each.getBoundingClientRect();
+        if (box.width && box.right > width + 1) found.push(each.outerHTML.slice(0, 120));
+    }
+    for (const each of document.querySelectorAll(".table-wrapper, .math-wrapper, .explorer"))
+        if (each.scrollWidth > each.clientWidth + 1) found.push(each.outerHTML.slice(0, 120));
+    for (const each of document.querySelectorAll("pre")) {
+        const columns = Math.max(...each.textContent.split("\\n").map(line => line.length));
+        if (each.scrollWidth > each.clientWidth && columns <= 60) found.push(`${columns} columns: ${each.textContent}`);
+    }
+    return found;
+}"""
+# Pictures without words, and pictures whose text is too small to read.
+UNREAD = """smallest => [...document.querySelectorAll("article img")].filter(each => each.offsetWidth && (
+    !each.alt.trim() || 15.3 * each.offsetWidth / (each.getAttribute("width") || 600) < smallest
+)).map(each => each.outerHTML.slice(0, 200))"""
+OPEN = """() => {
+    for (const each of document.querySelectorAll("details")) { each.hidden = false; each.open = true; }
+}"""
+SETTLE = """async () => {  // folds fade in, and half faded text has half its contrast
+    await new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)));
+    await Promise.all(document.getAnimations().map(each => each.finished.catch(() => null)));
+}"""
+
+
+def pages_of(book: Path) -> list[str]:
+    """The names of all pages, in order."""
+    return sorted(path.relative_to(book).as_posix() for path in book.rglob("*.html"))
+
+
+class BookPage:
+    """One context of the browser, without a network, in which page after page is opened from the disk."""
+
+    def __init__(self, browser: Browser, book: Path, width: int, look: str, scripts: bool = True) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=look, offline=True, java_script_enabled=scripts
+        )
+        self.page, self.book = self.context.new_page(), book
+        self.wrong, self.asked = list[str](), list[str]()
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("requestfailed", lambda request: self.wrong.append(request.url))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def open(self, name: str) -> Page:
+        """Open a page and wait until its formulas and tables have their width."""
+        self.wrong, self.asked = [], []
+        self.page.goto((self.book / name).as_uri(), wait_until="load")
+        self.page.evaluate(SETTLE)
+        return self.page
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with the open page, first as it opens and then with every fold open."""
+        yield from self.wrong
+        yield from (url for url in self.asked if not url.startswith(self.book.as_uri()))
+        if (weight := sum(Path(unquote(urlsplit(url).path)).stat().st_size for url in set(self.asked))) > HEAVIEST:
+            yield f"it weighs {weight} bytes"
+        yield from self.page.evaluate(BEYOND)
+        self.page.evaluate(OPEN)
+        self.page.evaluate(SETTLE)
+        yield from self.page.evaluate(BEYOND)
+        yield from self.page.evaluate(UNREAD, SMALLEST)

@@ -1,0 +1,193 @@
+"""The book in Chromium, from the disk and without a network: each page at both widths, what answers and what moves."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from .book_page import OPEN, SETTLE, BookPage, pages_of
+from .pictures import take_moving
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+ROOT = Path(__file__).parents[2]
+BOTH = [(1280, "light"), (420, "dark")]
+LOOKED_AT = ("index.html", "notebooks/00_residual_connection.html", "reference/parts.layer_norm.html")
+# Code and formulas look the same on every page, and are most of its elements: three pages stand for them.
+ALIKE = {"exclude": [["pre"], ["mjx-container"]]}
+QUICK = {"resultTypes": ["violations"], "preload": False}
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site") / "book"
+    command = [sys.executable, "-m", "residual_edu.course", "book", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return out
+
+
+@pytest.fixture
+def opened(chromium, book):
+    made = list[BookPage]()
+
+    def make(width: int = 1280, look: str = "light", scripts: bool = True) -> BookPage:
+        made.append(BookPage(chromium, book, width, look, scripts))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.context.close()
+
+
+def lessons(book: Path) -> list[str]:
+    return [name for name in pages_of(book) if re.match(r"notebooks/\d", name)]
+
+
+def serious(found: dict) -> list[str]:
+    bad = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in bad]
+
+
+@pytest.mark.timeout(1800)
+def test_every_page_fits_both_widths_asks_for_nothing_and_is_accessible(opened, book):
+    from axe_playwright_python.sync_playwright import Axe
+
+    axe, found, names = Axe(), dict[tuple[str, int], list[str]](), pages_of(book)
+    assert len(names) > 80
+    for at, (width, look) in enumerate(BOTH):
+        shown = opened(width, look)
+        for number, name in enumerate(names):
+            page = shown.open(name)
+            found[name, width] = list(shown.faults())
+            if number % 2 == at and name not in LOOKED_AT:  # each page in one of both looks
+                found[name, width] += serious(axe.run(page, context=ALIKE, options=QUICK).response)
+    assert {key: faults for key, faults in found.items() if faults} == {}
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("width", "look"), [(w, look) for w in (1280, 420) for look in ("light", "dark")])
+def test_code_and_formulas_are_accessible_in_both_looks(opened, width, look):
+    from axe_playwright_python.sync_playwright import Axe
+
+    shown = opened(width, look)
+    for name in LOOKED_AT:
+        page = shown.open(name)
+        page.evaluate(OPEN)
+        page.evaluate(SETTLE)
+        assert serious(Axe().run(page, options=QUICK).response) == []
+
+
+def test_a_prediction_opens_its_answer_and_is_remembered(opened, book):
+    shown, count = opened(), 0
+    for name in lessons(book):
+        page = shown.open(name)
+        for at in range(page.locator(".prediction").count()):
+            asked = page.locator(".prediction").nth(at)
+            answer = page.locator(f"#{asked.get_attribute('data-answer')}")
+            assert not answer.is_visible()
+            choice = asked.locator("button").nth(at % asked.locator("button").count())
+            choice.press("Enter")
+            assert answer.locator("> summary").is_visible() and answer.get_attribute("open") is not None
+            said = answer.locator(".said:visible").first.inner_text()
+            assert "we measured" in said.lower()
+            assert choice.inner_text() in said or choice.inner_text() == "show me"
+            count += 1
+        page.reload()
+        assert page.locator(".answer:visible").count() == page.locator(".prediction").count()
+    assert count > 80
+    assert f"{count} of {count} predictions" in shown.open("index.html").locator(".answered").inner_text()
+
+
+def test_nothing_of_an_answer_is_seen_before_it_opens_without_scripts_neither(opened, book):
+    for scripts in (True, False):
+        shown = opened(scripts=scripts)
+        for name in [name for name in lessons(book) if "_more" not in name]:
+            shown.page.goto((book / name).as_uri())
+            inside = shown.page.locator(".answer :is(.said, pre, img, p)")
+            assert inside.count() > 3 and inside.locator("visible=true").count() == 0
+            assert (shown.page.locator(".answer > summary:visible").count() > 0) is not scripts
+
+
+def test_every_explorer_moves_by_keys(opened, book):
+    shown, moved = opened(420, "dark"), 0
+    for name in lessons(book):
+        page = shown.open(name)
+        for explorer in page.locator(".explorer").all():
+            picture, reading = explorer.locator("img"), explorer.locator(".reading")
+            for control in explorer.locator("input[type=range], fieldset").all():
+                slider = control.get_attribute("type") == "range"
+                key = control if slider else control.locator("input:checked")
+                last = control.get_attribute("max") if slider else str(control.locator("input").count() - 1)
+                before = picture.get_attribute("src"), reading.inner_text()
+                key.press("ArrowLeft" if slider and control.input_value() == last else "ArrowRight")
+                after = picture.get_attribute("src"), reading.inner_text()
+                assert before[0] != after[0] and picture.get_attribute("alt"), f"{name}: {control}"
+                assert picture.evaluate("async each => { await each.decode(); return each.naturalWidth; }") == 600
+                moved += 1
+        assert shown.wrong == []
+    assert moved > 30
+
+
+def test_an_explorer_is_taken_as_a_moving_picture(opened, pytestconfig, tmp_path):
+    """With --pictures into the folder of the README's pictures."""
+    folder = pytestconfig.getoption("pictures", None) or tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    page = opened(640).open("notebooks/06_adaln_zero.html")
+    take_moving(page, folder / "moving.gif")
+    assert 100_000 < (folder / "moving.gif").stat().st_size < 1_500_000
+
+
+def test_the_keyboard_brings_the_contents_onto_a_phone(opened):
+    page = opened(420).open("notebooks/00_residual_connection.html")
+    page.locator("a.skip-to-content").focus()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+    page.wait_for_timeout(500)  # the contents slide in
+    where = "(e => [e.tagName, e.getBoundingClientRect().left, e.closest('.sidebar-drawer') !== null])"
+    assert page.evaluate(f"{where}(document.activeElement)") == ["A", 0, True]
+
+
+def test_the_search_leads_to_a_page_and_works_from_the_disk(opened, book):
+    shown = opened()
+    page = shown.open("search.html")
+    page.goto((book / "search.html").as_uri() + "?q=LayerNorm")
+    page.locator("ul.search li a").first.wait_for()
+    page.locator("ul.search li a").first.click()
+    page.wait_for_url(re.compile(r"/(?!search)[^/]+\.html"))
+    page.locator("h1").wait_for()
+    assert shown.wrong == []
+
+
+class Links(HTMLParser):
+    """What a page leads to, and the places in it that can be led to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.to, self.places = list[str](), set[str]()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.to += [value for name in ("href", "src") if (value := found.get(name))]
+        self.places |= {found["id"]} if found.get("id") else set()
+
+
+def test_every_link_leads_to_a_page_and_a_place(book):
+    pages = {name: Links((book / name).read_text(encoding="utf-8")) for name in pages_of(book)}
+    assert broken(book, pages, "index.html", "nowhere.html") and broken(book, pages, "index.html", "#nowhere")
+    assert {to: name for name, page in pages.items() for to in page.to if broken(book, pages, name, to)} == {}
+
+
+def broken(book: Path, pages: dict[str, Links], name: str, to: str) -> bool:
+    """Whether a link within the book leads nowhere."""
+    parts = urlsplit(to)
+    if parts.scheme or to in ("#", "searchindex.js"):
+        return parts.scheme not in ("http", "https") if parts.scheme else False
+    target = ((book / name).parent / unquote(parts.path)).resolve() if parts.path else book / name
+    inside = pages.get(target.relative_to(book).as_posix()) if target.is_relative_to(book) else None
+    missing = bool(parts.fragment and inside) and unquote(parts.fragment) not in inside.places
+    return not target.is_file() or (missing and not parts.fragment.startswith("svg-"))
