@@ -10,6 +10,7 @@ NBVAL = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-e
 PYTEST = ["pytest", "-q", "-rs"]
 TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
 QUICK = ["-m", "not slow"]
+NO_APPENDIX = ["--ignore-glob=*_more.ipynb"]
 BY_GROUP = ["-n2", "--dist=loadgroup"]  # groups: tests/conftest.py
 PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, and many times that on a busy machine
 STYLE = {
@@ -30,14 +31,14 @@ RUN = {
 SECONDS = {  # as the command takes them, and with --all where that is more
     "ruff": (1, 1),
     "format": (1, 1),
-    "types": (45, 45),
+    "types": (22, 22),
     "promote": (7, 7),
-    "build": (6, 6),
-    "lessons": (7, 7),
-    "units": (150, 340),
-    "notebooks": (220, 220),
-    "browser": (80, 510),
-    "delays": (45, 150),
+    "build": (5, 5),
+    "lessons": (10, 10),
+    "units": (370, 700),
+    "notebooks": (310, 420),
+    "browser": (200, 750),
+    "delays": (55, 150),
 }
 
 
@@ -53,6 +54,7 @@ class Step:
 def usual() -> list[Step]:
     """Return what an ordinary change can break."""
     steps = STYLE | {name: [*command, *QUICK] for name, command in RUN.items()}
+    steps["notebooks"] += NO_APPENDIX
     return [Step(name, command, SECONDS[name][0]) for name, command in steps.items()]
 
 

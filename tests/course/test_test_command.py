@@ -125,9 +125,10 @@ def test_the_forms(checkout, monkeypatch):
     for some, all_of in zip(usual, everything, strict=True):
         slow_left_out = some.command[0] == "pytest"
         words = [word for word in all_of.command if (all_of.name, word) != ("units", "--timeout=1800")]
-        assert some.command == words + (["-m", "not slow"] if slow_left_out else [])
+        left_out = (["-m", "not slow"] if slow_left_out else []) + steps.NO_APPENDIX * (some.name == "notebooks")
+        assert some.command == words + left_out
         assert some.seconds <= all_of.seconds
-    assert sum(step.seconds for step in usual) < 10 * 60 and sum(step.seconds for step in everything) < 38 * 60
+    assert sum(step.seconds for step in usual) < 20 * 60 and sum(step.seconds for step in everything) < 38 * 60
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [Path("tests/test_config.py")])
     *before, units = steps.fast(checkout)
     assert " ".join(step.name for step in before) == style

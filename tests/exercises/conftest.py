@@ -19,10 +19,11 @@ def interruptible():
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items):
     """An answer that is trained takes up to ten seconds: of each exercise one right and one wrong are not slow."""
+    seldom = {"test_nonsense_fails_in_eight_lines", "test_a_right_answer_looks_like_no_mistake"}
     met = set()
     for item in items:
         if Path(__file__).parent in item.path.parents and (kind := trained(getattr(item, "callspec", None))):
-            if (item.originalname, kind) in met:
+            if (item.originalname, kind) in met or item.originalname in seldom:
                 item.add_marker(pytest.mark.slow)
             met.add((item.originalname, kind))
 
