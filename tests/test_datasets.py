@@ -4,15 +4,28 @@ import hashlib
 import platform
 import socket
 from importlib.resources import files
+from pathlib import Path
 from pydoc_data.topics import topics
 
+import matplotlib
 import numpy as np
 import pytest
 import torch
 from matplotlib import cbook
 from sklearn.datasets import load_digits, load_sample_image, load_wine
 
-from residual_edu.datasets import camera_digits, digits, ink_rows, neuron_voltage, photos, python_documentation, wine
+from residual_edu.datasets import (
+    FONTS,
+    LETTERS,
+    camera_digits,
+    digits,
+    font_letters,
+    ink_rows,
+    neuron_voltage,
+    photos,
+    python_documentation,
+    wine,
+)
 from residual_edu.errors import InvalidInput
 
 
@@ -148,3 +161,43 @@ def test_the_voltage_is_that_of_matplotlib_and_spikes_regularly_where_it_says():
     starts = 0.5 * (above[1:] & ~above[:-1]).nonzero()[:, 0]
     regular, irregular = (starts[(starts > a) & (starts < b)].diff() for a, b in ((900, 3600), (3650, 5400)))
     assert regular.min() > 65 and regular.max() < 76 and irregular.max() - irregular.min() > 50
+
+
+def test_letters_are_as_many_as_asked_for_and_their_seed_names_them():
+    state = torch.get_rng_state()
+    found = font_letters(300, 4)
+    assert found.pictures.shape == (300, 1, 16, 16) and found.pictures.dtype == torch.float32
+    assert found.labels.unique().tolist() == list(range(len(LETTERS)))
+    assert found.pictures.equal(font_letters(300, 4).pictures) and not found.labels.equal(font_letters(300, 5).labels)
+    assert torch.get_rng_state().equal(state)
+
+
+def test_letters_without_noise_are_ink_on_paper_and_those_of_a_label_are_alike():
+    found = font_letters(2000, side=32, height=20.0, reach=0.0, noise=0.0)
+    assert found.pictures.min() >= 0 and 0.9 < found.pictures.max() <= 1
+    assert found.pictures[:, 0, 0].max() < 0.1  # nothing reaches the edge
+    means = torch.stack([found.pictures[found.labels == one].mean(0).flatten() for one in range(10)])
+    nearest = torch.cdist(found.pictures.flatten(1), means).argmin(1)
+    assert (nearest == found.labels).float().mean() > 0.7
+
+
+def test_letters_are_moved_and_as_large_as_asked_for():
+    still, moved = (font_letters(200, side=40, height=12.0, reach=reach, noise=0.0).pictures for reach in (0.0, 10.0))
+    place = torch.arange(40.0) - 19.5
+    away = [(each.sum((1, 2)) @ place / each.sum((1, 2, 3))).abs().max() for each in (still, moved)]
+    assert away[0] < 2 < 8 < away[1] < 13
+    small, large = (font_letters(200, side=40, height=h, reach=0.0, noise=0.0).pictures.sum() for h in (8.0, 16.0))
+    assert 3.8 < large / small < 4.2
+
+
+def test_every_font_of_the_letters_ships_with_matplotlib():
+    fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
+    assert len(FONTS) == 14 and all((fonts / f"{font}.ttf").exists() for font in FONTS)
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_letters_refuse_what_cannot_be_drawn():
+    with pytest.raises(InvalidInput, match="^count must be at least 1, got 0$"):
+        font_letters(0)
+    with pytest.raises(InvalidInput, match="^reach must be"):
+        font_letters(3, reach=-1.0)

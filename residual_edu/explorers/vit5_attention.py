@@ -1,6 +1,7 @@
-"""Choose a token and see what it attends to, in networks side by side, before training and after."""
+"""Choose a token and see what it attends to, in one network or several, before training and after."""
 
 from collections.abc import Mapping, Sequence
+from math import isqrt
 
 import ipywidgets as widgets
 import numpy as np
@@ -25,7 +26,7 @@ class AttentionPicture:
         self.images, self.others = np.asarray(images, float), list(others)
         self.maps = {name: np.asarray(table, float) for name, table in maps.items()}
         first, *rest = figure.subplots(1, 1 + len(maps), width_ratios=[1, *[1.25] * len(maps)])
-        self.side = round((next(iter(self.maps.values())).shape[-1] - 1) ** 0.5)  # the smallest has a CLS token alone
+        self.side = isqrt(next(iter(self.maps.values())).shape[-1] - 1)  # others are at most two rows of patches
         self.digit = first.imshow(self.images[0], cmap="Greys", vmin=0, vmax=1, extent=(0, self.side, self.side, 0))
         first.set(xticks=[], yticks=[])
         first.spines[:].set_visible(False)
@@ -78,7 +79,7 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
     Args:
         images: (images, height, width), between 0 and 1.
         maps: for each named network, attention before and after training, (2, blocks, images, tokens, tokens), its
-            tokens a square of patches, then some of ``others``; the first network has the CLS token alone.
+            tokens a square of patches, then some of ``others``, in the first network at most two rows of patches.
         others: names of the tokens after the patches.
     """
     figure = Figure(figsize=(6, 2.4))
@@ -93,12 +94,12 @@ def explore_attention(images: ArrayLike, maps: Mapping[str, ArrayLike], others: 
         "trained": choice_buttons([("before", False), ("after", True)], "training"),
     }
     alt = (
-        f"A handwritten digit and, beside it, what its CLS token attends to in {len(maps)} networks before training: "
-        "no patch stands out."
+        f"A picture and, beside it, what its CLS token attends to in {'a network' if len(maps) == 1 else 'networks'} "
+        "before training: no patch stands out."
     )
     states: States = {
         "image": [0, 1],
-        "token": [patches, 0, 5, 10],
+        "token": [patches, 0, patches // 3, patches // 2 + picture.side // 2],
         "block": [1, len(blocks)],
         "trained": [False, True],
     }

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Homework for lessons 08c and 09 · Memory and cost
+# # Homework for lessons 08c and 09 · Memory, cost, and four runs
 #
 # 50 minutes. It needs lessons 08c and 09, and of the library only what they finished.
 #
@@ -7,7 +7,7 @@
 #
 # - **program** a selective scan: a running sum that restarts where an input says so;
 # - **find** the length from which one layer is more expensive than another;
-# - **test** whether the positions of a layer depend on each other, whatever its name is.
+# - **say** of four runs whether one change does less, or more, beside another.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
@@ -18,18 +18,7 @@ import sys
 import torch
 from torch import nn
 
-from residual_edu import (
-    MLP,
-    Attention,
-    GlobalResponseNorm,
-    LayerNorm,
-    Mamba,
-    MambaLayer,
-    QKVSequenceMixer,
-    ViT5Attention,
-    ViT5ResidualBlock,
-    selective_scan,
-)
+from residual_edu import MLP, Attention, Mamba, MambaLayer, QKVSequenceMixer, selective_scan
 from residual_edu.exercises import attempt
 from residual_edu.exercises.properties import close
 from residual_edu.exercises.unchanged import unchanged
@@ -183,24 +172,24 @@ for positions in (64, 128, 256):
 # which it does. Which two lengths can you begin with, and when is there none? When do you stop?</details>
 
 
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "dearer-from", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def dearer_from(one, other, limit):
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "costs-more-from", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def costs_more_from(one, other, limit):
     """Return the smallest number of positions at which one.flop_count is above other.flop_count, or None."""
     ### BEGIN SOLUTION
-    cheap, dear = 0, limit
+    below, above = 0, limit
     if one.flop_count(limit) <= other.flop_count(limit):
         return None
-    while dear - cheap > 1:
-        middle = (cheap + dear) // 2
+    while above - below > 1:
+        middle = (below + above) // 2
         if one.flop_count(middle) > other.flop_count(middle):
-            dear = middle
+            above = middle
         else:
-            cheap = middle
-    return dear
+            below = middle
+    return above
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "dearer-from-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "costs-more-from-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 class Price:
     """Costs each * positions + pair * positions², and counts how often its cost was computed."""
 
@@ -212,7 +201,7 @@ class Price:
         return self.each * positions + self.pair * positions**2
 
 
-with attempt("dearer_from"):
+with attempt("costs_more_from"):
     feed_forward = MLP(64, "gelu", nn.Identity, expansion_factor=2)
     square, line = Price(0, pair=1), Price(1000)
     for called, one, other, limit, wanted in (
@@ -220,12 +209,12 @@ with attempt("dearer_from"):
         ("the MLP, and attention with its projections,", feed_forward, whole, 1000, None),
         ("n² and 1000 n, which are equal at 1000,", square, line, 1_000_000, 1001),
     ):
-        found = dearer_from(one, other, limit)
+        found = costs_more_from(one, other, limit)
         assert found == wanted, f"{called} up to {limit}: got {found}, wanted {wanted}"
     assert square.calls < 200, f"calls of flop_count for a limit of a million: got {square.calls}, wanted below 200"
 
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "dearer-from-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "costs-more-from-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 class Strict(Price):
     def flop_count(self, positions):
@@ -235,15 +224,15 @@ class Strict(Price):
 
 for square, line, border in ((1, 7, 8), (3, 10, 4), (1, 999_998, 999_999), (2, 1, 1)):
     pricey = Strict(0, square)
-    found = dearer_from(pricey, Strict(line), 1_000_000)
+    found = costs_more_from(pricey, Strict(line), 1_000_000)
     assert found == border, f"{square} n² and {line} n: got {found}, wanted {border}"
     assert pricey.calls < 200, f"calls of flop_count: got {pricey.calls}, wanted below 200"
 for limit, border in ((50, None), (51, 51), (1, None)):
-    found = dearer_from(Strict(0, 1), Strict(50), limit)
+    found = costs_more_from(Strict(0, 1), Strict(50), limit)
     assert found == border, f"n² and 50 n up to {limit}: got {found}, wanted {border}"
 scan = Mamba(lambda: MambaLayer(32, d_state=16, headdim=16, chunk_size=16))
 full = QKVSequenceMixer(32, Attention(32, 4, apply_qk_norm=False, use_rope=False))
-found = dearer_from(full, scan, 100_000)
+found = costs_more_from(full, scan, 100_000)
 costs = [(full.flop_count(n), scan.flop_count(n)) for n in (found - 1, found)]
 assert costs[0][0] <= costs[0][1] and costs[1][0] > costs[1][1], (
     f"attention against a scan: got {found}, where the costs at {found - 1} and {found} are {costs}, wanted a border"
@@ -251,101 +240,108 @@ assert costs[0][0] <= costs[0][1] and costs[1][0] > costs[1][1], (
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Which layers mix tokens?
+# ## What does a second change add?
 #
-# In the block of lesson 09 the norms, the MLP and both gates act on each token by itself, and the mixer alone makes
-# tokens depend on each other. **Is that so?** Between mixer and gate there may be a norm that computes the size of a
-# channel over all tokens. At the start it is the identity:
+# SwiGLU beside LayerScale, in lesson 09, was a question about four networks: with neither change, with one, with the
+# other, with both. Test losses of three seeds, for a change A and a change B:
 
 # %%
-tokens = torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(4))
-grn = GlobalResponseNorm(8)
-print("the identity at the start:", torch.equal(grn(tokens), tokens))
+losses = {
+    (False, False): [1.14, 1.05, 0.85],  # neither
+    (True, False): [0.61, 0.77, 0.78],  # A alone
+    (False, True): [0.80, 0.66, 0.57],  # B alone
+    (True, True): [0.68, 0.67, 0.69],  # both
+}
+alone = [b - neither for neither, b in zip(losses[False, False], losses[False, True], strict=True)]
+print("what B alone adds to the loss, seed by seed:", *(f"{added:+.2f}" for added in alone))
 
 # %% [markdown]
 # ### Exercise 3 · 12 minutes · ●●●○○
 #
-# `module` takes and returns (batch, tokens, channels). Return True if the output at some token depends on the input at
-# **another** one, else False. In some modules a token depends only on earlier ones, in some only on distant ones, or
-# only a little. Leave `module` and x as they are.
+# `losses` has such a list for each of the four pairs (A, B), the same seeds in the same order, at least one seed. What B
+# adds to the loss is a difference of two runs **of the same seed**. Compare what B adds beside A with what it adds alone:
 #
-# <details><summary>Hint 1</summary>Change one token of the input. What else has changed in the output? And is one token
-# enough?</details>
-# <details><summary>Hint 2</summary>A norm may undo a change that adds a constant or doubles a token; noise it does not
-# undo. Which rows of the two outputs do you compare, and which one do you leave out?</details>
+# - "less": in every seed the loss beside A is lowered by less than alone (or raised by more), by more than `least`;
+# - "more": in every seed it is lowered by more than alone, by more than `least`;
+# - "cannot tell": everything else.
+#
+# <details><summary>Hint 1</summary>Which two of the four lists show what B adds beside A?</details>
+# <details><summary>Hint 2</summary>Two differences a seed, and then the difference of these. How many of the four lists
+# have a plus sign in it?</details>
 
 
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "hears-others", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def hears_others(module, x):
-    """Return whether some token of module(x) depends on another token of x."""
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "beside", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def beside(losses, least):
+    """Return "less", "more" or "cannot tell": what B adds beside A, compared with what it adds alone."""
     ### BEGIN SOLUTION
-    with torch.no_grad():
-        before, noise = module(x), torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(6))
-        for place in range(x.shape[1]):
-            changed = x.clone()
-            changed[:, place] += noise
-            gap = (module(changed) - before).abs().amax((0, 2))
-            gap[place] = 0
-            if gap.max() > 1e-5:
-                return True
-    return False
+    four = (losses[pair] for pair in ((True, True), (True, False), (False, True), (False, False)))
+    gaps = [(both - a) - (b - neither) for both, a, b, neither in zip(*four, strict=True)]
+    if all(gap > least for gap in gaps):
+        return "less"
+    return "more" if all(gap < -least for gap in gaps) else "cannot tell"
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "hears-others-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-with attempt("hears_others"):
-    look = ViT5Attention(8, 2, 2, 2, num_registers=1)  # 4 patches, CLS, a register
-    cases = {
-        "attention": (look, True),
-        "a norm over the channels of each token": (LayerNorm(8), False),
-        "the first token depends on the last": (lambda z: torch.cat([z[:, :1] + z[:, -1:], z[:, 1:]], 1), True),
-        "the last token depends on the first": (lambda z: torch.cat([z[:, :-1], z[:, -1:] + z[:, :1]], 1), True),
-        "the third token depends on the second": (
-            lambda z: torch.cat([z[:, :2], z[:, 2:3] + z[:, 1:2], z[:, 3:]], 1),
-            True,
-        ),
-        "each token depends a little on the next": (lambda z: z + 0.02 * z.roll(-1, 1), True),
-        "a norm, and then attention": (nn.Sequential(LayerNorm(8), look), True),
-    }
-    for called, (module, wanted) in cases.items():
-        with unchanged(module=module, x=tokens):
-            found = hears_others(module, tokens)
-        assert bool(found) is wanted, f"{called}: got {found}, wanted {wanted}"
+# %% nbgrader={"grade": true, "grade_id": "beside-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+def four_lists(neither, a, b, both):
+    return {(False, False): neither, (True, False): a, (False, True): b, (True, True): both}
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "hears-others-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+
+with attempt("beside"):
+    cases = {
+        "the losses above": (losses, 0.0, "less"),
+        "B lowers the loss by 0.5 alone and by 0.5 beside A": (
+            four_lists([2.0], [1.5], [1.5], [1.0]),
+            0.1,
+            "cannot tell",
+        ),
+        "B lowers the loss by 0.1 alone and by 0.6 beside A": (four_lists([2.0], [1.5], [1.9], [0.9]), 0.1, "more"),
+        "one seed of two against the other": (
+            four_lists([2.0, 2.0], [1.5, 1.5], [1.0, 1.9], [1.4, 0.9]),
+            0.1,
+            "cannot tell",
+        ),
+    }
+    for called, (given, least, wanted) in cases.items():
+        with unchanged(losses=given):
+            found = beside(given, least)
+        assert found == wanted, f"{called}: got {found!r}, wanted {wanted!r}"
+
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "beside-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-torch.manual_seed(92)
-sample, trained = torch.randn(2, 7, 8), GlobalResponseNorm(8)
-nn.init.normal_(trained.gamma)
-normed = LayerNorm(8)
-alone = ViT5ResidualBlock(nn.Identity, nn.Identity, MLP(8, "gelu", nn.Identity), LayerNorm(8), 8, layer_scale_init=1.0)
-modules = {
-    "GRN after training": (trained, True),
-    "GRN at the start": (GlobalResponseNorm(8), False),
-    "a scan": (Mamba(lambda: MambaLayer(8, d_state=4, headdim=4, chunk_size=4)), True),
-    "a block without a mixer": (alone, False),
-    "only the next one": (lambda z: torch.cat([z[:, 1:], z[:, -1:]], 1), True),
-    "only the last depends on the first": (lambda z: torch.cat([z[:, :-1], z[:, -1:] + z[:, :1]], 1), True),
-    "only the first depends on the last": (lambda z: torch.cat([z[:, :1] * z[:, -1:], z[:, 1:]], 1), True),
-    "one in the middle depends on its neighbour": (
-        lambda z: torch.cat([z[:, :3], z[:, 3:4] + z[:, 4:5], z[:, 4:]], 1),
-        True,
+hidden = {
+    "both together lowest, each gain as alone": (
+        four_lists([2.0, 2.2], [1.0, 1.2], [1.5, 1.7], [0.5, 0.7]),
+        0.05,
+        "cannot tell",
     ),
-    "each by itself": (lambda z: z.square() - 3, False),
-    "the next one, after a norm": (lambda z: z + normed(z).roll(-1, 1), True),
-    "a little of the one before": (lambda z: z + 0.02 * z.roll(1, 1), True),
+    "B raises the loss beside A": (four_lists([1.0, 1.1], [0.5, 0.6], [0.6, 0.8], [0.7, 0.7]), 0.05, "less"),
+    "B raises the loss alone": (four_lists([1.0, 1.1], [0.9, 1.0], [1.4, 1.6], [0.6, 0.5]), 0.05, "more"),
+    "the mean says less, one seed does not": (
+        four_lists([1.0, 1.0, 1.0], [0.5, 0.5, 0.5], [0.5, 0.5, 0.9], [0.5, 0.5, 0.3]),
+        0.0,
+        "cannot tell",
+    ),
+    "seeds in an order of their own": (four_lists([1.0, 2.0], [0.9, 1.9], [0.5, 1.5], [0.7, 1.7]), 0.1, "less"),
+    "the same, within least": (four_lists([1.0, 2.0], [0.9, 1.9], [0.5, 1.5], [0.7, 1.7]), 0.4, "cannot tell"),
+    "no difference at all": (four_lists([1.0], [1.0], [1.0], [1.0]), 0.0, "cannot tell"),
+    "four seeds": (
+        four_lists([4.0, 3.0, 2.0, 1.0], [3.0, 2.0, 1.5, 0.9], [3.5, 2.5, 1.8, 0.8], [1.0, 0.5, 0.2, 0.1]),
+        0.1,
+        "more",
+    ),
+    "a ratio says something else": (four_lists([10.0], [1.0], [5.0], [0.4]), 0.1, "less"),
 }
-for called, (one, truth) in modules.items():
-    with unchanged(module=one, x=sample):
-        found = hears_others(one, sample)
-    assert bool(found) == truth, f"{called}: got {found}, wanted {truth}"
-    left = [name for name, p in one.named_parameters() if p.grad is not None] if isinstance(one, nn.Module) else []
-    assert not left, f"{called}, the module that was handed over: got gradients left in {left}, wanted none"
+for called, (given, least, truth) in hidden.items():
+    with unchanged(losses=given):
+        found = beside(given, least)
+    assert found == truth, f"{called}: got {found!r}, wanted {truth!r}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # | what you used | where it holds |
 # |---|---|
 # | the step sets what is kept and what is added; B cancels its factor | A below 0; float64, since 1/Δ is large |
-# | a global norm makes tokens depend on each other, though it is not called a mixer | gains that are not zero |
 # | a cost that grows with the square of the length exceeds a linear one, from some length on | any widths; the counts tell from which |
+# | what a change adds beside another is a difference of two differences, seed by seed | a few seeds that agree; where they do not, nothing is told |

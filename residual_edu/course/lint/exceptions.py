@@ -7,7 +7,6 @@ from residual_edu.course.lint import form, length, predictions
 
 NOT_REWRITTEN = {
     "08c_selective_scan",
-    "09_vit5_block",
     "10_configurable_block",
 }
 FOR_REWRITTEN = [

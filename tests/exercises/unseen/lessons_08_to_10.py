@@ -37,8 +37,6 @@ wrong("bidirectional_scan", "the way back without a gradient")(
 right("bidirectional_scan", "the first flipped instead")(
     lambda core, core_rev, x: (core(x).flip(1) + core_rev(torch.flip(x, [1]))).flip(1)
 )
-wrong("token_places", "CLS counted with the registers")(lambda p, c, r, w: (p, -(p + c + r) % w))
-right("token_places", "NumPy numbers")(lambda p, c, r, w: np.array([p + c, -(p + c + r) % w]))
 wrong("compete", "a gain without a gradient")(
     lambda x, gamma, beta, eps: (
         gamma.detach() * x * (n := x.square().sum(1, keepdim=True).sqrt()) / (n.mean(-1, keepdim=True) + eps) + beta + x
