@@ -425,7 +425,7 @@ chosen = right.nonzero()[:, 0].tolist()
 at = next(i for i in chosen if truth[i] == 2)  # a C
 fig = Figure(figsize=(6, 6))
 for block, ax in enumerate(fig.subplots(2, 2).flat):
-    changes.plot_over(ink[at], maps[1][block, at, 64, :64], ax)
+    changes.plot_over(ink[at], maps[1][block, at, 64, :64].view(8, 8), ax)
     ax.set_title(f"block {block + 1}", weight="normal")
 fig.suptitle("What CLS attends to, for one letter", x=0.01, ha="left", weight="bold")
 alt = "The outline of a C on 8 by 8 patches in four blocks: dark patches lie mostly on "

@@ -6,13 +6,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B, words_on
+from residual_edu.plotting.takes import takes
 
 
+@takes(pictures="count height width", rows=", whole, 1..")
 def plot_letters(pictures: ArrayLike, rows: int, ax: Axes) -> Axes:
     """Draw pictures, (count, height, width), ink dark, in ``rows`` rows, one after the other."""
     each = np.asarray(pictures, float)
     count, height, width = each.shape
+    if count % rows:
+        raise InvalidInput(f"rows must divide the {count} pictures, got {rows}")
     framed = np.pad(each, ((0, 0), (1, 1), (1, 1)))
     table = framed.reshape(rows, count // rows, height + 2, width + 2).swapaxes(1, 2)
     ax.imshow(table.reshape(rows * (height + 2), -1), cmap="Greys", vmin=0, vmax=1)
@@ -21,9 +26,12 @@ def plot_letters(pictures: ArrayLike, rows: int, ax: Axes) -> Axes:
     return ax
 
 
+@takes(found=": seeds")
 def plot_runs(found: Mapping[str, ArrayLike], ax: Axes, beside: str | None = None, label: str = "test loss") -> Axes:
     """Draw the numbers of each name as dots on a line, with their mean; the range of ``beside`` is shaded."""
     rows = len(found) - 1 - np.arange(len(found))
+    if beside is not None and beside not in found:
+        raise InvalidInput(f"beside must be one of {', '.join(found)}, got {beside!r}")
     if beside is not None:
         band = np.asarray(found[beside], float)
         ax.axvspan(band.min(), band.max(), color=PALE, lw=0)
@@ -38,7 +46,8 @@ def plot_runs(found: Mapping[str, ArrayLike], ax: Axes, beside: str | None = Non
     return ax
 
 
-def plot_four(found: Mapping[str, Sequence[ArrayLike]], ends: Sequence[str], ax: Axes) -> Axes:
+@takes(found="<=4: without | with", ends="2, words")
+def plot_four(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ends: Sequence[str], ax: Axes) -> Axes:
     """Draw the runs of two changes: for each name a line from its numbers without the other change to those with it.
 
     ``ends`` name the two places on the horizontal axis.
@@ -58,6 +67,7 @@ def plot_four(found: Mapping[str, Sequence[ArrayLike]], ends: Sequence[str], ax:
     return ax
 
 
+@takes(numbers="rows columns", digits=", whole, 0..")
 def plot_on_grid(numbers: ArrayLike, ax: Axes, digits: int = 2) -> Axes:
     """Draw a table of numbers, (rows, columns), as shaded cells with the numbers in them."""
     table = np.asarray(numbers, float)
@@ -70,12 +80,13 @@ def plot_on_grid(numbers: ArrayLike, ax: Axes, digits: int = 2) -> Axes:
     return ax
 
 
+@takes(picture="height>=2 width>=2", weights="rows columns")
 def plot_over(picture: ArrayLike, weights: ArrayLike, ax: Axes) -> Axes:
-    """Draw the outline of a picture, (height, width), over shaded weights of a square of patches, (side * side)."""
+    """Draw the outline of a picture, (height, width), over shaded weights of its patches, (rows, columns)."""
     ink, table = np.asarray(picture, float), np.asarray(weights, float)
-    side = round(table.size**0.5)
-    extent = (0.0, float(side), float(side), 0.0)
-    ax.imshow(table.reshape(side, side), extent=extent, cmap="Blues", vmin=0)
+    rows, columns = table.shape
+    extent = (0.0, float(columns), float(rows), 0.0)
+    ax.imshow(table, extent=extent, cmap="Blues", vmin=0)
     ax.contour(ink, levels=[0.5], colors=[REFERENCE], linewidths=1.2, extent=extent, origin="upper")
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_color(DROPPED)

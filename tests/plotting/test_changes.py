@@ -59,7 +59,7 @@ def test_numbers_on_a_grid_stand_in_their_cells(ax):
 def test_weights_of_patches_lie_under_the_outline_of_a_picture(ax):
     picture = np.zeros((8, 8))
     picture[2:6, 2:6] = 1
-    assert changes.plot_over(picture, [0.1, 0.2, 0.3, 0.4], ax) is ax
+    assert changes.plot_over(picture, [[0.1, 0.2], [0.3, 0.4]], ax) is ax
     assert np.allclose(ax.images[0].get_array(), [[0.1, 0.2], [0.3, 0.4]]) and len(ax.collections) == 1
     outline = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
     assert 0.4 < outline.min() < 0.6 and 1.4 < outline.max() < 1.6
