@@ -588,8 +588,7 @@ guess.reveal(
         "12 positions": "So many positions a constant step can be fitted to.",
         "24 positions": "Twice as far, and further is worse.",
         "48 positions": "A constant step fades the symbols with each noise token more.",
-        "none of them": "B and C alone choose what is written and read, and the state "
-        "fades all the same.",
+        "none of them": "B and C choose what is written and read, and all of it fades.",
     },
     after="What carries is a step that depends on the input: with a constant one "
     "every seed is below .7 at 48, with all three selective every seed is above .8. "
