@@ -66,6 +66,11 @@ def drawn(f: States, time: int, size: int, length: int) -> None:
     follows(f, draw(time), draw(time, seed=1).abs() + 0.1, -0.6, draw(time, size, seed=2), length)
 
 
+def _smallest(f: States) -> None:
+    drawn(f, 5, 2, 1)
+    drawn(f, 5, 2, 5)
+
+
 GIVEN = {"x": draw(6), "dt": draw(6, seed=1).abs() + 0.1, "A": -0.6, "B": draw(6, 3, seed=2), "length": 2}
 ONES = torch.ones(6, 1, dtype=torch.float64)
 HALF = numbers(8.0, 4.0, 2.0, 0.0, 4.0, 4.0), numbers(1.0, 1.0, 1.0, 1.0, 1.0, 1.0), -log(2), ONES
@@ -79,7 +84,7 @@ STATES_BEFORE = Exercise(
             "8, 4 | 2, 0 | 4, 4 with half kept at each: before the chunks 0, 8, 3", lambda f: follows(f, *HALF, 2)
         ),
         Property("any numbers and steps, several numbers in a state", lambda f: drawn(f, 12, 4, 3)),
-        Property("chunks of one position, and one chunk for all", lambda f: (drawn(f, 5, 2, 1), drawn(f, 5, 2, 5))[0]),
+        Property("chunks of one position, and one chunk for all", _smallest),
         Property("a last chunk that is shorter", lambda f: drawn(f, 10, 3, 4)),
         Property("large steps, which leave nothing", lambda f: follows(f, HALF[0], 900 * HALF[1], -1.0, ONES, 2)),
         Property("gradients reach x, dt and B", same_gradients(states_before, GIVEN), hints=()),

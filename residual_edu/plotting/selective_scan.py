@@ -140,8 +140,8 @@ def plot_rows(
             line[0].set_label("" if place else conditions[int(np.flatnonzero(shifts == shift)[0])])
     for name, level in levels.items():
         ax.text(level + 0.01, -0.9, name, ha="left", va="center", color=REFERENCE)
-    if len(conditions) > 1:
-        ax.get_figure(root=True).legend(loc="outside lower center", ncols=len(conditions), handletextpad=0)
+    if len(conditions) > 1 and (figure := ax.get_figure(root=True)):
+        figure.legend(loc="outside lower center", ncols=len(conditions), handletextpad=0)
     ax.set_yticks(range(len(found)), list(found))
     ax.tick_params(axis="y", length=0)
     ax.set(xlabel="right answers", xlim=(0, 1.02), ylim=(len(found) - 0.4, -1.4 if levels else -0.6))
