@@ -1,6 +1,6 @@
-"""Scans: a state that decays, chunks and errors, the cost, and what each mixer can remember."""
+"""Scans: a state that decays, chunks and errors, the cost, what a state holds, and right answers of each mixer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,31 +11,17 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike
 
 from residual_edu.invalid_input import InvalidInput
-from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B
+from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
+from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, A, B
 from residual_edu.plotting.takes import takes
 
 MIXERS = {"Attention": "#332288", "CKConv": "#6B6B00", "Hyena": B, "Mamba": A}
 """One colour for each mixer; none of them means anything else in a figure."""
 MARKS = {"Attention": "o", "CKConv": "s", "Hyena": "^", "Mamba": "D"}
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
-SHADES = ["#08306B", "#2171B5", "#6BAED6", "#C6DBEF", "#DEEBF7"]
-
-
-@takes(shares="steps inputs")
-def plot_memory(shares: ArrayLike, ax: Axes) -> Axes:
-    """Draw a state over the steps, ``(steps, inputs)``: a stack of what is left of each input, the oldest lowest."""
-    shares = np.asarray(shares, float)
-    steps, floor = np.arange(1, len(shares) + 1), np.zeros(len(shares))
-    for place, left in enumerate(shares.T):
-        bars = ax.bar(steps, left, 0.7, bottom=floor, color=SHADES[place % len(SHADES)], edgecolor="white")
-        floor = floor + left
-        texts = [f"{number:g}" if number > 0 else "" for number in left]
-        colors = "white" if place < 2 else REFERENCE
-        ax.bar_label(bars, texts, label_type="center", color=colors)
-    for step, total in zip(steps, floor, strict=True):
-        ax.annotate(f"{total:g}", (step, total), (0, 3), textcoords="offset points", ha="center", weight="bold")
-    ax.set(xlabel="position", ylabel="memory", xticks=steps, ylim=(0, 1.2 * floor.max()))
-    return ax
+ROW_MARKS = (SERIES[1], SERIES[0], (REFERENCE, "-.", "D"))
+HELD_MARKS = ((A, "--", "s"), (B, "-", "o"), (DROPPED, ":", "^"), (REFERENCE, "-.", "D"))
+SWITCH_MARKS = (("#332288", "o"), ("#6B6B00", "s"), (B, "^"), (DROPPED, "D"), (A, "P"))
 
 
 @takes(numbers="positions", marked="positions", memories="<=4: positions")
@@ -146,26 +132,81 @@ def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) 
     return ax
 
 
-@takes({"scores": MIXERS}, scores=": mixers: seeds", levels="any: ")
-def plot_scores(scores: Mapping[str, Mapping[str, Sequence[float]]], levels: Mapping[str, float], ax: Axes) -> Axes:
-    """Draw the share of right answers of each mixer, a dot for each seed, one group of columns for each condition.
+@takes(found=": conditions? seeds", levels="any: ", conditions="conditions<=3, words")
+def plot_rows(
+    found: Mapping[str, ArrayLike], ax: Axes, levels: Mapping[str, float], conditions: Sequence[str] = ("",)
+) -> Axes:
+    """Draw the right answers of some seeds for each named row, from the top down, with ``levels`` as named guide lines.
 
-    ``scores`` is by condition, then by mixer; ``levels`` names the heights of guide lines.
+    With several ``conditions`` a row holds a table, (conditions, seeds); each condition has its own mark.
     """
-    for place, (condition, rows) in enumerate(scores.items()):
-        for shift, (name, row) in enumerate(rows.items()):
-            across = place * (len(rows) + 1) + shift
-            (dots,) = ax.plot(np.full(len(row), across), row, MARKS[name], color=MIXERS[name], ms=8, mec="white")
-            dots.set_label("" if place else name)
-        middle = place * (len(rows) + 1) + (len(rows) - 1) / 2
-        ax.text(middle, -0.03, condition, ha="center", va="top", transform=ax.get_xaxis_transform())
+    for level in levels.values():
+        ax.axvline(level, color=REFERENCE, ls=":", lw=1)
+    shifts = 0.22 * (np.arange(len(conditions)) - (len(conditions) - 1) / 2)
+    for place, table in enumerate(found.values()):
+        rows = np.atleast_2d(np.asarray(table, float))
+        if len(rows) != len(conditions):
+            raise InvalidInput(
+                f"found must have a row of seeds for each of {len(conditions)} conditions, got {len(rows)}"
+            )
+        for row, shift, (color, _, mark) in zip(rows, shifts, ROW_MARKS, strict=False):
+            line = ax.plot(row, np.full(len(row), place + shift), mark, color=color, ms=7, mfc="none", mew=1.5)
+            line[0].set_clip_on(False)
+            line[0].set_label("" if place else conditions[int(np.flatnonzero(shifts == shift)[0])])
     for name, level in levels.items():
-        ax.axhline(level, color=REFERENCE, ls=":", lw=1)
-        ax.annotate(
-            name, (1, level), (4, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center"
-        )
-    ax.set(ylabel="right answers", ylim=(0, 1.1), xticks=[])
-    ax.margins(x=0.1)
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), labelcolor="linecolor", handlelength=0.8, borderpad=0)
-    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+        ax.text(level + 0.01, -0.9, name, ha="left", va="center", color=REFERENCE)
+    if len(conditions) > 1 and (figure := ax.get_figure(root=True)):
+        figure.legend(loc="outside lower center", ncols=len(conditions), handletextpad=0)
+    ax.set_yticks(range(len(found)), list(found))
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlabel="right answers", xlim=(0, 1.02), ylim=(len(found) - 0.4, -1.4 if levels else -0.6))
     return ax
+
+
+@takes(found="<=4: pairs, above 0 | pairs")
+def plot_held(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axes:
+    """Draw right answers over pairs for each number of a state; each named curve is (pairs, right answers)."""
+    for (name, (pairs, right)), (color, dash, mark) in zip(found.items(), HELD_MARKS, strict=False):
+        ax.plot(
+            np.asarray(pairs, float), np.asarray(right, float), mark, color=color, ls=dash, lw=1.2, ms=6, label=name
+        )
+    ax.axhline(1 / 8, color=REFERENCE, ls=":", lw=1)
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter(lambda value, at: f"{value:g}" if value >= 1 else f"1/{1 / value:g}")
+    ax.legend(loc="lower left")
+    ax.set(xlabel="pairs for each number of an address, P / N", ylabel="right answers", ylim=(0, 1.05))
+    return ax
+
+
+@takes(rows="panels: outputs<=2 inputs, 0..", signs="inputs, words", axes="panels, words")
+def plot_dependence(rows: Mapping[str, ArrayLike], signs: Iterable[str], axes: Iterable[Axes]) -> list[Axes]:
+    """Draw for each name a table, (outputs, inputs), of how much they depend on each other, each row over its largest.
+
+    The inputs are written below the last, as ``signs``; the outputs are the last of them.
+    """
+    panels = list(axes)
+    for ax, (name, table) in zip(panels, rows.items(), strict=True):
+        weights = np.asarray(table, float)
+        plot_mixing_matrix(weights / np.maximum(weights.max(1, keepdims=True), 1e-30), ax, top=1.0, named=False)
+        count = weights.shape[1]
+        ax.set_yticks(range(len(weights)), ["first", "second"][: len(weights)])
+        ax.set_xticks(range(count), list(signs) if ax is panels[-1] else [""] * count)
+        ax.tick_params(length=0)
+        ax.set_aspect("auto")
+        ax.set_title(name, weight="normal")
+    return panels
+
+
+@takes(mixers="mixers<=5, words", columns="columns, words")
+def plot_switches(mixers: Sequence[str], columns: Sequence[str], ax: Axes) -> dict[str, Any]:
+    """Draw an empty table of right answers, a column for each of ``columns``; return a line for each mixer to fill."""
+    ax.axhline(9 / 16, color=REFERENCE, ls=":", lw=1)
+    for edge in range(1, len(columns)):
+        ax.axvline(edge - 0.5, color=PALE, lw=0.8)
+    ax.set_xticks(range(len(columns)), list(columns))
+    ax.tick_params(axis="x", length=0)
+    ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(0, 1.05), ylabel="right answers")
+    return {
+        name: ax.plot([], [], mark, color=color, ms=6, mfc="none", mew=1.4, label=name)[0]
+        for name, (color, mark) in zip(mixers, SWITCH_MARKS, strict=False)
+    }

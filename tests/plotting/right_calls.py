@@ -19,7 +19,10 @@ from residual_edu.plotting.arrays import RANGE, axes_of, parts_of
 from residual_edu.plotting.takes import kind_of
 
 NO_PLOTS = {"arrays", "takes", "style", "picture"}  # modules that draw nothing
-LENGTHS = {"vit5.plot_heard": {"tokens": 11, "others": 2}}  # nine patches are a square
+LENGTHS = {
+    "selective_scan.plot_rows": {"conditions": 3},
+    "vit5.plot_heard": {"tokens": 11, "others": 2},
+}  # nine patches are a square
 
 
 def functions():
@@ -74,6 +77,7 @@ def flow():
 SIMPLE = {int: lambda: 1, float: lambda: 1.5, bool: lambda: True, Axes: axes, Figure: Figure}
 BY_HAND = {
     "attention.plot_masks": {"axes": lambda: [axes(), axes()]},
+    "selective_scan.plot_dependence": {"axes": lambda: [axes(), axes()]},
     "stream.plot_stream": {"flow": flow},
     "three_curves.plot_reconstruction": {"ax": drawn_on},
 }

@@ -8,11 +8,13 @@ from residual_edu.plotting.selective_scan import (
     MIXERS,
     plot_chunks,
     plot_cost,
+    plot_dependence,
     plot_errors,
+    plot_held,
     plot_latch,
-    plot_memory,
-    plot_scores,
+    plot_rows,
     plot_states,
+    plot_switches,
     slope,
 )
 
@@ -24,15 +26,6 @@ def ax():
 
 def words(ax):
     return [text.get_text() for text in ax.texts]
-
-
-def test_memory_stacks_what_is_left_of_each_input_and_writes_the_totals(ax):
-    shares = np.array([[8.0, 0, 0], [4, 4, 0], [2, 2, 2]])
-    assert plot_memory(shares, ax) is ax
-    heights = np.array([[bar.get_height() for bar in bars] for bars in ax.containers]).T
-    floors = np.array([[bar.get_y() for bar in bars] for bars in ax.containers]).T
-    assert heights.tolist() == shares.tolist() and floors.tolist() == (shares.cumsum(1) - shares).tolist()
-    assert [text for text in words(ax) if text][-3:] == ["8", "8", "6"]
 
 
 def test_latch_fills_what_is_marked_and_names_each_memory_at_its_end(ax):
@@ -96,11 +89,43 @@ def test_names_that_would_touch_stand_apart(ax):
     assert heights[0] == 8 and heights[1] == pytest.approx(1.45 * 8) and heights[2] == 80
 
 
-def test_scores_have_a_dot_for_each_seed_and_named_levels(ax):
-    scores = {"short": {"CKConv": [0.5, 0.6], "Mamba": [0.9, 1.0]}, "long": {"CKConv": [0.4, 0.5], "Mamba": [0.8, 0.7]}}
-    assert plot_scores(scores, {"guessing": 0.125}, ax) is ax
-    *dots, level = ax.lines
-    assert [line.get_ydata().tolist() for line in dots] == [row for rows in scores.values() for row in rows.values()]
-    assert [line.get_xdata()[0] for line in dots] == [0, 1, 3, 4]
-    assert set(level.get_ydata()) == {0.125} and {"short", "long", "guessing"} <= set(words(ax))
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(scores["short"])
+def test_rows_have_a_mark_for_each_seed_and_named_levels(ax):
+    assert plot_rows({"Attention": [0.6, 0.7], "Mamba": [0.9, 1.0]}, ax, {"a guess": 0.125}) is ax
+    level, attention, mamba = ax.lines
+    assert set(level.get_xdata()) == {0.125} and words(ax) == ["a guess"]
+    assert attention.get_xydata().tolist() == [[0.6, 0], [0.7, 0]]
+    assert mamba.get_xydata().tolist() == [[0.9, 1], [1.0, 1]]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["Attention", "Mamba"] and not ax.figure.legends
+
+
+def test_rows_of_several_conditions_have_a_line_and_a_mark_each(ax):
+    plot_rows({"a": [[0.9, 1.0], [0.1, 0.2]], "b": [[0.5, 0.6], [0.3, 0.4]]}, ax, {}, ["12", "48"])
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[0.9, 1.0], [0.1, 0.2], [0.5, 0.6], [0.3, 0.4]]
+    heights = [line.get_ydata()[0] for line in ax.lines]
+    assert heights[0] < 0 < heights[1] < heights[2] < 1 < heights[3]
+    assert ax.lines[0].get_marker() == ax.lines[2].get_marker() != ax.lines[1].get_marker()
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["12", "48"]
+
+
+def test_what_a_state_holds_is_a_curve_for_each_name(ax):
+    assert plot_held({"N = 4": ([0.5, 1, 2], [1.0, 0.9, 0.7]), "attention": ([1, 4], [1.0, 1.0])}, ax) is ax
+    small, attention, guess = ax.lines
+    assert small.get_xydata().tolist() == [[0.5, 1.0], [1, 0.9], [2, 0.7]] and attention.get_ydata().tolist() == [1, 1]
+    assert set(guess.get_ydata()) == {0.125}
+    assert [ax.xaxis.get_major_formatter()(value, 0) for value in (0.5, 2)] == ["1/2", "2"]
+
+
+def test_dependence_divides_each_row_by_its_largest():
+    axes = Figure().subplots(2, 1)
+    plot_dependence({"one": [[1.0, 2, 0]], "two": [[4.0, 1, 2], [0, 0, 3]]}, list("ab?"), axes)
+    assert axes[0].images[0].get_array().filled(0).tolist() == [[0.5, 1, 0]]
+    assert axes[1].images[0].get_array().filled(0).tolist() == [[1, 0.25, 0.5], [0, 0, 1]]
+    assert [label.get_text() for label in axes[1].get_xticklabels()] == ["a", "b", "?"]
+    assert axes[0].get_title() == "one" or axes[0].get_title(loc="left") == "one"
+
+
+def test_switches_are_an_empty_table_with_a_line_for_each_mixer(ax):
+    lines = plot_switches(["Attention", "Mamba"], ["1 tap", "3 taps"], ax)
+    assert list(lines) == ["Attention", "Mamba"] and all(len(line.get_xdata()) == 0 for line in lines.values())
+    assert lines["Attention"].get_marker() != lines["Mamba"].get_marker()
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1 tap", "3 taps"]

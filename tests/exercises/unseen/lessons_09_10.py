@@ -1,4 +1,4 @@
-"""Answers to the exercises of lessons 08c to 10 that no list of mistakes holds."""
+"""Answers to the exercises of lessons 09 and 10 that no list of mistakes holds."""
 
 import numpy as np
 import torch
@@ -6,37 +6,6 @@ import torch
 from residual_edu import rotate
 from residual_edu.exercises.tries import right, wrong
 
-
-def scan(x, dt, A, keep=lambda memory: memory):
-    memory, after = torch.zeros_like(x[0]), []
-    for number, step in zip(x, dt, strict=True):
-        memory = torch.exp(step * A) * keep(memory) + step * number
-        after.append(memory)
-    return torch.stack(after)
-
-
-wrong("leaky_scan", "a memory without a gradient")(lambda x, dt, A: scan(x, dt, A, keep=torch.Tensor.detach))
-wrong("leaky_scan", "steps that are overwritten")(lambda x, dt, A: scan(x, dt.clamp_(min=1e-3), A))
-right("leaky_scan", "as a matrix")(
-    lambda x, dt, A: ((s := (dt * A).cumsum(0))[:, None] - s).tril().exp().tril() @ (dt * x)
-)
-wrong("decay_matrix", "decays without a gradient")(
-    lambda keep: torch.stack(
-        [
-            torch.stack([keep[s + 1 : t + 1].prod().detach() * float(s <= t) for s in range(len(keep))])
-            for t in range(len(keep))
-        ]
-    )
-)
-wrong("bidirectional_scan", "added to what core returned")(
-    lambda core, core_rev, x: core(x).add_(core_rev(x.flip(1)).flip(1))
-)
-wrong("bidirectional_scan", "the way back without a gradient")(
-    lambda core, core_rev, x: core(x) + core_rev(x.flip(1)).flip(1).detach()
-)
-right("bidirectional_scan", "the first flipped instead")(
-    lambda core, core_rev, x: (core(x).flip(1) + core_rev(torch.flip(x, [1]))).flip(1)
-)
 wrong("compete", "a gain without a gradient")(
     lambda x, gamma, beta, eps: (
         gamma.detach() * x * (n := x.square().sum(1, keepdim=True).sqrt()) / (n.mean(-1, keepdim=True) + eps) + beta + x

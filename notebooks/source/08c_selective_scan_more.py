@@ -1,0 +1,410 @@
+# %% [markdown]
+# # 08c, appendix · A clock that stops, the library's scan and Mamba, decays that are divided
+#
+# Not needed for [lesson 08c](08c_selective_scan.ipynb), and not counted in it.
+
+# %%
+import math
+
+import torch
+from matplotlib.figure import Figure
+from torch.nn import functional as F
+
+from residual_edu.config import LazyConfig
+from residual_edu.exercises import check
+from residual_edu.explorers.selective_scan import explore_latch, held, wanted
+from residual_edu.gradient_flow import mixing_matrix
+from residual_edu.lesson import holds, setup, show
+from residual_edu.plotting import selective_scan as plots
+from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
+
+device = setup()
+
+# %% [markdown]
+# ## A clock that stops
+#
+# Nine numbers, two of them marked. The task is to hold the last marked one. A state of one number is multiplied by exp(dt · A) at each position, and dt times the number is added. One state has the same step everywhere; the other has a step of 1 at marked numbers and of 0 at the others, with A = −5.
+
+# %% tags=["figure"]
+numbers = [7.0, 2, 8, 1, 3, 6, 9, 0, 5]
+marked = [place in (0, 4) for place in range(9)]
+same, chosen = (
+    held(numbers, marked, 1.0, 0.5, 0.5),
+    held(numbers, marked, 5.0, 1.0, 0.0),
+)
+fig = Figure(figsize=(6, 3))
+drawn = {"equal steps": same, "chosen steps": chosen}
+ax = plots.plot_latch(numbers, marked, drawn, fig.add_subplot())
+ax.set_title("Steps of 0 and 1 hold the marked number")
+alt = "Nine numbers, 7 and 3 marked. Equal steps follow every number; chosen steps "
+show(fig, alt=alt + "hold 7, then 3.")
+off = [abs(state - wanted(numbers, marked)).max() for state in (chosen, same)]
+holds(off[0] < 0.05 < 1 < off[1], "The chosen steps hold it.")
+
+# %% [markdown]
+# A step of 0 stops the clock: nothing fades, nothing is written. No convolution does the same, since what its kernel leaves of a number three positions later is one number, whatever stands in between. Here it depends on that:
+
+# %%
+for between in (False, True):
+    state = held([7.0, 0, 0, 0], [True, False, between, False], 5.0, 1.0, 0.0)
+    print(f"7, then zeros, one marked: {between!s:5} → {state[-1]:.2f} is left")
+
+# %% [markdown]
+# ### Exercise · 8 minutes · ●●○○○
+#
+# Write this state. x and dt are (T,), A is a negative number. Return the state after each position, (T,).
+#
+# <details><summary>Hint 1</summary>Keep one number and go through x and dt side by side. What happens to it first?</details>
+# <details><summary>Hint 2</summary>At position t the state is multiplied by what a step of dt[t] keeps, and then what is written is added. <code>torch.stack</code> joins them.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "leaky-scan", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def leaky_scan(x, dt, A):
+    """Return the memory after each position, (time,)."""
+    ### BEGIN SOLUTION
+    memory, after = torch.zeros_like(x[0]), []
+    for t in range(len(x)):
+        memory = torch.exp(dt[t] * A) * memory + dt[t] * x[t]
+        after.append(memory)
+    return torch.stack(after)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "leaky-scan-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(leaky_scan, "leaky_scan")
+
+# %% [markdown]
+# Move the fading (−A), and the step at marked numbers and at the others. **Find out:** with −A = 1, how close can the state get to the dotted line? Which step at marked numbers writes the number in its right size? Then free −A.
+
+# %% tags=["explorer"]
+explore_latch(numbers, marked)
+
+# %% [markdown]
+# <details><summary>Answer</summary>At the others the step must be 0, and at marked numbers only a step of 1 writes the number in its own size. With −A = 1 such a step keeps 37 % of what was there. The best compromise, a step of 0.8, is still off by 1.92. From −A = 6 on the error is below 0.02. One step decides about writing and fading, so each head of Mamba has an A of its own.</details>
+#
+# ## Two addresses
+#
+# With a vector B the state is a matrix: x is written in the direction of B, and a vector C reads one direction.
+
+# %% tags=["figure"]
+state, states = torch.zeros(1, 2), []
+for value, address in [(3.0, [1.0, 0.0]), (5.0, [0.0, 1.0]), (1.0, [1.0, 0.0])]:
+    state = state + torch.outer(torch.tensor([value]), torch.tensor(address))
+    states.append(state)
+fig = Figure(figsize=(6, 2.2))
+names = ["write 3\nat (1, 0)", "write 5\nat (0, 1)", "write 1\nat (1, 0)"]
+ax = plots.plot_states(torch.stack(states), names, fig.add_subplot())
+ax.set_title("What comes to one address adds up")
+show(fig, alt="Three states of two numbers: 3 and 0, then 3 and 5, then 4 and 5.")
+
+# %% [markdown]
+# The library's scan as a loop, all heads at once. D is a shortcut from x to y, past the state.
+
+
+# %% tags=["promote:mixers/selective_scan"]
+import torch
+
+
+def selective_scan(x, dt, A, B, C, D=None):
+    # x: batch, time, heads, headdim; dt: batch, time, heads; A, D: heads
+    # B, C: batch, time, state
+    keep, write = (dt * A).exp(), dt[..., None] * x
+    # batch, head, headdim, state
+    state, y = x.new_zeros(len(x), *x.shape[2:], B.shape[-1]), []
+    for t in range(x.shape[1]):
+        state = (
+            keep[:, t, :, None, None] * state
+            + write[:, t, :, :, None] * B[:, t, None, None]
+        )
+        y.append((state * C[:, t, None, None]).sum(-1))
+    return torch.stack(y, 1) if D is None else torch.stack(y, 1) + D[:, None] * x
+
+
+# %% [markdown]
+# ## The decays as a matrix
+#
+# ### Exercise · 8 minutes · ●●●○○
+#
+# `keep`, (T,), is what each position leaves of the state that it finds. Return (T, T): in row t and column s what is left at t of what was written at s; 0 where s is after t.
+#
+# <details><summary>Hint 1</summary>Write row t = 2 by hand: what is left there of what was written at 0, at 1, at 2?</details>
+# <details><summary>Hint 2</summary>Entry (t, s) is a product. Does it begin with the decay of s, or with the next one? An empty product is 1.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "decay-matrix", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def decay_matrix(keep):
+    """Return what is left at each position, a row, of what each wrote, a column."""
+    ### BEGIN SOLUTION
+    n = len(keep)
+    rows = [
+        [keep[s + 1 : t + 1].prod() if s <= t else 0 * keep[0] for s in range(n)]
+        for t in range(n)
+    ]
+    return torch.stack([torch.stack(row) for row in rows])
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "decay-matrix-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(decay_matrix, "decay_matrix")
+
+# %% [markdown]
+# ## Chunks
+#
+# `chunked_scan` is the lesson's section in matrix products, all heads at once: all pairs within a chunk, one state between chunks. `segsum` holds the sums of the exercise above before the exponential; its last row says what is left at the chunk's end. A first reader may skip the code.
+
+
+# %% tags=["promote:mixers/selective_scan"] jupyter={"source_hidden": true}
+import torch
+from torch import einsum
+from torch.nn.functional import pad
+
+
+def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
+    # x: batch, time, heads, headdim; dt: batch, time, heads; A, D: heads
+    # B, C: batch, time, state
+    length = min(chunk_size, x.shape[1])
+    write, fade, B, C = (
+        in_chunks(z, length) for z in (dt[..., None] * x, dt * A, B, C)
+    )
+    # b c h l s: the part of what s wrote that is left at l
+    decay = segsum(fade.transpose(2, 3)).exp_()
+    # b c l h: the part of the chunk's initial state that is left at l
+    since = fade.cumsum(2).exp()
+    scores = einsum("bcln,bcsn->bcls", C, B)
+    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write)
+    # at the end of its chunk
+    written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)
+    initial = initial_states(written, since[:, :, -1])
+    across = einsum("bcln,bchpn,bclh->bclhp", C, initial, since)
+    y = (within + across).flatten(1, 2)[:, : x.shape[1]]
+    return y if D is None else y + D[:, None] * x
+
+
+def in_chunks(z, length):
+    # z: batch, time, ...; result: batch, chunks, length, ...
+    missing = -z.shape[1] % length
+    # pad copies even where it adds nothing
+    z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z
+    return z.unflatten(1, (-1, length))
+
+
+def segsum(fade):
+    # fade: ..., length; result: ..., length, length
+    length = fade.shape[-1]
+    # column s: 0 down to row s, then the sums
+    sums = fade[..., None].expand(*fade.shape, length).tril(-1).cumsum(-2)
+    # in place: these are the largest tensors
+    return sums.add_(fade.new_full((length, length), -torch.inf).triu(1))
+
+
+def initial_states(written, keep):
+    # written: batch, chunks, heads, headdim, state; keep: batch, chunks, heads
+    state, initial = torch.zeros_like(written[:, 0]), []
+    for new, kept in zip(
+        written.unbind(1), keep[..., None, None].unbind(1), strict=True
+    ):
+        initial.append(state)
+        state = kept * state + new
+    return torch.stack(initial, 1)
+
+
+# %% tags=["figure"]
+fade = -F.softplus(torch.randn(32, generator=torch.Generator().manual_seed(1)) - 2)
+left = (fade.cumsum(0)[:, None] - fade.cumsum(0)).exp().tril()
+fig = Figure(figsize=(6, 4.6))
+ax = plots.plot_chunks(left, 8, fig.add_subplot())
+ax.set_title("All pairs in a square, one state for the rest", x=-0.2)
+alt = "A matrix of 32 by 32 that fades to the lower left; squares on its diagonal, a "
+show(fig, alt=alt + "dashed block beside each.")
+
+# %% [markdown]
+# In float64 it gives the loop's numbers, values and gradients, at lengths that the chunks divide and at others:
+
+
+# %%
+def drawn_scan(time, seed=0):
+    """Return x, dt, A, B, C and D of some scan, in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (2, time, 3, 4), (2, time, 3), (2, time, 5), (2, time, 5), (3,)
+    x, dt, B, C, D = (torch.randn(s, generator=generator).double() for s in shapes)
+    return x, F.softplus(dt), -torch.arange(1.0, 4).double(), B, C, D
+
+
+for positions, chunk in [(1, 4), (12, 4), (13, 4), (30, 64)]:
+    given = [z.requires_grad_() for z in drawn_scan(positions)]
+    both = selective_scan(*given), chunked_scan(*given, chunk_size=chunk)
+    slopes = [torch.autograd.grad(y.square().sum(), given) for y in both]
+    same = torch.allclose(*both, atol=1e-10)
+    same = same and all(
+        torch.allclose(*pair, rtol=1e-8, atol=1e-8)
+        for pair in zip(*slopes, strict=True)
+    )
+    print(f"{positions} positions in chunks of {chunk}: the same, {same}")
+
+# %% [markdown]
+# ## Decays that are divided
+#
+# A tempting line saves all of this. With ℓ the running sum of dt · A, what is left between s and t is exp(ℓ at t) / exp(ℓ at s), so that one cumulative sum does it: `exp(ℓ) * cumsum(u * exp(-ℓ))`. On paper it is the same. In float32, 64 positions with steps of 2 and A = −1 have exp(−ℓ) = exp(128) at the end, which is infinity; exp(ℓ) is 0, and 0 times infinity is NaN.
+
+
+# %%
+def divided(x, dt, A, B, C, D):
+    total = (dt * A).cumsum(1)[..., None, None]
+    written = (dt[..., None] * x)[..., None] * B[:, :, None, None]
+    state = total.exp() * (written * (-total).exp()).cumsum(1)
+    return (state * C[:, :, None, None]).sum(-1) + D[:, None] * x
+
+
+def error(scan, step):
+    """Return the largest error of 64 positions in float32."""
+    x, dt, A, B, C, D = drawn_scan(64)
+    exact = selective_scan(x, step * dt, A, B, C, D)
+    found = scan(*(z.float() for z in (x, step * dt, A, B, C, D)))
+    return ((found - exact).abs().max() / exact.abs().max()).item()
+
+
+# %% tags=["figure"]
+sizes = [2.0**power for power in range(-7, 8)]
+errors = {"divided": [error(divided, s) for s in sizes]}
+errors["chunks"] = [error(chunked_scan, s) for s in sizes]
+fig = Figure(figsize=(6, 3.4))
+ax = plots.plot_errors(sizes, errors, fig.add_subplot())
+ax.set_title("Dividing by a decay: only for small steps")
+alt = "Error over the size of the steps. Chunks stay near one in ten million; divided "
+show(fig, alt=alt + "decays end in NaN at about 1.")
+holds(max(errors["chunks"]) < 1e-5 > errors["divided"][0], "Small steps do no harm.")
+ended = [math.isnan(e) for s, e in zip(sizes, errors["divided"], strict=True) if s >= 2]
+holds(all(ended), "From steps of 2 on it is NaN.")
+
+# %% [markdown]
+# So a decay may be multiplied, and never divided by. `chunked_scan`, and the lesson's `scan`, take exponentials of sums that are 0 or less, which cannot overflow.
+#
+# ## The library's Mamba
+#
+# `MambaLayer` is the lesson's mixer with the names of the package `mamba_ssm`, a D, and first steps drawn at random between `dt_min` and `dt_max`, on a logarithmic scale. A first reader may skip the code.
+
+
+# %% tags=["promote:mixers/mamba"] jupyter={"source_hidden": true}
+import torch
+from torch import nn
+from torch.nn.functional import silu, softplus
+
+from residual_edu.mixers.mamba import initial_steps
+from residual_edu.parts.causal_conv import CausalConv1D
+from residual_edu.parts.rms_norm import RMSNorm
+
+
+class MambaLayer(nn.Module):
+    def __init__(
+        self,
+        d_model,
+        d_state=128,
+        d_conv=4,
+        expand=2,
+        headdim=64,
+        dt_min=0.001,
+        dt_max=0.1,
+        dt_init_floor=1e-4,
+        bias=False,
+        conv_bias=True,
+        chunk_size=64,
+    ):
+        super().__init__()
+        inner, heads = expand * d_model, expand * d_model // headdim
+        self.d_model, self.d_state, self.headdim, self.chunk_size = (
+            d_model,
+            d_state,
+            headdim,
+            chunk_size,
+        )
+        mixed = inner + 2 * d_state  # x, B and C, which the short convolution reads
+        self.pieces = [inner, mixed, heads]
+        self.in_proj = nn.Linear(d_model, sum(self.pieces), bias=bias)
+        self.conv1d = CausalConv1D(mixed, mixed, d_conv, groups=mixed, bias=conv_bias)
+        steps = initial_steps(heads, dt_min, dt_max, dt_init_floor)
+        # softplus of it is the step
+        self.dt_bias = nn.Parameter(steps + (-(-steps).expm1()).log())
+        self.A_log = nn.Parameter(torch.arange(1.0, heads + 1).log())
+        self.D = nn.Parameter(torch.ones(heads))
+        self.norm = RMSNorm(inner, eps=1e-5)
+        self.out_proj = nn.Linear(inner, d_model, bias=bias)
+
+    def forward(self, x):
+        # x: batch, positions, channels
+        # batch, position, and: inner; inner + 2 state; head
+        z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)
+        y = self._scan(silu(self.conv1d(u.mT)).mT, softplus(dt + self.dt_bias))
+        return self.out_proj(self.norm(y * silu(z)))
+
+    def _scan(self, u, dt):
+        # result: batch, positions, inner
+        # a 16-bit state would lose the digits of what it sums
+        wide = torch.promote_types(u.dtype, torch.float32)
+        x, B, C = u.to(wide).split([self.pieces[0], self.d_state, self.d_state], dim=-1)
+        # x: batch, position, head, headdim
+        x, A = x.unflatten(-1, (-1, self.headdim)), -self.A_log.to(wide).exp()
+        y = chunked_scan(x, dt.to(wide), A, B, C, self.D.to(wide), self.chunk_size)
+        return y.flatten(-2).to(u.dtype)
+
+
+# %% [markdown]
+# `Mamba` reads the positions of a signal of any dimension row by row, as one sequence. With a second layer that reads from the end, each position depends on all.
+
+
+# %% tags=["promote:mixers/mamba"]
+from torch import nn
+
+from residual_edu.config import build
+
+
+class Mamba(nn.Module):
+    def __init__(self, mamba_layer_cfg, bidirectional=False):
+        super().__init__()
+        self.bidirectional = bidirectional
+        self.core_layer = build(mamba_layer_cfg)
+        if bidirectional:
+            self.core_layer_rev = build(mamba_layer_cfg)
+
+    def forward(self, x, *, conditioning=None):
+        # x: batch, ..., channels
+        sequence = x.flatten(1, -2)
+        y = self.core_layer(sequence)
+        if self.bidirectional:
+            y = y + self.core_layer_rev(sequence.flip(1)).flip(1)
+        return y.view_as(x)
+
+
+# %% tags=["figure"]
+x = torch.randn(4, 12, 16).to(device)
+core = LazyConfig(MambaLayer)(d_model=16, d_state=8, headdim=8)
+fig, found = Figure(figsize=(6, 3.6)), {}
+for ax, both in zip(fig.subplots(1, 2), (False, True), strict=True):
+    found[both] = mixing_matrix(Mamba(core, bidirectional=both).to(device), x)
+    name = "both ways" if both else "one way"
+    plot_mixing_matrix(found[both], ax).set_title(name, weight="normal")
+title = "One way: no later input; both ways: all"
+fig.suptitle(title, x=0.01, ha="left", weight="bold")
+alt = "Two matrices of 12 by 12. One way: all above the diagonal is grey. Both ways: "
+show(fig, alt=alt + "no grey, darkest along the diagonal.")
+holds(not found[False].triu(1).any(), "One way, no output depends on a later input.")
+holds((found[True] > 0).all(), "Both ways, each output depends on each input.")
+
+# %% [markdown]
+# ### Exercise · 5 minutes · ●●○○○
+#
+# Read both ways. `core` and `core_rev` map (batch, positions, channels) to the same shape, and no output depends on a later input. Return core(x) plus what core_rev makes of x read from its end, each number at its own position.
+#
+# <details><summary>Hint 1</summary>core_rev reads the sequence from its end. In which order does its output stand?</details>
+# <details><summary>Hint 2</summary><code>x.flip(1)</code> reads from the end. Where must the order be turned back?</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "both-ways", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def bidirectional_scan(core, core_rev, x):
+    """Return the sum of both directions, shaped as x."""
+    ### BEGIN SOLUTION
+    return core(x) + core_rev(x.flip(1)).flip(1)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "both-ways-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+check(bidirectional_scan, "bidirectional_scan")
