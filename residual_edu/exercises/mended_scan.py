@@ -96,9 +96,21 @@ def _is_a_mixer(f: Answer) -> None:
         raise Unmet(f"it has {count:,} parameters, where at most {PARAMETERS:,} are allowed")
 
 
+@torch.no_grad()
+def by_others(mixer: nn.Module) -> float:
+    """Return how far the other rows of a batch move a row's output, over the largest."""
+    x = drawn()
+    together, alone = mixer(x)[:1], mixer(x[:1])
+    return ((together - alone).abs().max() / together.abs().max().clamp(min=1e-12)).item()
+
+
 def _past_alone(f: Answer) -> None:
-    if not (moved := later(mixer_of(f))) <= CHANGE:
-        raise Unmet(f"other inputs from position 30 on move the outputs before it by {moved:.0%} of the largest")
+    mixer = mixer_of(f)
+    for cut in (30, 1, LONGER - 1):
+        if not (moved := later(mixer, cut)) <= CHANGE:
+            raise Unmet(f"other inputs from position {cut} on move the outputs before it by {moved:.0%} of the largest")
+    if not (moved := by_others(mixer)) <= CHANGE:
+        raise Unmet(f"other sequences in a batch move a sequence's outputs by {moved:.0%} of the largest")
 
 
 def _learns(f: Answer) -> None:
@@ -131,7 +143,7 @@ MENDED_SCAN = Exercise(
     effort=45,  # it trains up to three networks
     properties=(
         Property(f"it returns a mixer of {WIDTH} channels, with at most {PARAMETERS:,} parameters", _is_a_mixer, ()),
-        Property("no output depends on a later input", _past_alone),
+        Property("no output depends on a later input, or on another sequence", _past_alone),
         Property(f"after {STEPS} steps {NEAR} at {TRAINED} positions and {FAR} at {LONGER} are right", _learns),
     ),
     mistakes=(

@@ -69,6 +69,11 @@ def _with(f: Scan, time: int, size: int) -> None:
     follows(f, given["x"], given["dt"], -0.7, given["B"], given["C"])  # type: ignore[arg-type]
 
 
+def _any(f: Scan) -> None:
+    _with(f, 9, 4)
+    _with(f, 40, 2)
+
+
 def _smallest(f: Scan) -> None:
     _with(f, 1, 3)
     _with(f, 5, 1)
@@ -98,7 +103,7 @@ SCAN_BY_HAND = Exercise(
             "3 written with (1, 0), 5 with (0, 1), nothing fading: (1, 1) reads 8",
             lambda f: follows(f, numbers(3.0, 5.0, 0.0), numbers(1.0, 1.0, 1.0), 0.0, *PLACES),
         ),
-        Property("any numbers, any steps", lambda f: _with(f, 9, 4)),
+        Property("any numbers, any steps, and many positions", _any),
         Property("a single position, and a state of one number", _smallest),
         Property("a large step forgets what was there", lambda f: follows(f, *LARGE, -1.0, *PLACES)),
         Property("gradients reach x, dt, B and C", same_gradients(scan_by_hand, drawn(6, 3)), hints=()),

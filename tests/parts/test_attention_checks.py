@@ -24,6 +24,8 @@ CHECKS = {
 
 GOOD = [
     ("normed", zeros(2, 4), 0.0),
+    ("several", "n", 2),
+    ("merged", Q),
     ("attention", Q, K, V[:1], M, zeros(1, 6), -1.0),
     ("keys", Q, K, V),
     ("heads", "channels", Q, 2),
@@ -100,6 +102,12 @@ BAD = [
     ("room", (0, 9, 8), "positions must be at most max_seq_len=8, got 9"),
     ("room", (8, 1, 8), "positions must be at most max_seq_len=8, got 8 before and 1 new ones"),
     ("last_queries", (4, 3), "queries must be the last positions of keys, got 4 queries and 3 keys"),
+    ("merged", (zeros(2, 3, 5),), "x must have shape (batch, heads, positions, width), got (2, 3, 5)"),
+    (
+        "several",
+        ("n", 1),
+        "n must be at least 2, since the standard deviation divides by n - 1, got 1; LayerNorm takes a single feature",
+    ),
     ("room", (-1, 1, 8), "start must be at least 0, got -1"),
     ("room", (0.5, 1, 8), "start must be a whole number, got 0.5"),
 ]

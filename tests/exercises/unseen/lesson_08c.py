@@ -164,3 +164,30 @@ class Sum(Mended):
 wrong("mended_scan", "a scan that is called, not made")(lambda: ByLoop)
 wrong("mended_scan", "one position at a time, no mixing")(lambda: nn.Linear(16, 16))
 wrong("mended_scan", "first steps of a thousandth")(changed(alone=True, fades=True, first=-7.0))
+
+
+@wrong("scan_by_hand", "the last nine positions alone")
+def last_nine(x, dt, A, B, C):
+    total = (dt * A).cumsum(0)
+    left = (total[:, None] - total).tril().exp().tril().triu(-8)
+    return ((C @ B.mT) * left) @ (dt * x)
+
+
+@wrong("mended_scan", "one output that looks ahead")
+def one_looks_ahead():
+    class Ahead(ByLoop):
+        def forward(self, x):
+            y = super().forward(x).clone()
+            y[:, -2] += 0.1 * x[:, -1]
+            return y
+
+    return Ahead()
+
+
+@wrong("mended_scan", "the mean of the batch is added")
+def mean_of_the_batch():
+    class Mixed(ByLoop):
+        def forward(self, x):
+            return super().forward(x) + x.mean(0)
+
+    return Mixed()
