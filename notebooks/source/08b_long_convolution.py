@@ -248,7 +248,7 @@ for name in ("weighted sum", "MLP"):
 holds(max(three("MLP, 8 ms")) < 0.3, "The last 16 ms do tell, if not linearly.")
 
 # %% [markdown]
-# So one tap, in the right place, is nearly as good on the test as 256. The copy from 72 ms before has learned nothing, and it too is better on the training part: the test piece is harder. And the last 16 ms *do* tell what comes in 8 ms: an MLP with one hidden layer of 32 finds it in the same numbers. What fails is the weighted sum.
+# So one tap, in the right place, is nearly as good on the test as 256. The copy too is better on the training part, which is easier. And the last 16 ms *do* tell what comes in 8 ms: an MLP with one hidden layer of 32 finds it in the same numbers. What fails is the weighted sum.
 #
 # An explorer in the [appendix](08b_long_convolution_more.ipynb) moves the 16 taps and the horizon.
 
@@ -406,7 +406,7 @@ guess.reveal(
 # %% [markdown]
 # ## A kernel from its positions
 #
-# A stored kernel has a parameter for each tap and channel; with many channels and thousands of taps these are many, which is why Hyena generates its kernels. (Here a stored one is as good.) A **generated** kernel is a function of the position instead: lag m stands at position p = m / reach (here reach is 256), and a small network of sines
+# A stored kernel has a parameter for each tap and channel. To need fewer, Hyena generates its kernels. A **generated** kernel is a function of the position instead: lag m stands at position p = m / reach (here reach is 256), and a small network of sines
 # ([SIREN](https://arxiv.org/abs/2006.09661), as used in [CKConv](https://arxiv.org/abs/2102.02611)) gives the tap there:
 #
 # $$h = \sin(w\,p + b) \qquad h' = \sin(W h) \qquad k(p) = v \cdot h'$$
@@ -532,13 +532,13 @@ alt = (
 show(fig, alt=alt + "smoothly; with 256 it swings widely between neighbouring dots.")
 
 # %% [markdown]
-# Why 96, if 256 taps hold 128 waves? ω₀ bounds the *first* sine. The second is a sine of sums of such waves, which has sums of their frequencies as well; and what lies above 128 no tap shows. So choose ω₀ by what the kernel must show, here at most a quarter of a wave a tap, and test at another sampling.
+# So choose ω₀ by what the kernel must show, here at most a quarter of a wave a tap, and test at another sampling.
 #
 # **What generating buys.** Fewer parameters from 1,154 taps on, or from 6 channels of 256; no smaller error here.
 #
 # ## Another part of the recording
 #
-# From 3.65 s on the neuron fires irregularly. We cut 1,800 ms of it in two, solve 64 taps on either half and try them on the other, 8, 32 and 64 ms ahead: six errors. Its pieces from spike to spike have another shape as well. So both recordings are also cut at their spikes, and the pieces made longer or shorter (folded). All four signals are 994 ms long, so that they have equally many rows; 256 taps on so few would be overfitted.
+# From 3.65 s on the neuron fires irregularly. We cut 1,800 ms of it in two, solve 64 taps on either half and try them on the other, 8, 32 and 64 ms ahead: six errors. Its pieces from spike to spike have another shape as well. So both recordings are also cut at their spikes, and the pieces made longer or shorter (folded). All four signals are 994 ms long.
 
 
 # %% jupyter={"source_hidden": true}
@@ -744,7 +744,7 @@ early = three("MLP, convolution: 6,000") + three("gate with skip, convolution: 2
 holds(max(early) < 0.1 < 0.9 < min(late), "Before it both learn, behind it neither.")
 
 # %% [markdown]
-# With 8 channels, **what the convolution sums up must be selected before it.** The gate learned it in 600 steps; of three MLPs one in 2,000, all in 6,000. That is no law about gates: with a skip one of three learned it in 600, and with ReLU one of three MLPs.
+# With 8 channels, **what the convolution sums up must be selected before it.** The gate learned it in 600 steps; of three MLPs one in 2,000, all in 6,000.
 #
 # ### Hyena: a second gate
 #
@@ -837,7 +837,7 @@ fails, works = three("late, none"), three("late, 3 taps")
 holds(max(works) < 0.1 < 0.15 < min(fails), "Late marks need the short convolution.")
 
 # %% [markdown]
-# This is q · conv(k · v), order 2 of [Poli et al., 2023](https://arxiv.org/abs/2302.10866) as in the authors' code. This library's `Hyena` is conv(q · silu(k)) · silu(v). What differs is in the [appendix](08b_long_convolution_more.ipynb).
+# This is q · conv(k · v), order 2 of [Poli et al., 2023](https://arxiv.org/abs/2302.10866) as in the authors' code. This library's is in the [appendix](08b_long_convolution_more.ipynb).
 #
 # ## A network with three wrong lines
 #
