@@ -668,7 +668,7 @@ part = sum(three("− QK-norm, q and k doubled"))
 holds(sum(three("ViT-5")) < part < sum(three("− QK-norm")), "A part of it.")
 
 # %% [markdown]
-# In the mean a third of the gain in 300 steps, and in one of the three seeds none: larger first scores are not all that it does. At high rates QK-norm keeps scores bounded as on paper ([appendix](09_vit5_block_more.ipynb)), but we found no rate at which only the network without it breaks.
+# In the mean a third of the gain in 300 steps, and in one of the three seeds none: larger first scores are not all that it does. At five times the rate it keeps scores smaller in all of three seeds ([appendix](09_vit5_block_more.ipynb)); whether that saves a training, these do not tell.
 #
 # **The bias of k.** With a bias b on k, the scores of one query are
 #
@@ -838,6 +838,6 @@ summary("09")
 # ## Next
 #
 # - [Lesson 10](10_configurable_block.ipynb) lets names choose the parts of a block.
-# - [The appendix](09_vit5_block_more.ipynb): a trained map, registers, high rates; the library's ViT-5, GRN and the Hyena adapter.
+# - [The appendix](09_vit5_block_more.ipynb): a trained map, registers, a high rate; the library's ViT-5, GRN and the Hyena adapter.
 # - [Homework for lessons 08c and 09](homework/hw_08c_09.ipynb).
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.
