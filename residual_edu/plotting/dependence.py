@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, STREAM, A, B
 from residual_edu.plotting.takes import takes
 
@@ -95,14 +96,18 @@ def plot_probes(cards: Mapping[str, Mapping[str, float]], ax: Axes) -> Axes:
     return ax
 
 
-@takes(ends="networks: seeds", alone="networks: seeds")
+@takes(ends="networks: seeds", alone="some: seeds")
 def plot_trained_patients(ends: Mapping[str, ArrayLike], alone: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw for each network the shares of digits right, a mark a seed: in one batch, and one digit at a time."""
+    """Draw shares of digits right, a mark a seed: of each network in one batch, of those in ``alone`` one by one."""
+    if unknown := set(alone) - set(ends):
+        raise InvalidInput(f"alone must name networks of ends, {list(ends)}, got {sorted(unknown)}")
+    rows = {name: row for row, name in enumerate(ends)}
     for shares, (mark, color), shift in ((ends, ("o", STREAM), -0.15), (alone, ("D", B), 0.15)):
-        for place, values in enumerate(shares.values()):
+        label = "in one batch" if mark == "o" else "one at a time"
+        for name, values in shares.items():
             one = np.asarray(values, float)
-            label = ("in one batch" if mark == "o" else "one at a time") if place == 0 else "_"
-            ax.scatter(one, np.full(len(one), place + shift), 36, color, marker=mark, alpha=0.75, label=label)
+            ax.scatter(one, np.full(len(one), rows[name] + shift), 36, color, marker=mark, alpha=0.75, label=label)
+            label = "_"
     ax.axvline(float(np.mean(np.asarray(next(iter(ends.values())), float))), color=REFERENCE, lw=0.9, ls="--")
     ax.set_yticks(range(len(ends)), list(ends))
     ax.set(xlabel="test digits right", xlim=(0.7, 1), ylim=(len(ends) - 0.5, -0.5))
