@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08c, appendix · A clock that stops, the library's scan and Mamba, decays that are divided
+# # 08c, appendix · Every switch, the library's scan and Mamba, decays that are divided
 #
 # Not needed for [lesson 08c](08c_selective_scan.ipynb), and not counted in it.
 
@@ -14,13 +14,100 @@ from residual_edu.config import LazyConfig
 from residual_edu.exercises import check
 from residual_edu.explorers.selective_scan import explore_latch, held, wanted
 from residual_edu.gradient_flow import mixing_matrix
-from residual_edu.lesson import holds, setup, show
+from residual_edu.lesson import holds, setup, show, stored_runs
 from residual_edu.plotting import selective_scan as plots
 from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 
 device = setup()
 
 # %% [markdown]
+# ## Every switch
+#
+# The lesson's stored runs, three seeds each. Choose a mixer, its taps and its questions; the marks stay. Left is the trained length, right four times that. **Find out:** which mixer is the same in all four columns at 12? Which one answers 48 positions best, and do taps help it there?
+
+# %% tags=["explorer"] jupyter={"source_hidden": true}
+from residual_edu.explorers.switches import explore_switches
+
+stored = stored_runs("08c_selective_scan")["runs"]
+LENGTHS = 12, 24, 48
+
+
+def three(name, length=12):
+    return [stored[seed][f"{name}: {length}"] for seed in range(3)]
+
+
+def tell(*names, lengths=LENGTHS):
+    for name in names:
+        rows = (
+            "  ".join(f"{score:.2f}" for score in three(name, length))
+            for length in lengths
+        )
+        print(f"{name:32}", "   |   ".join(rows))
+
+
+kinds = "Attention", "CKConv", "Hyena", "Mamba, small steps", "Mamba, large steps"
+scores = {
+    (kind, taps, asks, T): three(f"{kind}, {taps}, {asks}", T)
+    for kind in kinds
+    for taps in ("1 tap", "3 taps")
+    for asks in ("one ?", "? and !")
+    for T in (12, 48)
+}  # fmt: skip
+explore_switches(scores)
+
+# %% [markdown]
+# <details><summary>Answer</summary>CKConv is the same in all four. At 48 the Mamba with large first steps is ahead: with 1 tap and one ? .85 to .88. Taps do not help it there: .68 to .88. With two question tokens and 1 tap two seeds are higher still, and one did not learn it at 12.</details>
+#
+# ## Other positions for attention
+#
+# Is it attention that does not go further, or its rotary positions? Two other ways, with 3 taps and trained on 12 as all here: ALiBi, no rotation and a bias on each score that falls with the distance (by 1/2 a position in one head, 1/16 in the other); and no positions.
+
+# %% tags=["trained"]
+OTHER = ["Attention, 3 taps, one ?", "Attention, ALiBi", "Attention, no positions"]
+print(f"{'':32} 12 positions       |   24   |   48")
+tell(*OTHER)
+far = [score for name in OTHER for score in three(name, 48)]
+holds(max(far) < 0.8, "At 48 none of them comes near .85.")
+
+# %% [markdown]
+# Without rotary positions attention is worse at 12 and better at 48, with these slopes. So a part of what it loses belongs to them. None of the three comes near .85.
+#
+# ## What a question writes, and what it fades
+#
+# Mamba with large first steps and 1 tap tells two equal questions apart. Between them the state has faded once more, and the first ? has written to it. Which of the two is it? Trained without one of them:
+
+# %% tags=["trained"]
+QUESTIONS = "Mamba, questions write nothing", "Mamba, questions do not fade"
+tell(*QUESTIONS)
+holds(min(three(QUESTIONS[0])) > 0.9, "What a question writes is not needed.")
+for step, rate in ((0.001, 1), (0.1, 4), (0.2, 1), (1.0, 4)):
+    half = math.log(2) / (step * rate)
+    print(f"dt {step}, A −{rate}: half is left after {half:.2f} positions")
+
+# %% [markdown]
+# With questions that write nothing all three seeds copy; with questions that do not fade the state, two of three. So neither was needed in every seed, and a network may use either. Below: how long a state lasts with first steps of .001 to .1, and of .2 to 1.
+#
+# ## Joined pair by pair
+#
+# The associative scan. Write a position as a pair (a, b): S becomes a S + b. Two positions in a row are again such a pair, (a₂ a₁, a₂ b₁ + b₂). By hand, 8, 4 | 2, 0 with half kept: (½, 8), (½, 4) make (¼, 8); (½, 2), (½, 0) make (¼, 1); and both together (1/16, ¼ · 8 + 1) = (1/16, 3). The 3 is the last state. Since it does not matter which two are joined first, all positions can be joined with the ones before them, then with those two before, four before, and so on. Printed are the states, and how many rounds it took:
+
+
+# %%
+def by_doubling(a, b):
+    reach, rounds = 1, 0
+    while reach < len(a):
+        a1, b1 = F.pad(a[:-reach], (reach, 0), value=1.0), F.pad(b[:-reach], (reach, 0))
+        a, b = a * a1, a * b1 + b  # joined with the pair `reach` places before
+        reach, rounds = 2 * reach, rounds + 1
+    return b, rounds
+
+
+print(by_doubling(torch.full((4,), 0.5), torch.tensor([8.0, 4.0, 2.0, 0.0])))
+print("4,096 positions:", by_doubling(torch.ones(4096), torch.ones(4096))[1], "rounds")
+
+# %% [markdown]
+# A diagonal S4 (S4D) has several A in a channel. With constant steps its kernel is a sum of what the lesson found for one, $\sum_n c_n a_n^m b_n$.
+#
 # ## A clock that stops
 #
 # Nine numbers, two of them marked. The task is to hold the last marked one. A state of one number is multiplied by exp(dt · A) at each position, and dt times the number is added. One state has the same step everywhere; the other has a step of 1 at marked numbers and of 0 at the others, with A = −5.
