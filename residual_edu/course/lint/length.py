@@ -25,7 +25,7 @@ def minutes(notebook: NotebookNode) -> int:
     """Return how many minutes a built lesson takes, rounded up to 5: reading, code, questions, pictures, exercises."""
     code = [cell for _, cell in code_cells(notebook)]
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.source != NOTE)
-    read = len(re.sub(r"<[^>]+>", " ", text).split()) + sum(said(cell) for cell in code if "solution" not in tags(cell))
+    read = len(re.sub(r"</?[a-z][^<>]*>", " ", text).split()) + sum(said(cell) for cell in code if "solution" not in tags(cell))
     lines = sum(code_lines(cell) for cell in code if not is_folded(cell))
     pictures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
     explorers = sum("explorer" in tags(cell) for cell in code)
