@@ -9,6 +9,7 @@
 While decoding, ``start`` is the position of the first new token: the number of positions in the cache.
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -83,9 +84,9 @@ class RoPE(PositionBase):
         super().__init__(config)
         widths = {config.head_dim, config.effective_rope_dim} - {0}  # a whole head's, and what mla rotates of it
         pairs = [width for width in widths if width % 2 == 0]
-        angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in pairs}
-        # A dict, not buffers: no table is stored with the weights, or rounded with them by .half().
-        self.waves = {width: rotary_cos_sin(theta) for width, theta in angles.items()}
+        # A dict, not buffers: no table is stored with the weights, or rounded with them by .half(). In float32 and in
+        # float64, so that no call converts them; each is rounded once, from angles in float64.
+        self.waves = {width: self._tables(width) for width in pairs}
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Rotate each pair of features by its position's angle."""
@@ -95,8 +96,14 @@ class RoPE(PositionBase):
                 f"x must have as its number of features {' or '.join(map(str, self.waves))}, got {tuple(x.shape)}"
             )
         check_room(start, x.shape[-2], self.config.max_seq_len)
-        (cos, sin), rows = self.waves[x.shape[-1]], slice(start, start + x.shape[-2])
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        rows = slice(start, start + x.shape[-2])
+        cos, sin = self.waves[x.shape[-1]][wide]
         return rotate_by(x, cos[rows], sin[rows])
+
+    def _tables(self, width: int) -> dict[torch.dtype, tuple[Tensor, Tensor]]:
+        cos, sin = rotary_cos_sin(rotary_angles([self.config.max_seq_len], width, self.config.rope_theta))
+        return {torch.float32: (cos.float(), sin.float()), torch.float64: (cos, sin)}
 
 
 class ALiBi(PositionBase):

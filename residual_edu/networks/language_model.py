@@ -56,20 +56,22 @@ class LanguageModel(nn.Module):
         cache = ModelCache(0, (None,) * len(self.blocks)) if cache is None else cache
         self._check_inputs(tokens, cache)
         start, caches = cache
-        first = cast(ConfigurableBlock, self.blocks[0])
-        x = first.position.embed(self.dropout(self.embed(tokens)), start)  # (batch, positions, d_model)
+        blocks, embed = cast(list[ConfigurableBlock], list(self.blocks)), self.embed
+        x = self.dropout(embed(tokens)) if self.training else embed(tokens)  # (batch, positions, d_model)
+        x = blocks[0].position.embed(x, start)
         mask, updated = self._mask(tokens.shape[1], start), []
-        for block, kept in zip(self.blocks, caches, strict=True):
+        for block, kept in zip(blocks, caches, strict=True):
             x, kept = block(x, mask, kept)
             updated.append(kept)
         x = self.final_norm(x)
-        logits = nn.functional.linear(x, self.embed.weight) if self.head is None else self.head(x)
+        logits = nn.functional.linear(x, embed.weight) if self.head is None else self.head(x)
         return logits, ModelCache(start + tokens.shape[1], tuple(updated))
 
     def _mask(self, new: int, start: int) -> Tensor | None:
         """Return the causal mask of ``new`` positions after ``start``; None for one, which attends to all before it."""
-        device = self.embed.weight.device
-        return None if new == 1 else attention_mask(new, start + new, causal=True, device=device)
+        if new == 1:
+            return None
+        return attention_mask(new, start + new, causal=True, device=self.embed.weight.device)
 
     def _check_inputs(self, tokens: Tensor, cache: ModelCache) -> None:
         check_axes("tokens", tokens, "batch", "positions")
