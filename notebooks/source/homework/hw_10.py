@@ -98,8 +98,9 @@ for name, fields in {"mha": {}, "gqa, 2 heads": {"n_kv_heads": 2}, "gqa, 1 head"
 # ### Exercise 1 · 25 minutes · ●●●●○
 #
 # Write `add_shared_attention(registry)`, which registers under the name "shared" a class of such an attention. The
-# class is built from a config and begins from `AttentionBase`, which sets `self.d_model`, `self.n_heads`,
-# `self.head_dim` and `self.position`, and has `self.attend(query, key, value, mask)` as in lesson 10.
+# class is built from a config and is a subclass of `AttentionBase`, which sets `self.d_model`, `self.n_heads`,
+# `self.head_dim` and `self.position`. As in lesson 10, `self.attend(query, key, value, mask)` takes tensors (batch, heads,
+# positions, head_dim), lets all heads of the query share a single head of keys and values, and returns the heads merged.
 #
 # - It has three `nn.Linear`, with a bias where `config.bias` is True: `q_proj` and `o_proj` from d_model to d_model, and
 #   `kv_proj` from d_model to head_dim.
@@ -260,7 +261,7 @@ for called, rule in rules.items():
     gaps = [(in_pieces(layer, signal, lengths)[0] - whole).abs().max().item() for lengths in ([1] * 12, [4] * 3)]
     print(f"{called:23} one at a time: {gaps[0]:.3f}, pieces of 4: {gaps[1]:.3f}")
 # %% [markdown]
-# One position at a time, the mistake cannot be seen.
+# Decoded one position at a time, the mistake does not show.
 #
 # ### Exercise 2 · 20 minutes · ●●●●○
 #
