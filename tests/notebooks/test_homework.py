@@ -12,6 +12,7 @@ import jupytext
 import nbformat
 import pytest
 
+from residual_edu import attention_registry, norm_registry
 from residual_edu.course.checkout import notebook_of, with_homework
 from residual_edu.course.exercise_cells import HIDDEN, SOLUTION, shown, solved, tags
 from residual_edu.course.lint import code, outputs
@@ -21,6 +22,15 @@ ROOT = Path(__file__).parents[2]
 CELLS, EXERCISES, WRONG_ANSWERS = (12, 25), (2, 3), 3
 SOURCES = {source.stem: source for source in with_homework(ROOT, ["hw"])}
 each = pytest.mark.parametrize("name", SOURCES)
+
+
+@pytest.fixture(autouse=True)
+def registries_stay():
+    """What a homework or an answer registers is gone after its test, as it is when a notebook's kernel ends."""
+    before = [(registry, dict(registry.entries)) for registry in (attention_registry, norm_registry)]
+    yield
+    for registry, entries in before:
+        registry.entries = entries
 
 
 @dataclass
