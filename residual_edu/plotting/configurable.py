@@ -35,7 +35,8 @@ def plot_written(text: str, known: Collection[str], trained: int, ax: Axes, colu
     real = set(known)
     strange = [False] * len(text)
     for word in re.finditer("[A-Za-z]+", text):
-        if word[0] not in real and word.end() < len(text):  # the last one may be cut
+        cut = word.end() == len(text)  # then it may be the beginning of a known one
+        if word[0] not in real and not (cut and any(str(one).startswith(word[0]) for one in real)):
             strange[word.start() : word.end()] = [True] * len(word[0])
     for at, sign in enumerate(text):
         row, column = divmod(at, columns)
