@@ -23,8 +23,9 @@ def smoothed(curve: ArrayLike, window: int = WINDOW) -> tuple[np.ndarray, np.nda
 
 
 def _draw_series(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], ax: Axes) -> None:
-    """Draw each curve with its name at its end."""
-    for (name, (x, y)), (color, dash, _) in zip(curves.items(), SERIES, strict=False):
+    """Draw each curve with its name at its end; one alone is solid."""
+    looks = SERIES if len(curves) > 1 else SERIES[1:]
+    for (name, (x, y)), (color, dash, _) in zip(curves.items(), looks, strict=False):
         ax.plot(x, y, color=color, ls=dash, lw=1.8)
         ax.annotate(name, (x[-1], y[-1]), (6, 0), textcoords="offset points", color=color, weight="bold", va="center")
 
@@ -53,13 +54,18 @@ def plot_written(text: str, known: Collection[str], trained: int, ax: Axes, colu
     return ax
 
 
+def _mark_length(trained: int, ax: Axes) -> None:
+    """Draw a line at the length that was trained, with its number."""
+    ax.axvline(trained, color=REFERENCE, lw=1, ls=":")
+    ax.annotate(f"trained to {trained}", (trained, 1), (4, -12), xycoords=("data", "axes fraction"),
+                textcoords="offset points", color=REFERENCE)  # fmt: skip
+
+
 @takes(curves="<=4: positions", trained=", whole, 1..")
 def plot_by_position(curves: Mapping[str, ArrayLike], trained: int, ax: Axes) -> Axes:
     """Draw losses over the position, averaged over nine, with a line at the length that was ``trained``."""
     _draw_series({name: smoothed(curve) for name, curve in curves.items()}, ax)
-    ax.axvline(trained, color=REFERENCE, lw=1, ls=":")
-    ax.annotate(f"trained to {trained}", (trained, 1), (4, -12), xycoords=("data", "axes fraction"),
-                textcoords="offset points", color=REFERENCE)  # fmt: skip
+    _mark_length(trained, ax)
     ax.set(xlabel="position", ylabel="loss")
     return ax
 
@@ -70,9 +76,9 @@ def plot_by_distance(shares: Mapping[str, ArrayLike], trained: int, ax: Axes) ->
     for (name, share), (color, dash, _) in zip(shares.items(), SERIES, strict=False):
         heights = np.maximum(np.asarray(share, float), 1e-3)
         ax.plot(np.arange(len(heights)), heights, color=color, ls=dash, lw=1.5, label=name)
-    ax.axvline(trained, color=REFERENCE, lw=1, ls=":")
-    ax.set(xlabel="distance of the key", ylabel="% of attention", yscale="log", ylim=(1e-3, 100))
-    ax.set_yticks([0.001, 0.01, 0.1, 1, 10, 100], ["0.001", "0.01", "0.1", "1", "10", "100"])
+    _mark_length(trained, ax)
+    ax.set(xlabel="distance of the key", ylabel="% of attention", yscale="log", ylim=(1e-2, 100))
+    ax.set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
     ax.legend(loc="upper right")
     return ax
 
