@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 10 · The configurable block
 #
-# 85 minutes. Nothing is downloaded. It follows [lesson 09](09_vit5_block.ipynb). Of [lesson 08a](08a_attention.ipynb) it uses attention, its causal mask and the rotation of queries and keys, and of [lesson 04](04_pre_norm_and_post_norm.ipynb) the two placements of a norm.
+# 90 minutes. Nothing is downloaded. It follows [lesson 09](09_vit5_block.ipynb). Of [lesson 08a](08a_attention.ipynb) it uses attention, its causal mask and the rotation of queries and keys, and of [lesson 04](04_pre_norm_and_post_norm.ipynb) the two placements of a norm.
 #
 # By the end you can
 #
