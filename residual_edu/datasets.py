@@ -1,6 +1,7 @@
 """Real data that needs no download: it comes with scikit-learn or matplotlib, or stands in ``residual_edu/data``."""
 
 import gzip
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePath
@@ -222,3 +223,16 @@ def python_documentation() -> str:
     """
     stored = files("residual_edu") / "data" / "python_documentation.txt.gz"
     return gzip.decompress(stored.read_bytes()).decode()
+
+
+CODE = re.compile(r"::=|>>>|\|\s|==|--")  # grammar, examples, tables
+
+
+def python_prose() -> str:
+    """Return the prose of ``python_documentation``, 257,726 characters: each paragraph once, on a line of its own.
+
+    Paragraphs that end in neither a full stop nor a colon, and those with grammar, examples or tables, are left out.
+    """
+    paragraphs = (" ".join(each.split()) for each in python_documentation().split("\n\n"))
+    prose = (each for each in paragraphs if each.endswith((".", ":")) and not CODE.search(each))
+    return "\n".join(dict.fromkeys(prose))

@@ -35,7 +35,6 @@ RENAMED: dict[str, dict[str, str]] = {  # a module, class (after a colon) or fun
     "residual_edu.parts.position": {"rotary_waves": "rotary_cos_sin"},
     "residual_edu.parts.residual": {"through": "apply_gates"},
     "residual_edu.plotting.attention:plot_scores_by_distance": {"ink": "color"},
-    "residual_edu.plotting.configurable": {"INKS": "COLORS"},
     "residual_edu.plotting.residual_block:plot_branch_shares": {"ink": "color"},
     "residual_edu.plotting.three_curves": {"INKS": "COLORS"},
     "residual_edu.plotting.vit5": {"inks": "text_color"},

@@ -24,6 +24,7 @@ from residual_edu.datasets import (
     neuron_voltage,
     photos,
     python_documentation,
+    python_prose,
     wine,
 )
 from residual_edu.errors import InvalidInput
@@ -121,6 +122,13 @@ def test_the_documentation_is_mostly_what_this_pythons_help_shows():
 @pytest.mark.skipif(platform.python_version() != "3.11.7", reason="the stored text is that of Python 3.11.7")
 def test_the_documentation_is_that_of_the_python_it_names():
     assert python_documentation() == "\n\n".join(topics[name] for name in sorted(topics))
+
+
+def test_the_prose_has_each_paragraph_once_and_no_code():
+    prose, whole = python_prose().split("\n"), " ".join(python_documentation().split())
+    assert len(python_prose()) == 257_726 and len(set(prose)) == len(prose)
+    assert all(each in whole and each[-1] in ".:" for each in prose)
+    assert not any(sign in each for each in prose for sign in ("::=", ">>>", "=="))
 
 
 def test_the_documentation_brings_its_licence():

@@ -1,65 +1,52 @@
-"""The explorer of configs shows the two runs that were picked."""
+"""The explorer of a written text shows the text, and what its words are like."""
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.explorers.configurable import SMOOTH, Run, RunsPicture, explore_runs, smoothed
+from residual_edu.explorers.configurable import COLUMNS, LINES, WritingPicture, explore_writing, shares
 
-RUNS = {
-    "base": Run(np.linspace(4, 2, 40), 2.19, 72768, 1024.0, [4.0, 3.0, 2.0]),
-    "attention: mla": Run(np.linspace(4, 3, 40), 2.22, 62560, 192.0, [1.2, 1.1, 1.0]),
-    "position: none": Run(np.linspace(4, 2.5, 40), 2.55, 72768, 1024.0, [0.5, 0.8, 1.0]),
-}
+KNOWN = {"the", "value", "is"}
 
 
-@pytest.fixture
-def picture():
-    return RunsPicture(Figure(), RUNS, 2.46)
+def write(temperature, top_p, seed):
+    """Write more words the warmer, all different ones from 1 on."""
+    words = ["the", "value", "is"] + [f"x{chr(97 + at)}" for at in range(round(10 * temperature) + seed)]
+    return " ".join(words[: round(20 * top_p)]) + " cut"
 
 
-def test_a_loss_is_averaged_over_a_few_steps():
-    losses = np.arange(40.0)
-    assert smoothed(losses) == pytest.approx(losses[SMOOTH // 2 : -(SMOOTH // 2)])
+def test_shares_leave_out_the_last_word_which_may_be_cut():
+    assert shares("the value of the val", KNOWN) == (3 / 4, 3 / 4)
+    assert shares("", KNOWN) == (0, 0) and shares("the", KNOWN) == (0, 0)
 
 
-def test_the_picture_shows_the_pair(picture):
-    picture.draw("position: none", "attention: mla")
-    for curve, name in zip(picture.curves, ("position: none", "attention: mla"), strict=True):
-        assert curve.get_ydata() == pytest.approx(smoothed(RUNS[name].losses))
-    for curve, name in zip(picture.returns, ("position: none", "attention: mla"), strict=True):
-        assert curve.get_ydata() == pytest.approx(np.array(RUNS[name].stream_gradient) / RUNS[name].stream_gradient[-1])
-    assert [bar.get_width() for bar in picture.bars] == pytest.approx([1, 62560 / 72768, 1, 192 / 1024])
-    assert [text.get_text() for text in picture.words] == [
-        "– – 72,768 parameters",
-        "— 62,560 parameters",
-        "– – 1,024 bytes a token",
-        "— 192 bytes a token",
-    ]
+def test_the_picture_shows_the_text_in_lines():
+    picture = WritingPicture(Figure(), lambda *_: "word " * 200, KNOWN)
+    picture.draw(0.5, 1.0, 0)
+    lines = [line.get_text() for line in picture.lines]
+    assert len(lines) == LINES and all(0 < len(line) <= COLUMNS for line in lines)
+    short = WritingPicture(Figure(), lambda *_: "costs $5 and $6", KNOWN)
+    short.draw(0.5, 1.0, 0)
+    assert [line.get_text() for line in short.lines] == [r"costs \$5 and \$6"] + [""] * (LINES - 1)
 
 
-def test_the_reading_has_the_numbers(picture):
-    reading = picture.draw("base", "attention: mla")
-    assert reading.startswith(
-        "Dashed, base: a loss of 2.19 on new text, 72,768 parameters, 1,024 bytes a token; before"
-    )
-    assert (
-        "before training the first block's gradient is 2.00 times the last one's." in reading
-        and "Solid, attention: mla: a" in reading
-    )
+def test_the_reading_has_the_shares():
+    reading = WritingPicture(Figure(), write, KNOWN).draw(0.7, 1.0, 0)
+    assert reading.startswith("Temperature 0.7, top-p 1.00: 30% of the words stand in the text, and 100% of")
 
 
-def test_every_pick_has_its_picture_and_its_reading():
-    explorer = explore_runs(RUNS, 2.46)
-    seen = {(explorer.image.value, explorer.reading.value)}
-    for name in ("base", "attention: mla"):
-        explorer.inputs["solid"].value = name
+def test_each_control_changes_the_text_and_dots_stay():
+    explorer = explore_writing(write, KNOWN)
+    seen = {explorer.reading.value}
+    for name, value in (("temperature", 1.0), ("seed", 3), ("top_p", 0.3)):
+        explorer.inputs[name].value = value
         assert "cannot be drawn" not in explorer.reading.value
-        seen.add((explorer.image.value, explorer.reading.value))
-    assert len(seen) == 3
+        seen.add((explorer.reading.value, explorer.image.value))
+    assert len(seen) == 4 and explorer.inputs["top_p"].description == "top-p"
+    assert len(explorer.tried.marks) >= 4
 
 
-def test_it_begins_with_the_first_and_the_last():
-    explorer = explore_runs(RUNS, 2.46)
-    assert explorer.inputs["dashed"].value == "base" and explorer.inputs["solid"].value == "position: none"
-    assert "base and position: none" in explorer.alt
+@pytest.mark.parametrize("temperature", [0.0, 2.0])
+def test_the_ends_of_the_slider_are_drawn(temperature):
+    explorer = explore_writing(write, KNOWN)
+    explorer.inputs["temperature"].value = temperature
+    assert f"Temperature {temperature:.1f}" in explorer.reading.value

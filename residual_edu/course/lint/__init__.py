@@ -11,7 +11,6 @@ from residual_edu.course.checkout import find_root, is_appendix, lessons, notebo
 from residual_edu.course.drafts import finished
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.lint import code, form, length, links, outputs, pacing, predictions
-from residual_edu.course.lint.exceptions import FOR_REWRITTEN, NOT_REWRITTEN
 
 SOURCE_RULES = pacing.RULES + predictions.SOURCE_RULES + length.SOURCE_RULES + form.RULES
 # An appendix has no minutes, goals or laws of its own, and need not have an explorer or exercises.
@@ -42,7 +41,7 @@ def lint(path: Path) -> list[str]:
         join(notebook, answers_of(path))
     notebook.cells = [cell for cell in notebook.cells if "hidden-test" not in tags(cell)]
     every = code.RULES + (OUTPUT_RULES if path.suffix == ".ipynb" else SOURCE_RULES)
-    exempt = FOR_REWRITTEN if path.stem in NOT_REWRITTEN else FOR_A_WHOLE_LESSON if is_appendix(path) else []
+    exempt = FOR_A_WHOLE_LESSON if is_appendix(path) else []
     found = [finding for rule in every if rule not in exempt for finding in rule(notebook)]
     if path.suffix == ".py":
         found += [finding for rule in (*links.RULES, pacing.has_explorer) for finding in rule(notebook, path)]

@@ -1,16 +1,10 @@
-"""The form of a rewritten lesson; those that are not yet rewritten stand in one list."""
-
-import tomllib
-from pathlib import Path
+"""The form of a lesson: its first imports, promoted cells, and long pieces."""
 
 import jupytext
 import pytest
 
 from residual_edu.course import main
-from residual_edu.course.checkout import lessons
-from residual_edu.course.lint.exceptions import NOT_REWRITTEN
 
-ROOT = Path(__file__).parents[3]
 LONG = "import torch\n\n\ndef centre(x):\n" + "    x = x - x.mean()\n" * 18 + "    return x"
 
 
@@ -80,21 +74,6 @@ def test_a_long_piece_is_folded(source, piece, find):
     assert find() == ["cell 4 (import torch) has more than 20 lines of code and is not folded"]
     piece.source = LONG.replace("    x = x - x.mean()\n", "", 1)
     assert find() == []
-
-
-def test_a_lesson_that_is_not_yet_rewritten_is_held_to_none_of_this(source, piece, find):
-    source.cells[1].source += "\nfrom residual_edu.errors import check_size"
-    assert len(find()) == 1
-    name = min(NOT_REWRITTEN)
-    for cell in source.cells:
-        cell.source = cell.source.replace('("00")', f'("{name.split("_")[0]}")')  # its progress and its summary
-    assert find(f"{name}.py") == []
-
-
-def test_the_list_names_lessons_that_exist_and_ruff_has_the_same():
-    configuration = tomllib.loads((ROOT / "notebooks" / "source" / "ruff.toml").read_text())
-    assert set(configuration["format"]["exclude"]) == {f"{name}.py" for name in NOT_REWRITTEN}
-    assert {source.stem for source in lessons(ROOT)} >= NOT_REWRITTEN
 
 
 def test_drafts_are_left_out(source, tmp_path, monkeypatch):
