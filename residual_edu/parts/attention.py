@@ -62,7 +62,7 @@ def fused_attention(
     check_rate("dropout", dropout)
     check_flag("is_causal", is_causal)
     # The kernel's own causal mask allows no other mask, and puts the queries at the first positions of the keys.
-    by_kernel = is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
+    by_kernel = bool(is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2])
     if is_causal and not by_kernel:
         mask = both(mask, attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device))
     if bias is not None and mask is not None:
