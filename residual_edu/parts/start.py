@@ -42,8 +42,8 @@ def reset_parameters(module: nn.Module) -> None:
             reset_parameters(child)
     if own is not None:
         own()
-    if getattr(module, "_no_weight_decay", False):
-        mark_parameters(module.parameters())  # to_empty made new ones
+    for marked in (each for each in module.modules() if getattr(each, "_no_weight_decay", False)):
+        mark_parameters(marked.parameters())  # to_empty made new ones
 
 
 def check_can_reset(module: nn.Module, own: object) -> None:

@@ -9,7 +9,7 @@ from .models import MODELS
 from .test_export import why_fixed
 from .tools import batch_of, length_axes, longer, replaced, same
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 ORDINARY = ["Attention", "LanguageModel_gqa", "MambaLayer", "QKV_CKConv", "AdaLNZeroResidualBlock", "ViT5Net_attention"]
 
 

@@ -6,7 +6,7 @@ from torch.export import Dim, export
 from .models import MODELS, Method
 from .tools import BATCH, batch_axis, batch_of, length_axes, longer, mapped, replaced, same, tensors
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 FFT = "the length of a Fourier transform is one with small prime factors, which is searched for in numbers"
 GRID = "the number of patches, and so of tokens, is part of the model"

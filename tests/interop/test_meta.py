@@ -13,7 +13,7 @@ from residual_edu.parts.start import copy_values, starting
 from .models import MODELS
 from .tools import same
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def without_values(name):
@@ -38,7 +38,7 @@ def test_started_it_is_the_model_that_was_built_under_the_same_seed(name):
     same(model(**MODELS[name].inputs()), direct(**MODELS[name].inputs()), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("order", ["parents first", "children first"])
+@pytest.mark.parametrize("order", ["parents first", pytest.param("children first", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_in_any_order_each_parameter_starts_as_it_is_built(name, order):
     """As loops of other projects do it: each module that can. Random numbers are as large, the rest is the same."""
@@ -64,7 +64,7 @@ def built_twice(name):
     return models
 
 
-@pytest.mark.parametrize("way", ["assigned", "copied"])
+@pytest.mark.parametrize("way", ["assigned", pytest.param("copied", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_loaded_strictly_it_returns_the_same(name, way):
     direct, model = MODELS[name].made(), without_values(name)

@@ -12,14 +12,14 @@ from tests.fuzzing import cases as c
 from .models import MODELS
 from .tools import replaced, tensors
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def on_meta(value):
     return replaced(value, lambda each: each.to("meta"))
 
 
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("training", [pytest.param(True, marks=pytest.mark.slow), False])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_forward_and_a_backward_pass_read_no_value(name, training):
     model = MODELS[name].made().to("meta").train(training)

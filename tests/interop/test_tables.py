@@ -8,7 +8,7 @@ from residual_edu.parts.tables import Tables
 from .models import MODELS
 from .tools import same
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 WITH_TABLES = [name for name in MODELS if any(isinstance(each, Tables) for each in MODELS[name].made().modules())]
 
 

@@ -7,7 +7,11 @@ from torch.func import functional_call, grad, stack_module_state
 from .models import MODELS
 from .tools import mapped, replaced, same, tensors
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = [
+    pytest.mark.usefixtures("all_as_installed"),
+    pytest.mark.filterwarnings("ignore:There is a performance drop"),
+]  # of the fused attention, within vmap
+
 WITH_PARAMETERS = [name for name in MODELS if list(MODELS[name].made().parameters())]
 WITH_TENSORS = [name for name in MODELS if tensors(MODELS[name].call)]
 
@@ -28,6 +32,7 @@ def test_over_inputs(name):
     same(found, [torch.stack(pair) for pair in one_by_one], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_PARAMETERS)
 def test_over_parameters(name):
     model, call = MODELS[name].made(), MODELS[name].inputs()
