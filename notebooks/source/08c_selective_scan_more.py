@@ -197,7 +197,7 @@ def selective_scan(x, dt, A, B, C, D=None):
     # B, C: batch, time, state
     keep, write = (dt * A).exp(), dt[..., None] * x
     # batch, head, headdim, state
-    state, y = x.new_zeros(len(x), *x.shape[2:], B.shape[-1]), []
+    state, y = x.new_zeros(x.shape[0], *x.shape[2:], B.shape[-1]), []
     for t in range(x.shape[1]):
         state = (
             keep[:, t, :, None, None] * state
@@ -245,6 +245,8 @@ import torch
 from torch import einsum
 from torch.nn.functional import pad
 
+from residual_edu.mixers.selective_scan import initial_states_by_pairs
+
 
 def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
     # x: batch, time, heads, headdim; dt: batch, time, heads; A, D: heads
@@ -257,8 +259,13 @@ def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
     decay = segsum(fade.transpose(2, 3)).exp_()
     # b c l h: the part of the chunk's initial state that is left at l
     since = fade.cumsum(2).exp()
-    scores = einsum("bcln,bcsn->bcls", C, B)
-    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write)
+    scores = einsum("bcln,bcsn->bcls", C, B).tril()
+    # A later s counts 0 times, and 0 times infinity is NaN: what is not finite is left
+    # out, and spoils l from s on.
+    within = einsum(
+        "bcls,bchls,bcshp->bclhp", scores, decay, write.where(write.isfinite(), 0)
+    )
+    within = within + (0 * write).cumsum(2)
     # at the end of its chunk
     written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)
     initial = initial_states(written, since[:, :, -1])
@@ -270,7 +277,9 @@ def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
 def in_chunks(z, length):
     # z: batch, time, ...; result: batch, chunks, length, ...
     missing = -z.shape[1] % length
-    # pad copies even where it adds nothing
+    # a graph serves all lengths: it always pads, where a pad by nothing would copy
+    if torch.compiler.is_compiling():
+        missing = length - z.shape[1] % length
     z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z
     return z.unflatten(1, (-1, length))
 
@@ -286,6 +295,8 @@ def segsum(fade):
 
 def initial_states(written, keep):
     # written: batch, chunks, heads, headdim, state; keep: batch, chunks, heads
+    if torch.compiler.is_compiling():
+        return initial_states_by_pairs(written, keep)
     state, initial = torch.zeros_like(written[:, 0]), []
     for new, kept in zip(
         written.unbind(1), keep[..., None, None].unbind(1), strict=True
@@ -372,13 +383,16 @@ holds(all(ended), "From steps of 2 on it is NaN.")
 
 
 # %% tags=["promote:mixers/mamba"] jupyter={"source_hidden": true}
+from functools import partial
+
 import torch
 from torch import nn
 from torch.nn.functional import silu, softplus
 
-from residual_edu.mixers.mamba import initial_steps
+from residual_edu.mixers.mamba import initial_scan
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.rms_norm import RMSNorm
+from residual_edu.parts.start import copy_values
 
 
 class MambaLayer(nn.Module):
@@ -408,13 +422,22 @@ class MambaLayer(nn.Module):
         self.pieces = [inner, mixed, heads]
         self.in_proj = nn.Linear(d_model, sum(self.pieces), bias=bias)
         self.conv1d = CausalConv1D(mixed, mixed, d_conv, groups=mixed, bias=conv_bias)
-        steps = initial_steps(heads, dt_min, dt_max, dt_init_floor)
-        # softplus of it is the step
-        self.dt_bias = nn.Parameter(steps + (-(-steps).expm1()).log())
-        self.A_log = nn.Parameter(torch.arange(1.0, heads + 1).log())
-        self.D = nn.Parameter(torch.ones(heads))
+        self.scan_start = partial(initial_scan, heads, dt_min, dt_max, dt_init_floor)
+        self.dt_bias, self.A_log, self.D = map(nn.Parameter, self.scan_start())
         self.norm = RMSNorm(inner, eps=1e-5)
         self.out_proj = nn.Linear(inner, d_model, bias=bias)
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self):
+        self.in_proj.reset_parameters()
+        self.conv1d.reset_parameters()
+        for parameter, values in zip(
+            (self.dt_bias, self.A_log, self.D), self.scan_start(), strict=True
+        ):
+            copy_values(parameter, values)
+        self.norm.reset_parameters()
+        self.out_proj.reset_parameters()
 
     def forward(self, x):
         # x: batch, positions, channels

@@ -42,7 +42,7 @@ def selective_scan(
     """
     check_scan(x, dt, A, B, C, D)
     keep, write = (dt * A).exp(), dt[..., None] * x
-    state, y = x.new_zeros(len(x), *x.shape[2:], B.shape[-1]), []  # batch, head, headdim, state
+    state, y = x.new_zeros(x.shape[0], *x.shape[2:], B.shape[-1]), []  # batch, head, headdim, state
     for t in range(x.shape[1]):
         state = keep[:, t, :, None, None] * state + write[:, t, :, :, None] * B[:, t, None, None]
         y.append((state * C[:, t, None, None]).sum(-1))
@@ -73,8 +73,10 @@ def chunked_scan(
     write, fade, B, C = (in_chunks(z, length) for z in (dt[..., None] * x, dt * A, B, C))
     decay = segsum(fade.transpose(2, 3)).exp_()  # b c h l s: the part of what s wrote that is left at l
     since = fade.cumsum(2).exp()  # b c l h: the part of the chunk's initial state that is left at l
-    scores = einsum("bcln,bcsn->bcls", C, B)
-    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write)
+    scores = einsum("bcln,bcsn->bcls", C, B).tril()
+    # A later s counts 0 times, and 0 times infinity is NaN: what is not finite is left out, and spoils l from s on.
+    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write.where(write.isfinite(), 0))
+    within = within + (0 * write).cumsum(2)
     written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)  # at the end of its chunk
     initial = initial_states(written, since[:, :, -1])
     across = einsum("bcln,bchpn,bclh->bclhp", C, initial, since)
@@ -107,7 +109,9 @@ def check_signs(dt: Tensor, A: Tensor) -> None:
 def in_chunks(z: Float[Tensor, "batch time *rest"], length: int) -> Float[Tensor, "batch chunks length *rest"]:
     """Cut the time axis into chunks. The last one is filled with zeros, which neither decay nor write anything."""
     missing = -z.shape[1] % length
-    z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z  # pad copies even where it adds nothing
+    if torch.compiler.is_compiling():  # a graph serves all lengths: it always pads, where a pad by nothing would copy
+        missing = length - z.shape[1] % length
+    z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z
     return z.unflatten(1, (-1, length))
 
 
@@ -126,11 +130,20 @@ def initial_states(
 ) -> Float[Tensor, "batch chunks heads headdim state"]:
     """Return the state before each chunk, from what each chunk writes to it and the factor of what it keeps of it.
 
-    A loop and not a product of all pairs of chunks: 0 times infinity would carry a later chunk's overflow to earlier
-    ones.
+    A loop, whose cost grows with the number of chunks and not with its square; a graph has one for all lengths, and so
+    no loop.
     """
+    if torch.compiler.is_compiling():
+        return initial_states_by_pairs(written, keep)
     state, initial = torch.zeros_like(written[:, 0]), []
     for new, kept in zip(written.unbind(1), keep[..., None, None].unbind(1), strict=True):
         initial.append(state)
         state = kept * state + new
     return torch.stack(initial, 1)
+
+
+def initial_states_by_pairs(written: Tensor, keep: Tensor) -> Float[Tensor, "batch chunks heads headdim state"]:
+    """Return what ``initial_states`` returns, by a product of all pairs of chunks."""
+    decay = segsum(keep.log().mT).exp()  # b h z c: the part of what chunk c wrote that is left after chunk z
+    states = einsum("bhzc,bchpn->bzhpn", decay, written.where(written.isfinite(), 0)) + (0 * written).cumsum(1)
+    return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)

@@ -22,6 +22,7 @@ from residual_edu.networks.labels import check_labels
 from residual_edu.parts.attention import attention_mask
 from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.dropout import Dropout
+from residual_edu.parts.start import filled
 
 
 class LanguageModel(nn.Module):
@@ -41,8 +42,9 @@ class LanguageModel(nn.Module):
     def __init__(self, config: Annotated[ModelConfig, partial(check_instance, kind=ModelConfig)]) -> None:
         super().__init__()
         self.config = config
-        self.embed = nn.Embedding(config.vocab_size, config.block.d_model)
-        nn.init.normal_(self.embed.weight, std=config.block.d_model**-0.5)  # so that a tied head's logits are of size 1
+        # so that a tied head's logits are of size 1
+        narrow = partial(nn.init.normal_, std=config.block.d_model**-0.5)
+        self.embed = filled(nn.Embedding(config.vocab_size, config.block.d_model), narrow)
         self.dropout = Dropout(config.block.dropout)
         self.blocks = nn.ModuleList(ConfigurableBlock(config.get_block_config(i)) for i in range(config.n_layers))
         check_embeds_first(self.blocks)
