@@ -153,5 +153,6 @@ def alibi_bias(queries: int, keys: int, slopes: Float[Tensor, "heads"]) -> Float
     check_size("keys", keys)
     check_last_queries(queries, keys)
     check_shape("slopes", slopes, "heads")
-    offset = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
+    place = torch.arange(keys, device=slopes.device)
+    offset = place - place[keys - queries :, None]
     return -slopes[:, None, None] * offset.abs()
