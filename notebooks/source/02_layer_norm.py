@@ -732,7 +732,7 @@ def angles(seed, rate, decay, steps):
         before = joined(W).double()
         train(network, sgd, train_x, train_y, steps=1)
         found.append(F.cosine_similarity(before, joined(W).double(), 0).acos())
-    return torch.stack(found)
+    return torch.stack(found).cpu()
 
 
 # %% jupyter={"source_hidden": true}
