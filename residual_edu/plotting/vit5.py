@@ -62,7 +62,7 @@ def plot_tokens(picture: ArrayLike, registers: int, ax: Axes) -> Axes:
             ax.plot([left, right, right, left, left], [top, top, bottom, bottom, top], color=DROPPED, lw=0.8)
     for place, color in [(0, A), *((17 + one, B) for one in range(registers))]:
         ax.fill(place + np.array([0.1, 1, 1, 0.1]), [6, 6, 6.9, 6.9], color=color, alpha=0.35, lw=0)
-    ax.text(0.55, 6.45, "CLS", color=REFERENCE, weight="bold", fontsize=8, **CELL)
+    ax.text(0.1, 5.4, "CLS", color=REFERENCE, ha="left", va="center")
     ax.text(17 + registers / 2, 5.4, "registers", color=REFERENCE, **CELL)
     ax.set(xlim=(0, 17.2 + registers), ylim=(7, 0), xticks=[], yticks=[], aspect="equal")
     ax.spines[:].set_visible(False)

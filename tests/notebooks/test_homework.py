@@ -1,7 +1,7 @@
 """Homework: right answers get their points, wrong ones lose those of the hidden tests, and nobody can read these."""
 
 import ast
-import importlib.util
+import importlib
 import json
 import re
 from dataclasses import dataclass
@@ -62,11 +62,11 @@ def defined(source):
 @cache
 def answers(kind, name):
     """Return the answers to a homework by exercise; a long homework has a module for each exercise."""
-    found = {}
-    for path in sorted((Path(__file__).parent / "answers").glob(f"{name}*.py")):
-        module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(path.stem, path))
-        spec.loader.exec_module(module)
-        found |= getattr(module, kind, {})
+    found, folder = {}, Path(__file__).parent / "answers"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)  # one module imports what another has
+        for path in sorted(folder.glob(f"{name}*.py")):
+            found |= getattr(importlib.import_module(path.stem), kind, {})
     return found
 
 
