@@ -245,7 +245,8 @@ import torch
 from torch import einsum
 from torch.nn.functional import pad
 
-from residual_edu.mixers.selective_scan import initial_states_by_pairs
+from residual_edu.mixers.selective_scan import initial_states_by_pairs, spoilt
+from residual_edu.values import is_readable
 
 
 def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
@@ -262,10 +263,15 @@ def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
     scores = einsum("bcln,bcsn->bcls", C, B).tril()
     # A later s counts 0 times, and 0 times infinity is NaN: what is not finite is left
     # out, and spoils l from s on.
+    # mostly, and told at little cost
+    finite = is_readable(write) and bool(write.detach().sum().isfinite())
     within = einsum(
-        "bcls,bchls,bcshp->bclhp", scores, decay, write.where(write.isfinite(), 0)
+        "bcls,bchls,bcshp->bclhp",
+        scores,
+        decay,
+        write if finite else write.nan_to_num(0.0, 0.0, 0.0),
     )
-    within = within + (0 * write).cumsum(2)
+    within = within if finite else within.masked_fill(spoilt(write), torch.nan)
     # at the end of its chunk
     written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)
     initial = initial_states(written, since[:, :, -1])

@@ -86,15 +86,18 @@ class RoPE(PositionBase):
         widths = {config.head_dim, config.effective_rope_dim} - {0}  # a whole head's, and what mla rotates of it
         pairs = [width for width in widths if width % 2 == 0]
         angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in pairs}
-        self.waves = nn.ModuleDict({str(width): _in_both(*rotary_cos_sin(theta)) for width, theta in angles.items()})
+        self.places = {width: place for place, width in enumerate(angles)}  # of a width's tables
+        self.waves = nn.ModuleList(_in_both(*rotary_cos_sin(theta)) for theta in angles.values())
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Rotate each pair of features by its position's angle."""
         check_axes("x", x, "positions", "features")
-        if str(x.shape[-1]) not in self.waves:
-            raise InvalidInput(f"x must have as its number of features {' or '.join(self.waves)}, got {tuple(x.shape)}")
+        if x.shape[-1] not in self.places:
+            raise InvalidInput(
+                f"x must have as its number of features {' or '.join(map(str, self.places))}, got {tuple(x.shape)}"
+            )
         check_room(start, x.shape[-2], self.config.max_seq_len)
-        cos, sin, *wide = cast(Tables, self.waves[str(x.shape[-1])])
+        cos, sin, *wide = cast(Tables, self.waves[self.places[x.shape[-1]]])
         if x.dtype == torch.float64:
             cos, sin = wide
         rows = slice(start, start + x.shape[-2])

@@ -10,7 +10,7 @@ Gu & Dao, 2023, https://arxiv.org/abs/2312.00752; in chunks: Dao & Gu, 2024, htt
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, einsum
 from torch.nn.functional import pad
 
@@ -75,8 +75,9 @@ def chunked_scan(
     since = fade.cumsum(2).exp()  # b c l h: the part of the chunk's initial state that is left at l
     scores = einsum("bcln,bcsn->bcls", C, B).tril()
     # A later s counts 0 times, and 0 times infinity is NaN: what is not finite is left out, and spoils l from s on.
-    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write.where(write.isfinite(), 0))
-    within = within + (0 * write).cumsum(2)
+    finite = is_readable(write) and bool(write.detach().sum().isfinite())  # mostly, and told at little cost
+    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write if finite else write.nan_to_num(0.0, 0.0, 0.0))
+    within = within if finite else within.masked_fill(spoilt(write), torch.nan)
     written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)  # at the end of its chunk
     initial = initial_states(written, since[:, :, -1])
     across = einsum("bcln,bchpn,bclh->bclhp", C, initial, since)
@@ -115,6 +116,15 @@ def in_chunks(z: Float[Tensor, "batch time *rest"], length: int) -> Float[Tensor
     return z.unflatten(1, (-1, length))
 
 
+def spoilt(
+    write: Float[Tensor, "batch chunks length heads headdim"],
+) -> Bool[Tensor, "batch chunks length heads headdim"]:
+    """Return where a chunk holds a number that is not finite, there or before; a maximum is faster than a sum."""
+    left = torch.arange(write.shape[2], 0, -1.0, device=write.device)[:, None, None]  # positions from here to the end
+    bad = (0 * write.detach()).nan_to_num(1.0)  # 0 times infinity is NaN
+    return left <= (bad * left).amax(2, keepdim=True)
+
+
 def segsum(fade: Float[Tensor, "*batch length"]) -> Float[Tensor, "*batch length length"]:
     r"""Return :math:`\sum_{s < r \le t} \mathrm{fade}_r` in row t and column s, and minus infinity for s > t.
 
@@ -145,5 +155,5 @@ def initial_states(
 def initial_states_by_pairs(written: Tensor, keep: Tensor) -> Float[Tensor, "batch chunks heads headdim state"]:
     """Return what ``initial_states`` returns, by a product of all pairs of chunks."""
     decay = segsum(keep.log().mT).exp()  # b h z c: the part of what chunk c wrote that is left after chunk z
-    states = einsum("bhzc,bchpn->bzhpn", decay, written.where(written.isfinite(), 0)) + (0 * written).cumsum(1)
+    states = einsum("bhzc,bchpn->bzhpn", decay, written.nan_to_num(0.0, 0.0, 0.0)) + (0 * written).cumsum(1)
     return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)

@@ -60,6 +60,10 @@ def flat(value):
     return value if isinstance(value, tuple | list) else [value]
 
 
+LENGTHS = ["Attention_causal", "Configurable_mla_rope", "LanguageModel_sinusoidal"]
+LENGTHS += [pytest.param("QKV_Mamba", marks=pytest.mark.slow)]
+
+
 class Counting:
     """A backend that counts its graphs."""
 
@@ -71,7 +75,7 @@ class Counting:
         return graph.forward
 
 
-@pytest.mark.parametrize("name", ["Attention_causal", "QKV_Mamba", "Configurable_mla_rope", "LanguageModel_sinusoidal"])
+@pytest.mark.parametrize("name", LENGTHS)
 def test_one_graph_serves_all_lengths(name):
     counting = Counting()
     model, call = MODELS[name].made(), MODELS[name].inputs()
