@@ -431,7 +431,7 @@ holds({[*CHANGES][at] for at in large} == set(out), "The same three.")
 # - the size of the first weights in all linear maps: half, and twice;
 # - the size with which the position table starts, 0.02: ten times, 0.2.
 
-# %% jupyter={"source_hidden": true}
+# %% tags=["trained"] jupyter={"source_hidden": true}
 WIDE = "a table from 0.2"
 names = {"rate halved": "ViT, rate .001", "rate doubled": "ViT, rate .004"}
 names |= {f"first weights × {factor}": "" for factor in (0.5, 2)} | {WIDE: ""}
@@ -439,6 +439,7 @@ names = {"ViT": ""} | names | {f"{name} alone": "" for name in out}
 alone = {name: three(row or name) for name, row in names.items()}
 mean = {name: sum(losses) / 3 for name, losses in alone.items()}
 lower = [name.split()[0] for name in [*mean][1:6] if mean["ViT"] - mean[name] > 0.2]
+holds(1.2 < mean["ViT"] < 1.9, "The stored runs are those of ViT.")
 KINDS = {"rate": "the rate", "first": "the first weights", "a": "the table"}
 
 # %% tags=["predict"]

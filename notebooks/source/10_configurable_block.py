@@ -420,7 +420,7 @@ def tell(*names, end=": 192-255"):
         print(f"{name:42}", told)
 
 
-# %% jupyter={"source_hidden": true}
+# %% tags=["trained"] jupyter={"source_hidden": true}
 alone = {"none": three("rotary: 192-255")}
 alone |= {f"pair {at}": three(f"pair {at} capped: 192-255") for at in range(8)}
 alone |= {"pairs 4 to 7": three("pairs 4 to 7 capped: 192-255")}
@@ -429,6 +429,7 @@ best = [
     min(range(8), key=lambda at: stored[seed][f"pair {at} capped: 192-255"])
     for seed in range(3)
 ]
+holds(min(alone["none"]) > 2.5, "In the stored runs, too, far positions are soup.")
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
@@ -602,8 +603,9 @@ print(f"parameters: {min(counts):,} to {max(counts):,}")
 # %% [markdown]
 # Each was trained for 250 steps with three seeds; we count a swap if its mean differs from the base's by more than the range of either.
 
-# %% jupyter={"source_hidden": true}
+# %% tags=["trained"] jupyter={"source_hidden": true}
 swapped = {name: three(f"{name}: 0-63") for name in SWAPS}
+holds(max(swapped["base"]) < 2.2, "The stored runs have learned words.")
 
 
 def verdict(name):
