@@ -311,7 +311,7 @@ def train(net, seed=0, steps=300, rate=2e-3, clip=1.0):
     plan = torch.optim.lr_scheduler.OneCycleLR(adam, rate, steps, pct_start=0.1)
     generator, (x, y) = torch.Generator().manual_seed(seed), training
     for _ in range(steps):
-        rows = torch.randint(len(x), (32,), generator=generator)
+        rows = torch.randint(len(x), (32,), generator=generator).to(device)
         loss = F.cross_entropy(net(x[rows]), y[rows])
         adam.zero_grad()
         loss.backward()

@@ -217,7 +217,8 @@ def learn(model, seed=0, steps=300, rate=6e-3, length=64, data=known):
     generator, model.losses = torch.Generator().manual_seed(seed), []
     for _ in range(steps):
         start = torch.randint(len(data) - length, (16, 1), generator=generator)
-        loss = loss_at(model, data[start + torch.arange(length + 1)]).mean()
+        rows = (start + torch.arange(length + 1)).to(device)
+        loss = loss_at(model, data[rows]).mean()
         adam.zero_grad()
         loss.backward()
         adam.step()
