@@ -13,7 +13,7 @@ from tests.interop.second_device.lessons import NOTEBOOKS, failures
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb") if not path.stem.endswith("_more"))
-PARTS = 7  # two lessons at each commit
+PARTS = 14  # one lesson at each commit, which takes up to 150 seconds
 
 
 def in_a_process(*words):
