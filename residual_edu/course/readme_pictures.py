@@ -52,9 +52,8 @@ def moving(states: Path) -> Iterator[Image.Image]:
 
 def card(controls: list[dict[str, Any]], place: list[int], reading: str) -> Image.Image:
     """Return a white card: a slider at its ``place`` for each of ``controls``, the first held, and a reading below."""
-    figure = Figure(
-        (SIZE[0] / 100, SIZE[1] / 100), dpi=100, facecolor="white", edgecolor=PALE, linewidth=2, layout="none"
-    )
+    figure = Figure((SIZE[0] / 100, SIZE[1] / 100), dpi=100, facecolor="white", edgecolor=PALE, linewidth=2)
+    figure.set_layout_engine("none")  # whatever the surroundings have chosen
     ax = figure.add_axes((0, 0, 1, 1), xlim=(0, SIZE[0]), ylim=(SIZE[1], 0))
     ax.set_axis_off()
     for number, (control, at, start) in enumerate(zip(controls, place, TRACKS, strict=True)):
