@@ -99,10 +99,9 @@ def full_backward_hooks(model: nn.Sequential) -> Iterator[None]:
 
 def ways(model: nn.Sequential, every: int = 1) -> dict[str, Way]:
     """Return what is compared, by name."""
-    recorder = GradientFlowRecorder(model, model, every)
     return {
         "nothing (the noise)": nullcontext,
-        "GradientFlowRecorder": lambda: recorder,
+        "GradientFlowRecorder": partial(GradientFlowRecorder, model, model, every),
         "full backward hooks, two norms": lambda: full_backward_hooks(model),
         "activation mean and std": lambda: activation_statistics(model),
     }

@@ -181,7 +181,7 @@ def check_width(name: str, x: Tensor, width: int, layer: nn.Module | None = None
     check_floating(name, x)
     if x.ndim == 0:
         raise InvalidInput(f"{name} must have a feature axis of {width}, got a single number (no axes)")
-    if x.size(-1) != width:
+    if x.shape[-1] != width:
         raise InvalidInput(f"{name} must have {width} features on its last axis, got shape {tuple(x.shape)}")
     check_layer(name, x, layer)
 

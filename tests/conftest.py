@@ -43,6 +43,19 @@ def hooked(modules):
 @pytest.fixture
 def as_installed(monkeypatch):
     """The library as its users have it: no shape is checked, and ``torch.compile`` meets no wrapper of the hook."""
+    unhook(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def all_as_installed():
+    """The same for all tests of a file, once: it takes longer than most of them."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        unhook(monkeypatch)
+        yield
+
+
+def unhook(monkeypatch):
+    """Put what the hook wrapped in place of its wrappers, for as long as ``monkeypatch`` lasts."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a reference in a test or a table stays wrapped
     monkeypatch.setattr(jaxtyping, "jaxtyped", lambda typechecker: lambda function: function)  # as a function runs
     imported = frozenset(name for name in sys.modules if name.split(".")[0] == "residual_edu")

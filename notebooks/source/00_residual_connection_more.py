@@ -392,6 +392,10 @@ class LayerNormalization(nn.Module):
         self.alpha = nn.Parameter(torch.ones(features))
         self.bias = nn.Parameter(torch.zeros(features))
 
+    def reset_parameters(self):
+        nn.init.ones_(self.alpha)
+        nn.init.zeros_(self.bias)
+
     def forward(self, x):
         # x: ..., channels
         mean = x.mean(dim=-1, keepdim=True)

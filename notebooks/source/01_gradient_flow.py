@@ -1009,18 +1009,11 @@ holds(far < 0.2, "The stored runs are those of this code.")
 from functools import partial
 
 import torch
-from torch.autograd import Variable
 
 from residual_edu.gradient_flow.blocks import blocks_of
+from residual_edu.gradient_flow.hooks import Hook, after_backward, remove
 from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
-from residual_edu.gradient_flow.step import (
-    Place,
-    Step,
-    first_tensor,
-    remove,
-    result,
-    table,
-)
+from residual_edu.gradient_flow.step import Place, Step, first_tensor, result, table
 
 
 class GradientFlowRecorder:
@@ -1051,18 +1044,19 @@ class GradientFlowRecorder:
 
     def __init__(self, model, blocks, every=1):
         self.model, self.blocks, self.every = model, blocks_of(model, blocks), every
-        self.weights = {block: list(block.parameters()) for block in self.blocks}
+        self.weights = {}
         self.hooks = []
         self.steps = []
         self.step = Step()
 
     def __enter__(self):
-        self.hooks.append(self.model.register_forward_pre_hook(self.end_step))
+        self.weights = {block: list(block.parameters()) for block in self.blocks}
+        self.hooks.append(Hook(self.model, self.end_step).before())
         for block in self.weights:
-            self.hooks.append(
-                block.register_forward_pre_hook(self.enter, with_kwargs=True)
-            )
-            self.hooks.append(block.register_forward_hook(self.leave))
+            self.hooks += [
+                Hook(block, self.enter).before(with_kwargs=True),
+                Hook(block, self.leave).after(),
+            ]
         return self
 
     def __exit__(self, *exception):
@@ -1111,9 +1105,7 @@ class GradientFlowRecorder:
             )
         # weights receive their gradients later, in an order that autograd chooses
         if run is not None:
-            Variable._execution_engine.queue_callback(
-                partial(self.measure_weights, run)
-            )
+            after_backward(partial(self.measure_weights, run))
 
     def measure_weights(self, run):
         block, place = run

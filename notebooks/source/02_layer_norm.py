@@ -732,7 +732,7 @@ def angles(seed, rate, decay, steps):
         before = joined(W).double()
         train(network, sgd, train_x, train_y, steps=1)
         found.append(F.cosine_similarity(before, joined(W).double(), 0).acos())
-    return torch.stack(found)
+    return torch.stack(found).cpu()
 
 
 # %% jupyter={"source_hidden": true}
@@ -1079,6 +1079,11 @@ class LayerNorm(nn.Module):
             nn.Parameter(torch.zeros(dim)) if elementwise_affine and bias else None
         )
 
+    def reset_parameters(self):
+        for parameter, value in ((self.weight, 1.0), (self.bias, 0.0)):
+            if parameter is not None:
+                nn.init.constant_(parameter, value)
+
     def forward(self, x):
         # x: ..., channels
         norm = fused_layer_norm if self.fused else layer_norm
@@ -1102,6 +1107,9 @@ class RMSNorm(nn.Module):
         super().__init__()
         self.dim, self.eps, self.fused = dim, eps, fused
         self.weight = nn.Parameter(torch.ones(dim))
+
+    def reset_parameters(self):
+        nn.init.ones_(self.weight)
 
     def forward(self, x):
         # x: ..., channels

@@ -1073,8 +1073,11 @@ from torch import nn
 class LayerScale(nn.Module):
     def __init__(self, dim, init_value=1e-4):
         super().__init__()
-        self.dim = dim
+        self.dim, self.init_value = dim, init_value
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
+
+    def reset_parameters(self):
+        nn.init.constant_(self.gamma, self.init_value)
 
     def forward(self, x):
         # x: ..., channels

@@ -156,6 +156,7 @@ from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock
 from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
+from residual_edu.parts.start import filled, reset_parameters
 
 
 class SelfAttention(nn.Module):
@@ -187,9 +188,15 @@ class Denoiser(nn.Module):
         )
         self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
-        self.final = nn.Linear(hidden_dim, patch_size**2)
-        nn.init.zeros_(self.final.weight)
-        nn.init.zeros_(self.final.bias)
+        self.final = filled(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self):
+        reset_parameters(self.patches)
+        nn.init.normal_(self.position).data.div_(2)
+        for part in (self.label, self.time, self.blocks, self.norm, self.final):
+            reset_parameters(part)
 
     def forward(self, images, time, labels):
         # images: batch, side, side; time, labels: batch or 1
@@ -269,6 +276,8 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from residual_edu.parts.start import filled
+
 
 class Modulation(NamedTuple):
     shift: Tensor
@@ -283,10 +292,9 @@ class Modulation(NamedTuple):
 
 
 def zero_projection(dim, branches=2):
-    projection = nn.Linear(dim, 3 * branches * dim)
-    nn.init.zeros_(projection.weight)
-    nn.init.zeros_(projection.bias)
-    return nn.Sequential(nn.SiLU(), projection)
+    return nn.Sequential(
+        nn.SiLU(), filled(nn.Linear(dim, 3 * branches * dim), nn.init.zeros_)
+    )
 
 
 def modulations(projected, ndim, branches=2):

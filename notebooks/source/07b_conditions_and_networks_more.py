@@ -516,6 +516,8 @@ from functools import partial
 from torch import nn
 from torch.nn import functional as F
 
+from residual_edu.parts.start import filled
+
 
 def swiglu(x):
     # x: ..., doubled; result: ..., channels
@@ -564,12 +566,10 @@ class MLP(nn.Module):
 
 
 def start(layer, init_method, width=None):
-    if init_method is not None:
-        fill = init_method(layer.out_features if width is None else width)
-        fill(layer.weight.data)
-        if layer.bias is not None:
-            nn.init.zeros_(layer.bias)
-    return layer
+    if init_method is None:
+        return layer
+    fill = init_method(layer.out_features if width is None else width)
+    return filled(layer, fill)
 
 
 # %% [markdown]

@@ -52,16 +52,13 @@ def fused_attention(
     # result: ..., queries, value_dim
     # The kernel's own causal mask allows no other mask, and puts the queries at the
     # first positions of the keys.
-    by_kernel = (
-        is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
-    )
-    if is_causal and not by_kernel:
-        mask = both(
-            mask,
-            attention_mask(
-                query.shape[-2], key.shape[-2], causal=True, device=query.device
-            ),
+    if is_causal and (
+        mask is not None or bias is not None or query.shape[-2] != key.shape[-2]
+    ):
+        causal = attention_mask(
+            query.shape[-2], key.shape[-2], causal=True, device=query.device
         )
+        mask, is_causal = both(mask, causal), False
     if bias is not None and mask is not None:
         bias = bias.masked_fill(~mask, -torch.inf)
     return nn.functional.scaled_dot_product_attention(
@@ -70,7 +67,7 @@ def fused_attention(
         value,
         mask if bias is None else bias,
         dropout,
-        by_kernel,
+        is_causal,
         scale=scale,
     )
 
@@ -176,17 +173,19 @@ show(
 #
 # `rotary_angles` makes the angles: with two axes, half of the pairs turn with the row and half with the column. `rotate` turns, and `rotary_cos_sin` with `rotate_by` do so in two steps, since a network needs its cosines and sines once. A first reader may skip the code.
 
-# %% tags=["promote:parts/position"]
+# %% tags=["promote:parts/position"] jupyter={"source_hidden": true}
 import torch
 
 
 def rotary_angles(lengths, head_dim, base=10000.0, start=0):
     # result: positions, pairs
     pairs = head_dim // (2 * len(lengths))  # of each axis
-    frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    frequencies = base ** (
+        -torch.arange(pairs, dtype=torch.float64, device="cpu") / pairs
+    )
     places = [
-        torch.arange(length) + (start if axis == 0 else 0)
-        for axis, length in enumerate(lengths)
+        torch.arange(n, device="cpu") + (start if axis == 0 else 0)
+        for axis, n in enumerate(lengths)
     ]
     # (positions, axes)
     grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)
@@ -352,7 +351,10 @@ print(f"one +1 beside fifteen -1: {alone[0]:.2f} of all weight")
 # `Attention` takes signals with 1 to 3 axes of space, channels last. Heads are cut from the channels, positions are laid in one line, and *causal* means in that order: row by row, left to right. On an image that is a choice. A first reader may skip the code.
 
 # %% tags=["promote:mixers/attention"] jupyter={"source_hidden": true}
+from contextlib import nullcontext
+
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 class Attention(nn.Module):
@@ -366,6 +368,8 @@ class Attention(nn.Module):
         attn_dropout=0.0,
         rope_base=10000.0,
         rope_spatial_dims=None,
+        *,
+        fused=True,
     ):
         super().__init__()
         self.hidden_dim, self.num_heads, self.head_dim = (
@@ -378,7 +382,7 @@ class Attention(nn.Module):
             use_rope,
             is_causal,
         )
-        self.attn_dropout, self.rope_base = attn_dropout, rope_base
+        self.attn_dropout, self.rope_base, self.fused = attn_dropout, rope_base, fused
         self.rope_spatial_dims = (
             None if rope_spatial_dims is None else tuple(rope_spatial_dims)
         )
@@ -393,11 +397,15 @@ class Attention(nn.Module):
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
         if self.apply_qk_norm:
             q, k = self.qk_norm(q), self.qk_norm(k)
+        return self._attend(q, k, v).transpose(1, 2).reshape_as(query)
+
+    def _attend(self, q, k, v):
+        # result: batch, head, position, head_dim
         dropout = self.attn_dropout if self.training else 0.0
-        y = fused_attention(
-            q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
-        )
-        return y.transpose(1, 2).reshape_as(query)
+        with nullcontext() if self.fused else sdpa_kernel(SDPBackend.MATH):
+            return fused_attention(
+                q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
+            )
 
     def _angles(self, x):
         # result: positions, pairs
@@ -478,14 +486,13 @@ class QKVSequenceMixer(nn.Module):
     ):
         super().__init__()
         self.hidden_dim = hidden_dim
-        mixer = build(mixer_cfg)
-        self.signals = count_signals(mixer)
+        self.mixer = build(mixer_cfg)
+        self.signals = count_signals(self.mixer)
         maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
         self.qkv_proj = start(maps, init_method_in, hidden_dim)
         self.out_proj = start(
             nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out
         )
-        self.mixer = mixer
 
     def forward(self, x, *, conditioning=None):
         # x: batch, ..., channels
@@ -531,7 +538,7 @@ class QKVConditionMixer(nn.Module):
         )
         key, value = (
             self.kv_proj(condition)
-            .expand(len(x), *[-1] * (condition.ndim - 1))
+            .expand(x.shape[0], *[-1] * (condition.ndim - 1))
             .chunk(2, dim=-1)
         )
         return self.out_proj(self.mixer(self.q_proj(x), key, value))

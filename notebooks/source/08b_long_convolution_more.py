@@ -136,6 +136,7 @@ print("agree; points of the transform:", fft_size(100, 199, "zero"))
 # the sine and divides the first weights, which cancels at the start. (There it makes the steps of a training larger as well; not here.) `film_cfg` names a network that scales and shifts the hidden features by a condition; without one, nothing is scaled. A first reader may skip the code.
 
 # %% tags=["promote:mixers/implicit_kernel"] jupyter={"source_hidden": true}
+from functools import partial
 from math import pi, sqrt
 
 import torch
@@ -143,6 +144,7 @@ from torch import nn
 from torch.nn import functional
 
 from residual_edu.mixers.implicit_kernel import length_of_each_axis
+from residual_edu.parts.start import filled
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -158,18 +160,15 @@ def position_grid(lengths, reach, like):
 
 
 def uniform(linear, bound=None, shrink=1.0):
-    bound = sqrt(6 / linear.in_features) if bound is None else bound
-    nn.init.uniform_(linear.weight, -bound / shrink, bound / shrink)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
-    return linear
+    bound = (sqrt(6 / linear.in_features) if bound is None else bound) / shrink
+    return filled(linear, partial(nn.init.uniform_, a=-bound, b=bound))
 
 
 def modulated(h, film):
     # h: batch or 1, ..., hidden
     if film is None:
         return h
-    gamma, beta = (each.view(len(each), *[1] * (h.ndim - 2), -1) for each in film)
+    gamma, beta = (each.view(each.shape[0], *[1] * (h.ndim - 2), -1) for each in film)
     return gamma * h + beta
 
 
@@ -196,12 +195,19 @@ class SIRENPositionalEmbedding(nn.Module):
 # The last weights are divided by the root of the number of positions, so that a sum over all taps has about the signal's size. In `SIRENKernel` all biases begin at 0, and a sine is odd: so a new kernel is odd, k(−p) = −k(p), with a 0 at lag 0. A first reader may skip the code.
 
 # %% tags=["promote:mixers/implicit_kernel"] jupyter={"source_hidden": true}
+from functools import partial
 from itertools import pairwise
 from math import prod, sqrt
 
 from torch import nn
 
 from residual_edu.config import build
+from residual_edu.parts.start import (
+    reset_parameters,
+    scale_weight,
+    start_again,
+    starting,
+)
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -238,6 +244,18 @@ class SIRENKernel(nn.Module):
         )
         self.film_generator = None if film_cfg is None else build(film_cfg)
 
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self):
+        reset_parameters(self.positional_embedding)
+        for linear in self.hidden_linears:
+            nn.Linear.reset_parameters(linear)
+        for linear in self.hidden_linears:
+            start_again(linear)
+        self.out_linear.reset_parameters()
+        if self.film_generator is not None:
+            reset_parameters(self.film_generator)
+
     def forward(self, lengths, conditioning=None):
         # conditioning: batch, features
         first, *others = self._films(conditioning)
@@ -254,7 +272,10 @@ class SIRENKernel(nn.Module):
             for length, half in zip(lengths, axes, strict=True)
         ]
         self.positional_embedding.L_cache = halved
-        self.out_linear.weight.data *= sqrt(prod(lengths) / prod(halved))
+        starting(
+            self.out_linear,
+            partial(scale_weight, factor=sqrt(prod(lengths) / prod(halved))),
+        )
 
     def _films(self, conditioning):
         if conditioning is None or self.film_generator is None:
@@ -317,6 +338,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from residual_edu.parts.start import copy_values
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -325,9 +347,17 @@ class ExponentialModulation(nn.Module):
         self, data_dim, num_channels, fast_decay_pct=13.81, slow_decay_pct=2.3
     ):
         super().__init__()
-        decay = torch.linspace(slow_decay_pct, fast_decay_pct, num_channels) / data_dim
-        self.weight = nn.Parameter(decay.repeat(data_dim, 1))  # axes, channels
+        self.slow_decay_pct, self.fast_decay_pct = slow_decay_pct, fast_decay_pct
+        self.weight = nn.Parameter(torch.empty(data_dim, num_channels))
+        self.reset_parameters()
         no_weight_decay(self)
+
+    def reset_parameters(self):
+        axes, channels = self.weight.shape
+        decay = (
+            torch.linspace(self.slow_decay_pct, self.fast_decay_pct, channels) / axes
+        )
+        copy_values(self.weight, decay.repeat(axes, 1))
 
     def forward(self, grid, x):
         # grid: 1, ..., axes; x: batch, ..., channels
@@ -351,17 +381,23 @@ class GaussianModulation(nn.Module):
             max_std,
             parametrization,
         )
-        low, high = torch.tensor([init_std_low, init_std_high]).log().tolist()
-        # axes, channels
-        std = torch.linspace(low, high, num_channels).exp().repeat(data_dim, 1)
+        self.init_std = init_std_low, init_std_high
+        self.std_param = nn.Parameter(torch.empty(data_dim, num_channels))
+        self.reset_parameters()
+        no_weight_decay(self)
+
+    def reset_parameters(self):
+        copy_values(self.std_param, self.initial().repeat(len(self.std_param), 1))
+
+    def initial(self):
+        # result: channels
+        low, high = torch.tensor(self.init_std, device="cpu").log().tolist()
+        std = torch.linspace(low, high, self.std_param.shape[1], device="cpu").exp()
         # log(exp(std) - 1), which overflows for std above 88
         softplus_inverse = std + (-(-std).expm1()).log()
-        self.std_param = nn.Parameter(
-            {"direct": std, "log": std.log(), "softplus": softplus_inverse}[
-                parametrization
-            ]
-        )
-        no_weight_decay(self)
+        return {"direct": std, "log": std.log(), "softplus": softplus_inverse}[
+            self.parametrization
+        ]
 
     @property
     def std(self):
@@ -426,9 +462,11 @@ class CKConv(nn.Module):
         ):
             # which has half as many taps to either side along these axes
             self.kernel.halve_grid(self.single)
-        self.shortcut = nn.Parameter(
-            torch.empty(hidden_dim).uniform_(-1, 1) / sqrt(hidden_dim)
-        )
+        self.shortcut = nn.Parameter(torch.empty(hidden_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.uniform_(self.shortcut, -1, 1).data.div_(sqrt(self.hidden_dim))
 
     def forward(self, x, *, conditioning=None):
         # x: batch, ..., channels; conditioning: batch or 1, features
@@ -512,9 +550,12 @@ for name, causal in (("causal", True), ("all taps", False)):
 # FiLM (feature-wise linear modulation, [Perez et al., 2018](https://arxiv.org/abs/1709.07871)) gives each hidden layer of the kernel's network a scale γ and a shift β, computed from a condition c. At the start γ is 1 and β is 0, so that the kernel is the one it would be without. A first reader may skip the code of `KernelFiLMGenerator`.
 
 # %% tags=["promote:mixers/film"] jupyter={"source_hidden": true}
-import torch
+from functools import partial
+
 from torch import nn
 
+from residual_edu.mixers.film import identity_film
+from residual_edu.parts.start import filled
 from residual_edu.parts.weight_decay import no_weight_decay as exempt
 
 
@@ -537,15 +578,19 @@ class KernelFiLMGenerator(nn.Module):
         )
         self.film_hidden_dim = film_hidden_dim
         last = nn.Linear(film_hidden_dim, num_film_layers * 2 * kernel_hidden_dim)
-        nn.init.normal_(
-            last.weight, std=init_std if init_type == "small_random" else 0.0
+        normal = partial(
+            nn.init.normal_, std=init_std if init_type == "small_random" else 0.0
         )
-        with torch.no_grad():
-            # gamma 1, beta 0
-            last.bias.view(num_film_layers, 2, -1).copy_(torch.tensor([[1.0], [0.0]]))
+        last = filled(last, normal, partial(identity_film, layers=num_film_layers))
         self.mlp = nn.Sequential(nn.Linear(cond_dim, film_hidden_dim), nn.GELU(), last)
         if no_weight_decay:
             exempt(self.mlp)
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self):
+        self.mlp[2].reset_parameters()
+        self.mlp[0].reset_parameters()
 
     def forward(self, conditioning):
         # conditioning: batch, channels

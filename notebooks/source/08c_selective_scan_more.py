@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08c, appendix · A clock that stops, the library's scan and Mamba, decays that are divided
+# # 08c, appendix · Every switch, the library's scan and Mamba, decays that are divided
 #
 # Not needed for [lesson 08c](08c_selective_scan.ipynb), and not counted in it.
 
@@ -14,13 +14,100 @@ from residual_edu.config import LazyConfig
 from residual_edu.exercises import check
 from residual_edu.explorers.selective_scan import explore_latch, held, wanted
 from residual_edu.gradient_flow import mixing_matrix
-from residual_edu.lesson import holds, setup, show
+from residual_edu.lesson import holds, setup, show, stored_runs
 from residual_edu.plotting import selective_scan as plots
 from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 
 device = setup()
 
 # %% [markdown]
+# ## Every switch
+#
+# The lesson's stored runs, three seeds each. Choose a mixer, its taps and its questions; the marks stay. Left is the trained length, right four times that. **Find out:** which mixer is the same in all four columns at 12? Which one answers 48 positions best, and do taps help it there?
+
+# %% tags=["explorer"] jupyter={"source_hidden": true}
+from residual_edu.explorers.switches import explore_switches
+
+stored = stored_runs("08c_selective_scan")["runs"]
+LENGTHS = 12, 24, 48
+
+
+def three(name, length=12):
+    return [stored[seed][f"{name}: {length}"] for seed in range(3)]
+
+
+def tell(*names, lengths=LENGTHS):
+    for name in names:
+        rows = (
+            "  ".join(f"{score:.2f}" for score in three(name, length))
+            for length in lengths
+        )
+        print(f"{name:32}", "   |   ".join(rows))
+
+
+kinds = "Attention", "CKConv", "Hyena", "Mamba, small steps", "Mamba, large steps"
+scores = {
+    (kind, taps, asks, T): three(f"{kind}, {taps}, {asks}", T)
+    for kind in kinds
+    for taps in ("1 tap", "3 taps")
+    for asks in ("one ?", "? and !")
+    for T in (12, 48)
+}  # fmt: skip
+explore_switches(scores)
+
+# %% [markdown]
+# <details><summary>Answer</summary>CKConv is the same in all four. At 48 the Mamba with large first steps is ahead: with 1 tap and one ? .85 to .88. Taps do not help it there: .68 to .88. With two question tokens and 1 tap two seeds are higher still, and one did not learn it at 12.</details>
+#
+# ## Other positions for attention
+#
+# Is it attention that does not go further, or its rotary positions? Two other ways, with 3 taps and trained on 12 as all here: ALiBi, no rotation and a bias on each score that falls with the distance (by 1/2 a position in one head, 1/16 in the other); and no positions.
+
+# %% tags=["trained"]
+OTHER = ["Attention, 3 taps, one ?", "Attention, ALiBi", "Attention, no positions"]
+print(f"{'':32} 12 positions       |   24   |   48")
+tell(*OTHER)
+far = [score for name in OTHER for score in three(name, 48)]
+holds(max(far) < 0.8, "At 48 none of them comes near .85.")
+
+# %% [markdown]
+# Without rotary positions attention is worse at 12 and better at 48, with these slopes. So a part of what it loses belongs to them. None of the three comes near .85.
+#
+# ## What a question writes, and what it fades
+#
+# Mamba with large first steps and 1 tap tells two equal questions apart. Between them the state has faded once more, and the first ? has written to it. Which of the two is it? Trained without one of them:
+
+# %% tags=["trained"]
+QUESTIONS = "Mamba, questions write nothing", "Mamba, questions do not fade"
+tell(*QUESTIONS)
+holds(min(three(QUESTIONS[0])) > 0.9, "What a question writes is not needed.")
+for step, rate in ((0.001, 1), (0.1, 4), (0.2, 1), (1.0, 4)):
+    half = math.log(2) / (step * rate)
+    print(f"dt {step}, A −{rate}: half is left after {half:.2f} positions")
+
+# %% [markdown]
+# With questions that write nothing all three seeds copy; with questions that do not fade the state, two of three. So neither was needed in every seed, and a network may use either. Below: how long a state lasts with first steps of .001 to .1, and of .2 to 1.
+#
+# ## Joined pair by pair
+#
+# The associative scan. Write a position as a pair (a, b): S becomes a S + b. Two positions in a row are again such a pair, (a₂ a₁, a₂ b₁ + b₂). By hand, 8, 4 | 2, 0 with half kept: (½, 8), (½, 4) make (¼, 8); (½, 2), (½, 0) make (¼, 1); and both together (1/16, ¼ · 8 + 1) = (1/16, 3). The 3 is the last state. Since it does not matter which two are joined first, all positions can be joined with the ones before them, then with those two before, four before, and so on. Printed are the states, and how many rounds it took:
+
+
+# %%
+def by_doubling(a, b):
+    reach, rounds = 1, 0
+    while reach < len(a):
+        a1, b1 = F.pad(a[:-reach], (reach, 0), value=1.0), F.pad(b[:-reach], (reach, 0))
+        a, b = a * a1, a * b1 + b  # joined with the pair `reach` places before
+        reach, rounds = 2 * reach, rounds + 1
+    return b, rounds
+
+
+print(by_doubling(torch.full((4,), 0.5), torch.tensor([8.0, 4.0, 2.0, 0.0])))
+print("4,096 positions:", by_doubling(torch.ones(4096), torch.ones(4096))[1], "rounds")
+
+# %% [markdown]
+# A diagonal S4 (S4D) has several A in a channel. With constant steps its kernel is a sum of what the lesson found for one, $\sum_n c_n a_n^m b_n$.
+#
 # ## A clock that stops
 #
 # Nine numbers, two of them marked. The task is to hold the last marked one. A state of one number is multiplied by exp(dt · A) at each position, and dt times the number is added. One state has the same step everywhere; the other has a step of 1 at marked numbers and of 0 at the others, with A = −5.
@@ -110,7 +197,7 @@ def selective_scan(x, dt, A, B, C, D=None):
     # B, C: batch, time, state
     keep, write = (dt * A).exp(), dt[..., None] * x
     # batch, head, headdim, state
-    state, y = x.new_zeros(len(x), *x.shape[2:], B.shape[-1]), []
+    state, y = x.new_zeros(x.shape[0], *x.shape[2:], B.shape[-1]), []
     for t in range(x.shape[1]):
         state = (
             keep[:, t, :, None, None] * state
@@ -158,6 +245,9 @@ import torch
 from torch import einsum
 from torch.nn.functional import pad
 
+from residual_edu.mixers.selective_scan import initial_states_by_pairs, spoilt
+from residual_edu.values import is_readable
+
 
 def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
     # x: batch, time, heads, headdim; dt: batch, time, heads; A, D: heads
@@ -170,8 +260,18 @@ def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
     decay = segsum(fade.transpose(2, 3)).exp_()
     # b c l h: the part of the chunk's initial state that is left at l
     since = fade.cumsum(2).exp()
-    scores = einsum("bcln,bcsn->bcls", C, B)
-    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write)
+    scores = einsum("bcln,bcsn->bcls", C, B).tril()
+    # A later s counts 0 times, and 0 times infinity is NaN: what is not finite is left
+    # out, and spoils l from s on.
+    # mostly, and told at little cost
+    finite = is_readable(write) and bool(write.detach().sum().isfinite())
+    within = einsum(
+        "bcls,bchls,bcshp->bclhp",
+        scores,
+        decay,
+        write if finite else write.nan_to_num(0.0, 0.0, 0.0),
+    )
+    within = within if finite else within.masked_fill(spoilt(write), torch.nan)
     # at the end of its chunk
     written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)
     initial = initial_states(written, since[:, :, -1])
@@ -183,7 +283,9 @@ def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
 def in_chunks(z, length):
     # z: batch, time, ...; result: batch, chunks, length, ...
     missing = -z.shape[1] % length
-    # pad copies even where it adds nothing
+    # a graph serves all lengths: it always pads, where a pad by nothing would copy
+    if torch.compiler.is_compiling():
+        missing = length - z.shape[1] % length
     z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z
     return z.unflatten(1, (-1, length))
 
@@ -199,6 +301,8 @@ def segsum(fade):
 
 def initial_states(written, keep):
     # written: batch, chunks, heads, headdim, state; keep: batch, chunks, heads
+    if torch.compiler.is_compiling():
+        return initial_states_by_pairs(written, keep)
     state, initial = torch.zeros_like(written[:, 0]), []
     for new, kept in zip(
         written.unbind(1), keep[..., None, None].unbind(1), strict=True
@@ -285,13 +389,16 @@ holds(all(ended), "From steps of 2 on it is NaN.")
 
 
 # %% tags=["promote:mixers/mamba"] jupyter={"source_hidden": true}
+from functools import partial
+
 import torch
 from torch import nn
 from torch.nn.functional import silu, softplus
 
-from residual_edu.mixers.mamba import initial_steps
+from residual_edu.mixers.mamba import initial_scan
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.rms_norm import RMSNorm
+from residual_edu.parts.start import copy_values
 
 
 class MambaLayer(nn.Module):
@@ -321,13 +428,22 @@ class MambaLayer(nn.Module):
         self.pieces = [inner, mixed, heads]
         self.in_proj = nn.Linear(d_model, sum(self.pieces), bias=bias)
         self.conv1d = CausalConv1D(mixed, mixed, d_conv, groups=mixed, bias=conv_bias)
-        steps = initial_steps(heads, dt_min, dt_max, dt_init_floor)
-        # softplus of it is the step
-        self.dt_bias = nn.Parameter(steps + (-(-steps).expm1()).log())
-        self.A_log = nn.Parameter(torch.arange(1.0, heads + 1).log())
-        self.D = nn.Parameter(torch.ones(heads))
+        self.scan_start = partial(initial_scan, heads, dt_min, dt_max, dt_init_floor)
+        self.dt_bias, self.A_log, self.D = map(nn.Parameter, self.scan_start())
         self.norm = RMSNorm(inner, eps=1e-5)
         self.out_proj = nn.Linear(inner, d_model, bias=bias)
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self):
+        self.in_proj.reset_parameters()
+        self.conv1d.reset_parameters()
+        for parameter, values in zip(
+            (self.dt_bias, self.A_log, self.D), self.scan_start(), strict=True
+        ):
+            copy_values(parameter, values)
+        self.norm.reset_parameters()
+        self.out_proj.reset_parameters()
 
     def forward(self, x):
         # x: batch, positions, channels

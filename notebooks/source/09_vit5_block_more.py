@@ -45,8 +45,9 @@ from torch import nn
 
 from residual_edu.config import build
 from residual_edu.parts.attention import fused_attention, merge_heads
-from residual_edu.parts.mlp import filled
 from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
+from residual_edu.parts.start import filled
+from residual_edu.parts.tables import Tables
 
 
 class ViT5Attention(nn.Module):
@@ -78,11 +79,9 @@ class ViT5Attention(nn.Module):
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         registers = register_angles(num_registers, head_dim, reg_rope_base)
         angles = torch.cat(
-            [patches, torch.zeros(int(has_cls), head_dim // 2), registers]
+            [patches, patches.new_zeros(int(has_cls), head_dim // 2), registers]
         )
-        # No buffer: it would enter the state dict, and be rounded with the weights
-        # where they go to 16 bits.
-        self.num_tokens, self.cos_sin = len(angles), rotary_cos_sin(angles)
+        self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
         self.qkv = filled(
             nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj
         )
@@ -218,6 +217,9 @@ class RegisterPooling(nn.Module):
         super().__init__()
         self.logits = nn.Parameter(torch.zeros(num_registers))
 
+    def reset_parameters(self):
+        nn.init.zeros_(self.logits)
+
     def forward(self, registers):
         # registers: batch, registers, channels; result: batch, channels
         weights = self.logits.softmax(dim=0).to(registers.dtype)
@@ -253,6 +255,7 @@ from residual_edu.config import build
 from residual_edu.networks.stack import build_blocks
 from residual_edu.parts.drop_path import drop_path_schedule
 from residual_edu.parts.patches import Patchify
+from residual_edu.parts.start import filled, reset_parameters, start_again
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -306,8 +309,19 @@ class ViT5ClassificationNet(nn.Module):
         self.out_proj = nn.Linear(
             getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False
         )
-        nn.init.trunc_normal_(self.tokens.weight, std=0.02)
-        nn.init.trunc_normal_(self.out_proj.weight, std=0.02)
+        filled(self.tokens, partial(nn.init.trunc_normal_, std=0.02))
+        filled(self.out_proj, partial(nn.init.trunc_normal_, std=0.02))
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self):
+        reset_parameters(self.patch_embed)
+        nn.Embedding.reset_parameters(self.tokens)
+        for part in (self.blocks, self.out_norm, self.neck):
+            reset_parameters(part)
+        nn.Linear.reset_parameters(self.out_proj)
+        start_again(self.tokens)
+        start_again(self.out_proj)
 
     def forward(self, images):
         # images: batch, side, side, in_channels; result: batch, classes
@@ -538,7 +552,7 @@ check(compete, "compete")
 # The finished piece, `GlobalResponseNorm`, whose γ and β start at 0: at first it is the identity. A first reader may skip the code.
 
 
-# %% tags=["promote:parts/global_response_norm"] jupyter={"source_hidden": true}
+# %% tags=["promote:parts/global_response_norm"]
 import torch
 from torch import nn
 
@@ -558,6 +572,10 @@ class GlobalResponseNorm(nn.Module):
         self.eps = eps
         self.gamma = nn.Parameter(torch.zeros(dim))
         self.beta = nn.Parameter(torch.zeros(dim))
+
+    def reset_parameters(self):
+        nn.init.zeros_(self.gamma)
+        nn.init.zeros_(self.beta)
 
     def forward(self, x):
         # x: batch, ..., channels
@@ -604,7 +622,7 @@ holds(bool(both[0, 3:].min() > 1.3 > 0.6 > both[0, 1:3].max()), "Edges win.")
 # A convolution wants a picture, not a sequence. `ViT5HyenaAdapter` lays the tokens out in rows, padding included, and reads them off again. A first reader may skip the code.
 
 
-# %% tags=["promote:mixers/vit5_hyena"] jupyter={"source_hidden": true}
+# %% tags=["promote:mixers/vit5_hyena"]
 from torch import nn
 
 from residual_edu.config import build

@@ -217,7 +217,8 @@ def learn(model, seed=0, steps=300, rate=6e-3, length=64, data=known):
     generator, model.losses = torch.Generator().manual_seed(seed), []
     for _ in range(steps):
         start = torch.randint(len(data) - length, (16, 1), generator=generator)
-        loss = loss_at(model, data[start + torch.arange(length + 1)]).mean()
+        rows = (start + torch.arange(length + 1)).to(device)
+        loss = loss_at(model, data[rows]).mean()
         adam.zero_grad()
         loss.backward()
         adam.step()
@@ -420,7 +421,7 @@ def tell(*names, end=": 192-255"):
         print(f"{name:42}", told)
 
 
-# %% jupyter={"source_hidden": true}
+# %% tags=["trained"] jupyter={"source_hidden": true}
 alone = {"none": three("rotary: 192-255")}
 alone |= {f"pair {at}": three(f"pair {at} capped: 192-255") for at in range(8)}
 alone |= {"pairs 4 to 7": three("pairs 4 to 7 capped: 192-255")}
@@ -429,6 +430,7 @@ best = [
     min(range(8), key=lambda at: stored[seed][f"pair {at} capped: 192-255"])
     for seed in range(3)
 ]
+holds(min(alone["none"]) > 2.5, "In the stored runs, too, far positions are soup.")
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
@@ -602,8 +604,9 @@ print(f"parameters: {min(counts):,} to {max(counts):,}")
 # %% [markdown]
 # Each was trained for 250 steps with three seeds; we count a swap if its mean differs from the base's by more than the range of either.
 
-# %% jupyter={"source_hidden": true}
+# %% tags=["trained"] jupyter={"source_hidden": true}
 swapped = {name: three(f"{name}: 0-63") for name in SWAPS}
+holds(max(swapped["base"]) < 2.2, "The stored runs have learned words.")
 
 
 def verdict(name):
@@ -723,7 +726,7 @@ import time
 
 
 @torch.no_grad()
-def milliseconds(call, *inputs, times=10):
+def milliseconds(call, *inputs, times=20):
     spent = []
     for _ in range(times):
         start = time.process_time()
@@ -1179,4 +1182,5 @@ summary("10")
 # ## Next
 #
 # - This was the last lesson. [The appendix](10_configurable_block_more.ipynb): a loss that seems to rise, post-norm at six blocks, the registry, the block and its attentions line by line.
+# - [Homework for lesson 10](homework/hw_10.ipynb): an attention of your own, and its cache.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

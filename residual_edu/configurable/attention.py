@@ -126,7 +126,7 @@ class GQA(AttentionBase):
         cache: Cache | None = None,
     ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
         """Mix positions; the cache is the keys, normalised and rotated, and the values."""
-        check_call(x, mask, cache, self.d_model, self.n_heads, self.q_proj)
+        check_call(x, mask, cache, self.d_model, self.n_heads, self._modules["q_proj"])
         start, position = cache_length(cache), self.position
         query = split_heads(self.q_proj(x), self.n_heads)  # (batch, n_heads, positions, head_dim)
         key = split_heads(self.k_proj(x), self.n_kv_heads)  # (batch, n_kv_heads, positions, head_dim)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from residual_edu.errors import InvalidInput, check_instance, check_size, shown
+from residual_edu.errors import InvalidInput, check_axes, check_instance, check_size, shown
 
 Cache = tuple[Tensor, Tensor]
 
@@ -24,7 +24,7 @@ def cache_length(cache: Cache | None) -> int:
     if cache is None:
         return 0
     check_cache(cache)
-    return cache[0].size(-2)
+    return cache[0].shape[-2]
 
 
 def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
@@ -37,8 +37,8 @@ def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
         check_cache((first, second))
         return first, second
     check_cache(cache)
-    for old, new in zip(cache, (first, second), strict=True):
-        check_continues(old, new)
+    check_continues(cache[0], first)
+    check_continues(cache[1], second)
     return torch.cat([cache[0], first], dim=-2), torch.cat([cache[1], second], dim=-2)
 
 
@@ -67,16 +67,18 @@ def check_cache(cache: object) -> None:
     first, second = cache if isinstance(cache, tuple) and len(cache) == 2 else (None, None)
     if not (isinstance(first, Tensor) and isinstance(second, Tensor)):
         raise InvalidInput(f"cache must be a pair of tensors, as an earlier call returned it, got {shown(cache)}")
-    if first.ndim < 2 or second.ndim < 2 or first.size(-2) != second.size(-2):
+    if first.ndim < 2 or second.ndim < 2 or first.shape[-2] != second.shape[-2]:
         shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
         raise InvalidInput(f"cache must hold two tensors with the same number of positions, got {shapes}")
 
 
 def check_continues(old: Tensor, new: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``old`` and ``new`` differ in their numbers of positions alone."""
-    if not isinstance(new, Tensor):
-        check_instance("the new positions", new, Tensor)
-    if old.shape[:-2] != new.shape[:-2] or old.size(-1) != new.size(-1):
+    if not isinstance(new, Tensor) or new.ndim < 2:
+        check_axes("the new positions", new, "positions", "features")
+    *before, _, width = old.shape  # one reading of each shape, without slices: this runs twice in each attention
+    *wanted_before, _, wanted_width = new.shape
+    if width != wanted_width or before != wanted_before:
         wanted = ", ".join(map(str, (*new.shape[:-2], "positions", new.shape[-1])))
         raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old.shape)}; it is another model's or batch's")
     if old.dtype != new.dtype or old.device != new.device:

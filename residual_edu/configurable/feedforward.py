@@ -46,8 +46,11 @@ class StandardFFN(FFNBase):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
-        check_width("x", x, self.d_model, self.up)
-        return self.down(self.activation(self.up(x)))
+        try:
+            return self.down(self.activation(self.up(x)))
+        except (RuntimeError, TypeError):  # the check after torch's own
+            check_width("x", x, self.d_model, self.up)
+            raise
 
 
 class GatedFFN(FFNBase):
@@ -63,8 +66,11 @@ class GatedFFN(FFNBase):
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
-        check_width("x", x, self.d_model, self.up)
-        return self.down(self.activation(self.gate(x)) * self.up(x))
+        try:
+            return self.down(self.activation(self.gate(x)) * self.up(x))
+        except (RuntimeError, TypeError):  # the check after torch's own
+            check_width("x", x, self.d_model, self.up)
+            raise
 
 
 class ReLU2FFN(StandardFFN):

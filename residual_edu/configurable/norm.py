@@ -1,8 +1,8 @@
 """The norms of a block, built from its config: torch's own, which return what those of ``parts`` return."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from residual_edu.checked import checked
 from residual_edu.configurable.config import GivenConfig
@@ -19,7 +19,7 @@ class BlockLayerNorm(nn.LayerNorm):
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         try:
-            return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+            return torch.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
         except (RuntimeError, TypeError):  # the check after torch's own: two a block and token
             check_width("x", x, self.normalized_shape[0], self)
             raise
@@ -35,7 +35,7 @@ class BlockRMSNorm(nn.RMSNorm):
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         try:
-            return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+            return torch.rms_norm(x, self.normalized_shape, self.weight, self.eps)
         except (RuntimeError, TypeError):  # the check after torch's own: two a block and token
             check_width("x", x, self.normalized_shape[0], self)
             raise

@@ -9,6 +9,9 @@
 While decoding, ``start`` is the position of the first new token: the number of positions in the cache.
 """
 
+from typing import cast
+
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -17,6 +20,7 @@ from residual_edu.configurable.config import BlockConfig, GivenConfig
 from residual_edu.errors import InvalidInput, check_axes, check_size, check_width, shown
 from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_cos_sin, rotate_by, sinusoidal
+from residual_edu.parts.tables import Tables
 
 
 class PositionBase(nn.Module):
@@ -62,18 +66,16 @@ class Sinusoidal(PositionBase):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
-        # Made on first use: of a model's blocks only the first adds it. No buffer, so that no table is stored with the
-        # weights, or rounded with them by .half(); no cached_property, whose lock torch.compile refuses in Python 3.11.
-        self.waves: Tensor | None = None  # (positions, channels)
+        waves = sinusoidal(config.max_seq_len, config.d_model) * (2 / config.d_model) ** 0.5  # (positions, channels)
+        self.waves = Tables(waves)
 
     def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
         """Add each position's sines and cosines."""
         check_width("x", x, self.config.d_model)
         check_axes("x", x, "positions", "channels")
         check_room(start, x.shape[-2], self.config.max_seq_len)
-        if self.waves is None:
-            self.waves = sinusoidal(self.config.max_seq_len, self.config.d_model) * (2 / self.config.d_model) ** 0.5
-        return x + self.waves[start : start + x.shape[-2]].to(x)
+        (waves,) = self.waves
+        return x + waves[start : start + x.shape[-2]].to(x)
 
 
 class RoPE(PositionBase):
@@ -84,25 +86,37 @@ class RoPE(PositionBase):
         widths = {config.head_dim, config.effective_rope_dim} - {0}  # a whole head's, and what mla rotates of it
         pairs = [width for width in widths if width % 2 == 0]
         angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in pairs}
-        # A dict, not buffers: no table is stored with the weights, or rounded with them by .half().
-        self.waves = {width: rotary_cos_sin(theta) for width, theta in angles.items()}
+        self.places = {width: place for place, width in enumerate(angles)}  # of a width's tables
+        self.waves = nn.ModuleList(_in_both(*rotary_cos_sin(theta)) for theta in angles.values())
 
     def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
         """Rotate each pair of features by its position's angle."""
         check_axes("x", x, "positions", "features")
-        if x.shape[-1] not in self.waves:
+        if x.shape[-1] not in self.places:
             raise InvalidInput(
-                f"x must have as its number of features {' or '.join(map(str, self.waves))}, got {tuple(x.shape)}"
+                f"x must have as its number of features {' or '.join(map(str, self.places))}, got {tuple(x.shape)}"
             )
         check_room(start, x.shape[-2], self.config.max_seq_len)
-        (cos, sin), rows = self.waves[x.shape[-1]], slice(start, start + x.shape[-2])
+        cos, sin, *wide = cast(Tables, self.waves[self.places[x.shape[-1]]])
+        if x.dtype == torch.float64:
+            cos, sin = wide
+        rows = slice(start, start + x.shape[-2])
         return rotate_by(x, cos[rows], sin[rows])
+
+
+def _in_both(cos: Tensor, sin: Tensor) -> Tables:
+    """Return the tables in float32 and in float64, so that no call converts them."""
+    return Tables(cos.float(), sin.float(), cos, sin)
 
 
 class ALiBi(PositionBase):
     """A penalty that grows with the distance between query and key, faster in some heads than in others."""
 
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__(config)
+        self.slopes = Tables(alibi_slopes(config.n_heads))
+
     def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor:
         """Return the penalty of each head, query and key."""
         check_axes("query", query, "queries", "features")
-        return alibi_bias(query.shape[-2], keys, alibi_slopes(self.config.n_heads)).to(query)
+        return alibi_bias(query.shape[-2], keys, *self.slopes).to(query)

@@ -96,19 +96,20 @@ def check_call(
     It has that many ``heads``, begins with ``layer``, and allows at most ``limit`` positions.
     """
     check_tokens(x, d_model)
-    check_layer("x", x, layer)
+    if layer is not None:
+        check_layer("x", x, layer)
     if limit is None and mask is None:
         return  # an attention takes the length of its cache itself
     kept = cache_length(cache)
     if limit is not None:
-        check_room(kept, x.size(1), limit)
+        check_room(kept, x.shape[1], limit)
     if mask is not None:
         check_mask_of(mask, x, (x.shape[1], kept + x.shape[1]), heads)
 
 
 def check_tokens(x: Tensor, d_model: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, tokens, ``d_model``), not empty: told by few comparisons."""
-    if isinstance(x, Tensor) and x.ndim == 3 and x.size(2) == d_model and x.numel() and x.is_floating_point():
+    if isinstance(x, Tensor) and x.ndim == 3 and x.shape[2] == d_model and x.numel() and x.is_floating_point():
         return
     check_shape("x", x, "batch", "tokens", d_model)
 

@@ -35,7 +35,7 @@ SECONDS = {  # as the command takes them, and with --all where that is more
     "promote": (7, 7),
     "build": (5, 5),
     "lessons": (10, 10),
-    "units": (370, 700),
+    "units": (370, 790),
     "notebooks": (310, 420),
     "browser": (200, 750),
     "delays": (55, 150),

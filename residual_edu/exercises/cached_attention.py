@@ -40,7 +40,8 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the output for a whole row."""
         place = torch.arange(x.shape[1])
-        return self.mix(*self.heads_of(x), place, place)
+        q, k, v = self.heads_of(x)
+        return self.mix(q, k, v, place, place)
 
 
 def such(

@@ -62,9 +62,9 @@ class Handed(nn.Module):
         """Return the scores of the next tokens, and what to hand over with those after."""
         x, longer = self.embed(tokens), Kept()
         for block, pair in zip(self.blocks, kept or [None] * LAYERS, strict=True):
-            y, pair = block.attention(block.norm1(x), pair)  # type: ignore[operator, union-attr]
+            y, pair = block.attention(block.norm1(x), pair)  # type: ignore[operator]
             x = x + y
-            x = x + block.mlp(block.norm2(x))  # type: ignore[operator, union-attr]
+            x = x + block.mlp(block.norm2(x))  # type: ignore[operator]
             longer.append(pair)
         return self.norm(x) @ self.embed.weight.T, longer
 

@@ -82,7 +82,7 @@ def _values(f: Answer) -> None:
         model, rows = Sums(), rows_of(batch, length)
         wanted = losses(model, rows)
         name = f"for {batch} rows of {length} tokens the loss"
-        close(run(lambda model=model, rows=rows: f(model, rows), like=wanted), wanted, name)  # type: ignore[misc]
+        close(run(lambda model=model, rows=rows: f(model, rows), like=wanted), wanted, name)
 
 
 def _learns(f: Answer) -> None:

@@ -183,8 +183,8 @@ MENDED_SCAN = Exercise(
     hints=(
         "Three measurements in a new mixer: other inputs at the end; what is left of the first input with other "
         "inputs in between; after how many positions half of the state is left.",
-        "A step may depend on its own position alone; the same step fades and writes; and at the start it should be "
-        "near 1, so that something fades within twelve positions.",
+        "Each of the three numbers has a line of its own. Which line takes more than its own position? Which numbers "
+        "does the fading use, and which does the writing? How large is softplus(dt0)?",
     ),
 )
 

@@ -10,6 +10,13 @@ from residual_edu.explorers.states import States
 from residual_edu.plotting.selective_scan import plot_switches
 
 Choice = tuple[str, str, str, int]  # mixer, taps, question tokens, positions
+AS_BUILT = {
+    "Attention": "Attention, 1 tap, one ?",
+    "CKConv": "CKConv, 1 tap, one ?",
+    "Hyena": "Hyena, 3 taps, one ?",
+    "Mamba": "Mamba, small steps, 3 taps, one ?",
+}
+"""The run of each mixer as its authors build it: what the first figure of lesson 08c shows, without saying how."""
 WIDE = 0.14  # between the marks of two mixers in one column
 
 

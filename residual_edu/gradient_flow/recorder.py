@@ -24,14 +24,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Variable
-from torch.utils.hooks import RemovableHandle
 
 from residual_edu.checked import Size, checked
 from residual_edu.errors import InvalidInput
 from residual_edu.gradient_flow.blocks import blocks_of, check_not_compiled
+from residual_edu.gradient_flow.hooks import Hook, Removable, after_backward, remove
 from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
-from residual_edu.gradient_flow.step import Place, Run, Step, first_tensor, remove, result, table
+from residual_edu.gradient_flow.step import Place, Run, Step, first_tensor, result, table
 
 
 class GradientFlowRecorder:
@@ -45,8 +44,11 @@ class GradientFlowRecorder:
     could be measured: no gradient, an input that the block overwrote, or two ends of different shape.
 
     Weight gradients are read from ``.grad`` when the backward pass ends: with gradient accumulation, where each
-    micro-batch is a step, they are the sum so far; under DistributedDataParallel they are this process's own, before
-    the mean over processes. Gradients hold the factor of a gradient scaler. Sharded parameters (FSDP2) do not work.
+    micro-batch is a step, they are the sum so far. Gradients hold the factor of a gradient scaler.
+
+    On several processes each measures what it has, and waits for no other: the stream of its own samples, whose
+    gradient is that of its own loss, and the weight gradients after their mean over processes
+    (DistributedDataParallel), or its shards of them (``fully_shard``, called before the recorder is entered).
 
     Args:
         model: the module whose call begins a step.
@@ -57,7 +59,7 @@ class GradientFlowRecorder:
 
     Raises:
         InvalidInput: for no blocks, blocks that are not modules of ``model``, blocks within a compiled module, an
-            ``every`` below 1, or a recorder that is entered twice.
+            ``every`` below 1, or a recorder that is entered a second time.
     """
 
     activation = result("activation", "The stream before each block and after the last, (steps, blocks + 1).")
@@ -70,19 +72,19 @@ class GradientFlowRecorder:
     @checked
     def __init__(self, model: nn.Module, blocks: Iterable[nn.Module], every: Size = 1) -> None:
         self.model, self.blocks, self.every = model, blocks_of(model, blocks), every
-        self.weights = {block: list(block.parameters()) for block in self.blocks}
-        self.hooks: list[RemovableHandle] = []
+        self.weights: dict[nn.Module, list[nn.Parameter]] = {}
+        self.hooks: list[Removable] = []
         self.steps: list[Tensor] = []
         self.step = Step()
 
     def __enter__(self) -> "GradientFlowRecorder":
         check_not_compiled(self.model, self.blocks)
-        if self.hooks:
-            raise InvalidInput("a recorder must be entered once at a time, got a second `with`; make another recorder")
-        self.hooks.append(self.model.register_forward_pre_hook(self.end_step))
+        if self.weights:
+            raise InvalidInput("a recorder must be entered once, got a second `with`; make another recorder")
+        self.weights = {block: list(block.parameters()) for block in self.blocks}
+        self.hooks.append(Hook(self.model, self.end_step).before())
         for block in self.weights:
-            self.hooks.append(block.register_forward_pre_hook(self.enter, with_kwargs=True))
-            self.hooks.append(block.register_forward_hook(self.leave))
+            self.hooks += [Hook(block, self.enter).before(with_kwargs=True), Hook(block, self.leave).after()]
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -130,7 +132,7 @@ class GradientFlowRecorder:
         if place.end is not None:
             place.sizes["branch_gradient"] = size_between(gradient, place.end.take_gradient(gradient))
         if run is not None:  # weights receive their gradients later, in an order that autograd chooses
-            Variable._execution_engine.queue_callback(partial(self.measure_weights, run))
+            after_backward(partial(self.measure_weights, run))
 
     def measure_weights(self, run: Run) -> None:
         """Measure the gradients of a block's weights, which are complete now that the backward pass has ended."""

@@ -36,9 +36,14 @@ def size_between(x: Tensor, y: Tensor) -> Measured:
     return norm_of(x.detach() - y.detach()), x.numel()
 
 
+def local(x: Tensor) -> Tensor:
+    """Return the shard that this process has of a DTensor, and any other tensor as it is."""
+    return x.to_local() if hasattr(x, "to_local") else x
+
+
 def size_of_gradients(weights: Iterable[nn.Parameter]) -> Measured:
     """Return the size of the gradients of all ``weights``, as if they were one tensor, or nan where there are none."""
-    gradients = [weight.grad for weight in weights if weight.requires_grad and weight.grad is not None]
+    gradients = [local(weight.grad) for weight in weights if weight.requires_grad and weight.grad is not None]
     if not gradients:
         return torch.tensor(torch.nan), 1
     few = all(gradient.numel() <= MANY for gradient in gradients)

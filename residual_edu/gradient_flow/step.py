@@ -7,8 +7,8 @@ from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
+from residual_edu.gradient_flow.hooks import Removable
 from residual_edu.gradient_flow.sizes import Measured
 
 QUANTITIES = ["activation", "added", "stream_gradient", "branch_gradient", "weight_gradient"]
@@ -43,7 +43,7 @@ class Step:
     inside: dict[nn.Module, tuple[Tensor, int, Place]] = field(default_factory=dict)  # blocks that have begun
     latest: tuple[Tensor | None, int, Place | None] = (None, 0, None)  # the stream, its version, and its last place
     runs: list[Run] = field(default_factory=list)  # that a complete backward pass has reached, the last one first
-    hooks: list[RemovableHandle] = field(default_factory=list)  # on the stream
+    hooks: list[Removable] = field(default_factory=list)  # on the stream
 
 
 def first_tensor(*values: Any) -> Tensor | None:
@@ -86,9 +86,3 @@ def result(name: str, doc: str, start: int = 0, end: int | None = None) -> Any:
         return steps[:, QUANTITIES.index(name), start:end].cpu().double()
 
     return property(read, doc=doc)
-
-
-def remove(hooks: list[RemovableHandle]) -> None:
-    """Remove all ``hooks`` from where they were registered, and from the list."""
-    while hooks:
-        hooks.pop().remove()

@@ -7,10 +7,12 @@ https://arxiv.org/abs/2104.09864; normalised queries and keys: Henry et al., 202
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from math import prod
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from residual_edu.checked import Flag, Positive, Rate, Size, checked
 from residual_edu.errors import (
@@ -44,6 +46,8 @@ class Attention(nn.Module):
         attn_dropout: rate in [0, 1) at which attention weights are dropped in training.
         rope_base: base of the rotary frequencies, above 0; the larger, the longer the longest period.
         rope_spatial_dims: lengths of the axes of a signal that comes flattened to one; None: the signal's own axes.
+        fused: whether torch may call a kernel for the whole. False computes the formula step by step, which has second
+            derivatives and forward ones (``torch.func.jvp``); both ways return the same numbers, up to rounding.
 
     Raises:
         InvalidInput: for sizes that do not divide, arguments out of range, or signals whose shapes do not fit.
@@ -60,12 +64,14 @@ class Attention(nn.Module):
         attn_dropout: Rate = 0.0,
         rope_base: Positive = 10000.0,
         rope_spatial_dims: Sequence[int] | None = None,
+        *,
+        fused: Flag = True,
     ) -> None:
         super().__init__()
         check_heads(hidden_dim, num_heads, use_rope, rope_spatial_dims)
         self.hidden_dim, self.num_heads, self.head_dim = hidden_dim, num_heads, hidden_dim // num_heads
         self.apply_qk_norm, self.use_rope, self.is_causal = apply_qk_norm, use_rope, is_causal
-        self.attn_dropout, self.rope_base = attn_dropout, rope_base
+        self.attn_dropout, self.rope_base, self.fused = attn_dropout, rope_base, fused
         self.rope_spatial_dims = None if rope_spatial_dims is None else tuple(rope_spatial_dims)
         self.qk_norm = L2Norm() if apply_qk_norm else nn.Identity()
         self.scale = 1.0 if apply_qk_norm else self.head_dim**-0.5
@@ -85,9 +91,12 @@ class Attention(nn.Module):
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
         if self.apply_qk_norm:
             q, k = self.qk_norm(q), self.qk_norm(k)
+        return self._attend(q, k, v).transpose(1, 2).reshape_as(query)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "batch head position head_dim"]:
         dropout = self.attn_dropout if self.training else 0.0
-        y = fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
-        return y.transpose(1, 2).reshape_as(query)
+        with nullcontext() if self.fused else sdpa_kernel(SDPBackend.MATH):
+            return fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
 
     def _angles(self, x: Tensor) -> Float[Tensor, "positions pairs"]:
         lengths = self.rope_spatial_dims or tuple(x.shape[1:-1])

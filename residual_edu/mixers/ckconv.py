@@ -71,7 +71,12 @@ class CKConv(nn.Module):
         if any(self.single) and self.kernel is not kernel_cfg and hasattr(self.kernel, "halve_grid"):
             self.kernel.halve_grid(self.single)  # type: ignore[operator]  # which has half as many taps to either side along these axes
         check_kernel_network(self.kernel, hidden_dim, data_dim)
-        self.shortcut = nn.Parameter(torch.empty(hidden_dim).uniform_(-1, 1) / sqrt(hidden_dim))
+        self.shortcut = nn.Parameter(torch.empty(hidden_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights of ``x`` from +- 1 / sqrt(hidden_dim); kernel and mask have starts of their own."""
+        nn.init.uniform_(self.shortcut, -1, 1).data.div_(sqrt(self.hidden_dim))
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Float[Tensor, "#batch features"] | None = None

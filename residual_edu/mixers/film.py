@@ -5,6 +5,7 @@ r"""FiLM for kernels: a condition scales and shifts each hidden layer of the net
 Perez, Strub, de Vries, Dumoulin & Courville, 2018, https://arxiv.org/abs/1709.07871
 """
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from residual_edu.checked import Flag, Positive, Size, checked
 from residual_edu.errors import check_shape
 from residual_edu.parts.flop_count import Shape
+from residual_edu.parts.start import copy_values, filled
 from residual_edu.parts.weight_decay import no_weight_decay as exempt
 
 
@@ -49,12 +51,18 @@ class KernelFiLMGenerator(nn.Module):
         self.cond_dim, self.kernel_hidden_dim, self.num_film_layers = cond_dim, kernel_hidden_dim, num_film_layers
         self.film_hidden_dim = film_hidden_dim
         last = nn.Linear(film_hidden_dim, num_film_layers * 2 * kernel_hidden_dim)
-        nn.init.normal_(last.weight, std=init_std if init_type == "small_random" else 0.0)
-        with torch.no_grad():
-            last.bias.view(num_film_layers, 2, -1).copy_(torch.tensor([[1.0], [0.0]]))  # gamma 1, beta 0
+        normal = partial(nn.init.normal_, std=init_std if init_type == "small_random" else 0.0)
+        last = filled(last, normal, partial(identity_film, layers=num_film_layers))
         self.mlp = nn.Sequential(nn.Linear(cond_dim, film_hidden_dim), nn.GELU(), last)
         if no_weight_decay:
             exempt(self.mlp)
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self) -> None:
+        """Start again, children and all."""
+        self.mlp[2].reset_parameters()  # type: ignore[operator]
+        self.mlp[0].reset_parameters()  # type: ignore[operator]
 
     def forward(
         self, conditioning: Float[Tensor, "batch channels"]
@@ -67,3 +75,9 @@ class KernelFiLMGenerator(nn.Module):
     def flop_count(self, shape: Shape = 1, inference: bool = False) -> int:
         """Return the cost of one condition; it does not depend on the length of the signal."""
         return sum(2 * each.numel() for each in self.mlp.parameters() if each.ndim == 2) + self.film_hidden_dim
+
+
+def identity_film(bias: Float[Tensor, "parameters"], layers: int) -> None:
+    """Fill the last bias: gamma 1 and beta 0 in each of ``layers``."""
+    width = bias.shape[0] // layers // 2
+    copy_values(bias, torch.cat([torch.ones(width), torch.zeros(width)]).repeat(layers))

@@ -32,6 +32,7 @@ from residual_edu.errors import (
 )
 from residual_edu.mixers.film import KernelFiLMGenerator
 from residual_edu.parts.flop_count import Shape
+from residual_edu.parts.start import filled, reset_parameters, scale_weight, start_again, starting
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -144,6 +145,19 @@ class SIRENKernel(nn.Module):
         self.film_generator: Any = None if film_cfg is None else build(film_cfg)
         check_film(self.film_generator, self.widths, film_after_pos_embed)
 
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self) -> None:
+        """Start again, children and all: each hidden layer as torch does, then each of them as here."""
+        reset_parameters(self.positional_embedding)
+        for linear in self.hidden_linears:
+            nn.Linear.reset_parameters(linear)  # type: ignore[arg-type]
+        for linear in self.hidden_linears:
+            start_again(linear)
+        self.out_linear.reset_parameters()
+        if self.film_generator is not None:
+            reset_parameters(self.film_generator)
+
     def forward(
         self, lengths: Sequence[int], conditioning: Float[Tensor, "batch features"] | None = None
     ) -> tuple[Float[Tensor, "samples *taps channels"], Float[Tensor, "1 *taps axes"]]:
@@ -167,7 +181,7 @@ class SIRENKernel(nn.Module):
         halved = [(length + 1) // 2 if half else length for length, half in zip(lengths, axes, strict=True)]
         check_lengths("half of L_cache", halved, len(lengths), least=2)
         self.positional_embedding.L_cache = halved
-        self.out_linear.weight.data *= sqrt(prod(lengths) / prod(halved))
+        starting(self.out_linear, partial(scale_weight, factor=sqrt(prod(lengths) / prod(halved))))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of all taps for a signal of ``shape``: 0 at inference where no condition changes them."""
@@ -191,18 +205,15 @@ class SIRENKernel(nn.Module):
 
 def uniform(linear: nn.Linear, bound: float | None = None, shrink: float = 1.0) -> nn.Linear:
     """Draw the weight from +- ``bound`` / ``shrink``, by default SIREN's sqrt(6 / fan_in), and set the bias to 0."""
-    bound = sqrt(6 / linear.in_features) if bound is None else bound
-    nn.init.uniform_(linear.weight, -bound / shrink, bound / shrink)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
-    return linear
+    bound = (sqrt(6 / linear.in_features) if bound is None else bound) / shrink
+    return filled(linear, partial(nn.init.uniform_, a=-bound, b=bound))
 
 
 def modulated(h: Float[Tensor, "#batch *taps hidden"], film: tuple[Tensor, Tensor] | None) -> Tensor:
     """Return gamma h + beta, the same at all taps of a sample, or ``h`` itself without them."""
     if film is None:
         return h
-    gamma, beta = (each.view(len(each), *[1] * (h.ndim - 2), -1) for each in film)
+    gamma, beta = (each.view(each.shape[0], *[1] * (h.ndim - 2), -1) for each in film)
     return gamma * h + beta
 
 

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from residual_edu.checked import DataDim, Positive, Size, checked
 from residual_edu.errors import InvalidInput, check_device, check_width
+from residual_edu.parts.start import copy_values
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -39,9 +40,16 @@ class ExponentialModulation(nn.Module):
         self, data_dim: DataDim, num_channels: Size, fast_decay_pct: Positive = 13.81, slow_decay_pct: Positive = 2.3
     ) -> None:
         super().__init__()
-        decay = torch.linspace(slow_decay_pct, fast_decay_pct, num_channels) / data_dim
-        self.weight = nn.Parameter(decay.repeat(data_dim, 1))  # axes, channels
+        self.slow_decay_pct, self.fast_decay_pct = slow_decay_pct, fast_decay_pct
+        self.weight = nn.Parameter(torch.empty(data_dim, num_channels))
+        self.reset_parameters()
         no_weight_decay(self)
+
+    def reset_parameters(self) -> None:
+        """Space the decays evenly, from the first channel's to the last one's."""
+        axes, channels = self.weight.shape
+        decay = torch.linspace(self.slow_decay_pct, self.fast_decay_pct, channels) / axes
+        copy_values(self.weight, decay.repeat(axes, 1))
 
     def forward(
         self, grid: Float[Tensor, "1 *taps axes"], x: Float[Tensor, "batch *taps channels"]
@@ -84,12 +92,22 @@ class GaussianModulation(nn.Module):
     ) -> None:
         super().__init__()
         self.min_std, self.max_std, self.parametrization = min_std, max_std, parametrization
-        low, high = torch.tensor([init_std_low, init_std_high]).log().tolist()
-        std = torch.linspace(low, high, num_channels).exp().repeat(data_dim, 1)  # axes, channels
-        softplus_inverse = std + (-(-std).expm1()).log()  # log(exp(std) - 1), which overflows for std above 88
-        self.std_param = nn.Parameter({"direct": std, "log": std.log(), "softplus": softplus_inverse}[parametrization])
-        check_start(self, init_std_low, init_std_high)
+        self.init_std = init_std_low, init_std_high
+        self.std_param = nn.Parameter(torch.empty(data_dim, num_channels))
+        check_start(self)
+        self.reset_parameters()
         no_weight_decay(self)
+
+    def reset_parameters(self) -> None:
+        """Set every sigma to its starting value."""
+        copy_values(self.std_param, self.initial().repeat(len(self.std_param), 1))
+
+    def initial(self) -> Float[Tensor, "channels"]:
+        """Return what the parameter of each channel starts at, on the CPU."""
+        low, high = torch.tensor(self.init_std, device="cpu").log().tolist()
+        std = torch.linspace(low, high, self.std_param.shape[1], device="cpu").exp()
+        softplus_inverse = std + (-(-std).expm1()).log()  # log(exp(std) - 1), which overflows for std above 88
+        return {"direct": std, "log": std.log(), "softplus": softplus_inverse}[self.parametrization]
 
     @property
     def std(self) -> Float[Tensor, "axes channels"]:
@@ -106,11 +124,12 @@ class GaussianModulation(nn.Module):
         return x * torch.exp(-0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()).type_as(x)
 
 
-def check_start(mask: GaussianModulation, low: float, high: float) -> None:
-    """Raise ``InvalidInput`` unless the limits are in order, and ``low`` and ``high`` within what float32 holds."""
+def check_start(mask: GaussianModulation) -> None:
+    """Raise ``InvalidInput`` unless the limits are in order, and the starting values within what float32 holds."""
     if mask.max_std is not None and mask.min_std >= mask.max_std:
         raise InvalidInput(f"min_std must be below max_std={mask.max_std}, got {mask.min_std}")
-    if not mask.std_param.isfinite().all():
+    if not mask.initial().isfinite().all():
+        low, high = mask.init_std
         raise InvalidInput(f"init_std_low and init_std_high must be within float32's range, got {low} and {high}")
 
 

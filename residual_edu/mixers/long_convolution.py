@@ -130,7 +130,7 @@ def pad_and_roll(kernel: Tensor, axis: int, size: int, padding: str) -> Tensor:
 def check_kernel(kernel: Tensor, x: Tensor, paddings: Sequence[str]) -> None:
     """Raise ``InvalidInput`` unless ``kernel`` has the axes and channels of ``x``, and fits its circular axes."""
     check_signal("kernel", kernel, x.shape[-1], x.ndim - 2)
-    check_batch("kernel", kernel, len(x))
+    check_batch("kernel", kernel, x.shape[0])
     check_device("kernel", kernel, x)
     for taps, length, padding in zip(kernel.shape[1:-1], x.shape[1:-1], paddings, strict=True):
         check_circle(taps, length, padding)

@@ -9,6 +9,7 @@ Gu & Dao, 2023, https://arxiv.org/abs/2312.00752; Dao & Gu, 2024, https://arxiv.
 """
 
 import math
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -22,6 +23,7 @@ from residual_edu.mixers.selective_scan import chunked_scan
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.rms_norm import RMSNorm
+from residual_edu.parts.start import copy_values
 
 
 class MambaLayer(nn.Module):
@@ -71,12 +73,21 @@ class MambaLayer(nn.Module):
         self.pieces = [inner, mixed, heads]
         self.in_proj = nn.Linear(d_model, sum(self.pieces), bias=bias)
         self.conv1d = CausalConv1D(mixed, mixed, d_conv, groups=mixed, bias=conv_bias)
-        steps = initial_steps(heads, dt_min, dt_max, dt_init_floor)
-        self.dt_bias = nn.Parameter(steps + (-(-steps).expm1()).log())  # softplus of it is the step
-        self.A_log = nn.Parameter(torch.arange(1.0, heads + 1).log())
-        self.D = nn.Parameter(torch.ones(heads))
+        self.scan_start = partial(initial_scan, heads, dt_min, dt_max, dt_init_floor)
+        self.dt_bias, self.A_log, self.D = map(nn.Parameter, self.scan_start())
         self.norm = RMSNorm(inner, eps=1e-5)
         self.out_proj = nn.Linear(inner, d_model, bias=bias)
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self) -> None:
+        """Start again, children and all."""
+        self.in_proj.reset_parameters()
+        self.conv1d.reset_parameters()
+        for parameter, values in zip((self.dt_bias, self.A_log, self.D), self.scan_start(), strict=True):
+            copy_values(parameter, values)
+        self.norm.reset_parameters()
+        self.out_proj.reset_parameters()
 
     def forward(self, x: Float[Tensor, "batch positions channels"]) -> Float[Tensor, "batch positions channels"]:
         """Mix each position with those before it; shape and dtype stay."""
@@ -101,6 +112,12 @@ class MambaLayer(nn.Module):
         projections = 2 * positions * self.d_model * (sum(self.pieces) + inner)
         scan = 2 * filled * (length * (self.d_state + inner) + 2 * inner * self.d_state)
         return projections + scan + sum(flop_count(part, positions, inference) for part in (self.conv1d, self.norm))
+
+
+def initial_scan(heads: int, dt_min: float, dt_max: float, floor: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return dt_bias, A_log and D at the start; softplus of the first is a step for each head."""
+    steps = initial_steps(heads, dt_min, dt_max, floor)
+    return steps + (-(-steps).expm1()).log(), torch.arange(1.0, heads + 1).log(), torch.ones(heads)
 
 
 def initial_steps(heads: int, dt_min: float, dt_max: float, floor: float) -> Float[Tensor, "heads"]:

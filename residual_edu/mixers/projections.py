@@ -51,12 +51,11 @@ class QKVSequenceMixer(nn.Module):
     ) -> None:
         super().__init__()
         self.hidden_dim = hidden_dim
-        mixer = build(mixer_cfg)
-        self.signals = count_signals(mixer)
+        self.mixer = build(mixer_cfg)
+        self.signals = count_signals(self.mixer)
         maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
         self.qkv_proj = start(maps, init_method_in, hidden_dim)
         self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out)
-        self.mixer = mixer
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
@@ -115,7 +114,7 @@ class QKVConditionMixer(nn.Module):
         """
         condition = condition[:, None] if isinstance(condition, Tensor) and condition.ndim == 2 else condition
         check_signals(x, condition, self.hidden_dim, self.q_proj)
-        key, value = self.kv_proj(condition).expand(len(x), *[-1] * (condition.ndim - 1)).chunk(2, dim=-1)
+        key, value = self.kv_proj(condition).expand(x.shape[0], *[-1] * (condition.ndim - 1)).chunk(2, dim=-1)
         return self.out_proj(self.mixer(self.q_proj(x), key, value))
 
     def flop_count(self, shape: Shape, inference: bool = False, condition_shape: Shape = 1) -> int:
@@ -147,4 +146,4 @@ def check_signals(x: Tensor, condition: Tensor, hidden_dim: int, layer: nn.Modul
     """Raise ``InvalidInput`` unless both are signals of ``hidden_dim``, fit for ``layer``, and of as many samples."""
     check_signal("x", x, hidden_dim, layer=layer)
     check_signal("condition", condition, hidden_dim, layer=layer)
-    check_batch("condition", condition, len(x))
+    check_batch("condition", condition, x.shape[0])

@@ -41,6 +41,11 @@ class RealFFT(torch.autograd.Function):
         ctx.length, ctx.n = inputs[0].shape[-1], inputs[1]
 
     @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        """Return the change of the spectrum: the transform is linear."""
+        return torch.fft.rfft(tangent, n=ctx.n)
+
+    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         """Return the gradient with respect to ``x``: the sum over f of the equation above."""
         frequency = torch.arange(gradient.shape[-1], device=gradient.device)

@@ -30,6 +30,10 @@ class RegisterPooling(nn.Module):
         super().__init__()
         self.logits = nn.Parameter(torch.zeros(num_registers))
 
+    def reset_parameters(self) -> None:
+        """Set all weights alike: the mean."""
+        nn.init.zeros_(self.logits)
+
     def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch channels"]:
         """Return one vector for each sample; dtype stays."""
         check_shape("registers", registers, "batch", len(self.logits), "channels", layer=self)

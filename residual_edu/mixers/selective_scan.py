@@ -10,7 +10,7 @@ Gu & Dao, 2023, https://arxiv.org/abs/2312.00752; in chunks: Dao & Gu, 2024, htt
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, einsum
 from torch.nn.functional import pad
 
@@ -42,7 +42,7 @@ def selective_scan(
     """
     check_scan(x, dt, A, B, C, D)
     keep, write = (dt * A).exp(), dt[..., None] * x
-    state, y = x.new_zeros(len(x), *x.shape[2:], B.shape[-1]), []  # batch, head, headdim, state
+    state, y = x.new_zeros(x.shape[0], *x.shape[2:], B.shape[-1]), []  # batch, head, headdim, state
     for t in range(x.shape[1]):
         state = keep[:, t, :, None, None] * state + write[:, t, :, :, None] * B[:, t, None, None]
         y.append((state * C[:, t, None, None]).sum(-1))
@@ -73,8 +73,11 @@ def chunked_scan(
     write, fade, B, C = (in_chunks(z, length) for z in (dt[..., None] * x, dt * A, B, C))
     decay = segsum(fade.transpose(2, 3)).exp_()  # b c h l s: the part of what s wrote that is left at l
     since = fade.cumsum(2).exp()  # b c l h: the part of the chunk's initial state that is left at l
-    scores = einsum("bcln,bcsn->bcls", C, B)
-    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write)
+    scores = einsum("bcln,bcsn->bcls", C, B).tril()
+    # A later s counts 0 times, and 0 times infinity is NaN: what is not finite is left out, and spoils l from s on.
+    finite = is_readable(write) and bool(write.detach().sum().isfinite())  # mostly, and told at little cost
+    within = einsum("bcls,bchls,bcshp->bclhp", scores, decay, write if finite else write.nan_to_num(0.0, 0.0, 0.0))
+    within = within if finite else within.masked_fill(spoilt(write), torch.nan)
     written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)  # at the end of its chunk
     initial = initial_states(written, since[:, :, -1])
     across = einsum("bcln,bchpn,bclh->bclhp", C, initial, since)
@@ -107,8 +110,19 @@ def check_signs(dt: Tensor, A: Tensor) -> None:
 def in_chunks(z: Float[Tensor, "batch time *rest"], length: int) -> Float[Tensor, "batch chunks length *rest"]:
     """Cut the time axis into chunks. The last one is filled with zeros, which neither decay nor write anything."""
     missing = -z.shape[1] % length
-    z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z  # pad copies even where it adds nothing
+    if torch.compiler.is_compiling():  # a graph serves all lengths: it always pads, where a pad by nothing would copy
+        missing = length - z.shape[1] % length
+    z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z
     return z.unflatten(1, (-1, length))
+
+
+def spoilt(
+    write: Float[Tensor, "batch chunks length heads headdim"],
+) -> Bool[Tensor, "batch chunks length heads headdim"]:
+    """Return where a chunk holds a number that is not finite, there or before; a maximum is faster than a sum."""
+    left = torch.arange(write.shape[2], 0, -1.0, device=write.device)[:, None, None]  # positions from here to the end
+    bad = (0 * write.detach()).nan_to_num(1.0)  # 0 times infinity is NaN
+    return left <= (bad * left).amax(2, keepdim=True)
 
 
 def segsum(fade: Float[Tensor, "*batch length"]) -> Float[Tensor, "*batch length length"]:
@@ -126,11 +140,20 @@ def initial_states(
 ) -> Float[Tensor, "batch chunks heads headdim state"]:
     """Return the state before each chunk, from what each chunk writes to it and the factor of what it keeps of it.
 
-    A loop and not a product of all pairs of chunks: 0 times infinity would carry a later chunk's overflow to earlier
-    ones.
+    A loop, whose cost grows with the number of chunks and not with its square; a graph has one for all lengths, and so
+    no loop.
     """
+    if torch.compiler.is_compiling():
+        return initial_states_by_pairs(written, keep)
     state, initial = torch.zeros_like(written[:, 0]), []
     for new, kept in zip(written.unbind(1), keep[..., None, None].unbind(1), strict=True):
         initial.append(state)
         state = kept * state + new
     return torch.stack(initial, 1)
+
+
+def initial_states_by_pairs(written: Tensor, keep: Tensor) -> Float[Tensor, "batch chunks heads headdim state"]:
+    """Return what ``initial_states`` returns, by a product of all pairs of chunks."""
+    decay = segsum(keep.log().mT).exp()  # b h z c: the part of what chunk c wrote that is left after chunk z
+    states = einsum("bhzc,bchpn->bzhpn", decay, written.nan_to_num(0.0, 0.0, 0.0)) + (0 * written).cumsum(1)
+    return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)

@@ -20,8 +20,9 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import check_divisible, check_shape
 from residual_edu.parts.attention import fused_attention, merge_heads
 from residual_edu.parts.flop_count import flop_count
-from residual_edu.parts.mlp import filled
 from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
+from residual_edu.parts.start import filled
+from residual_edu.parts.tables import Tables
 
 
 class ViT5Attention(nn.Module):
@@ -77,9 +78,8 @@ class ViT5Attention(nn.Module):
         self.scale = head_dim**-0.5 if scale is None else scale
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         registers = register_angles(num_registers, head_dim, reg_rope_base)
-        angles = torch.cat([patches, torch.zeros(int(has_cls), head_dim // 2), registers])
-        # No buffer: it would enter the state dict, and be rounded with the weights where they go to 16 bits.
-        self.num_tokens, self.cos_sin = len(angles), rotary_cos_sin(angles)
+        angles = torch.cat([patches, patches.new_zeros(int(has_cls), head_dim // 2), registers])
+        self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
         self.qkv = filled(nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj)
         self.q_norm, self.k_norm = (nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2))
         self.proj = filled(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj)

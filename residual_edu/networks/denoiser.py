@@ -33,6 +33,7 @@ from residual_edu.networks.labels import check_labels
 from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
+from residual_edu.parts.start import filled, reset_parameters
 from residual_edu.values import is_readable
 
 
@@ -86,9 +87,16 @@ class Denoiser(nn.Module):
         self.time = nn.Sequential(nn.Linear(1, hidden_dim), nn.SiLU(), nn.Linear(hidden_dim, hidden_dim))
         self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
-        self.final = nn.Linear(hidden_dim, patch_size**2)
-        nn.init.zeros_(self.final.weight)
-        nn.init.zeros_(self.final.bias)
+        self.final = filled(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self) -> None:
+        """Start again, children and all."""
+        reset_parameters(self.patches)
+        nn.init.normal_(self.position).data.div_(2)
+        for part in (self.label, self.time, self.blocks, self.norm, self.final):
+            reset_parameters(part)
 
     def forward(
         self,

@@ -22,6 +22,7 @@ from residual_edu.networks.labels import check_labels
 from residual_edu.parts.attention import attention_mask
 from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.dropout import Dropout
+from residual_edu.parts.start import filled
 
 
 class LanguageModel(nn.Module):
@@ -41,8 +42,9 @@ class LanguageModel(nn.Module):
     def __init__(self, config: Annotated[ModelConfig, partial(check_instance, kind=ModelConfig)]) -> None:
         super().__init__()
         self.config = config
-        self.embed = nn.Embedding(config.vocab_size, config.block.d_model)
-        nn.init.normal_(self.embed.weight, std=config.block.d_model**-0.5)  # so that a tied head's logits are of size 1
+        # so that a tied head's logits are of size 1
+        narrow = partial(nn.init.normal_, std=config.block.d_model**-0.5)
+        self.embed = filled(nn.Embedding(config.vocab_size, config.block.d_model), narrow)
         self.dropout = Dropout(config.block.dropout)
         self.blocks = nn.ModuleList(ConfigurableBlock(config.get_block_config(i)) for i in range(config.n_layers))
         check_embeds_first(self.blocks)
@@ -56,20 +58,22 @@ class LanguageModel(nn.Module):
         cache = ModelCache(0, (None,) * len(self.blocks)) if cache is None else cache
         self._check_inputs(tokens, cache)
         start, caches = cache
-        first = cast(ConfigurableBlock, self.blocks[0])
-        x = first.position.embed(self.dropout(self.embed(tokens)), start)  # (batch, positions, d_model)
+        blocks, embed = cast(list[ConfigurableBlock], list(self.blocks)), self.embed
+        x = self.dropout(embed(tokens)) if self.training else embed(tokens)  # (batch, positions, d_model)
+        x = blocks[0].position.embed(x, start)
         mask, updated = self._mask(tokens.shape[1], start), []
-        for block, kept in zip(self.blocks, caches, strict=True):
+        for block, kept in zip(blocks, caches, strict=True):
             x, kept = block(x, mask, kept)
             updated.append(kept)
         x = self.final_norm(x)
-        logits = nn.functional.linear(x, self.embed.weight) if self.head is None else self.head(x)
+        logits = nn.functional.linear(x, embed.weight) if self.head is None else self.head(x)
         return logits, ModelCache(start + tokens.shape[1], tuple(updated))
 
     def _mask(self, new: int, start: int) -> Tensor | None:
         """Return the causal mask of ``new`` positions after ``start``; None for one, which attends to all before it."""
-        device = self.embed.weight.device
-        return None if new == 1 else attention_mask(new, start + new, causal=True, device=device)
+        if new == 1:
+            return None
+        return attention_mask(new, start + new, causal=True, device=self.embed.weight.device)
 
     def _check_inputs(self, tokens: Tensor, cache: ModelCache) -> None:
         check_axes("tokens", tokens, "batch", "positions")

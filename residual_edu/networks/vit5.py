@@ -25,6 +25,7 @@ from residual_edu.networks.stack import build_blocks, check_stack
 from residual_edu.parts.drop_path import drop_path_schedule
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.patches import Patchify
+from residual_edu.parts.start import filled, reset_parameters, start_again
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -88,8 +89,20 @@ class ViT5ClassificationNet(nn.Module):
         concat = partial(RegisterCompressConcat, num_registers, hidden_dim, hidden_dim // neck_compression_ratio)
         self.neck = concat() if readout == "register_concat" else nn.Identity()
         self.out_proj = nn.Linear(getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False)
-        nn.init.trunc_normal_(self.tokens.weight, std=0.02)
-        nn.init.trunc_normal_(self.out_proj.weight, std=0.02)
+        filled(self.tokens, partial(nn.init.trunc_normal_, std=0.02))
+        filled(self.out_proj, partial(nn.init.trunc_normal_, std=0.02))
+
+    resets_children = True  # in the order of the constructor
+
+    def reset_parameters(self) -> None:
+        """Start again, children and all: tokens and readout draw twice, the second time at the end."""
+        reset_parameters(self.patch_embed)
+        nn.Embedding.reset_parameters(self.tokens)
+        for part in (self.blocks, self.out_norm, self.neck):
+            reset_parameters(part)
+        nn.Linear.reset_parameters(self.out_proj)
+        start_again(self.tokens)
+        start_again(self.out_proj)
 
     def forward(self, images: Float[Tensor, "batch side side in_channels"]) -> Float[Tensor, "batch classes"]:
         """Return the logits of each class, computed from the stream after the last block."""

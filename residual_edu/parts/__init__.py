@@ -23,6 +23,7 @@ from residual_edu.parts.position_embedding import PositionEmbedding, PositionEmb
 from residual_edu.parts.qk_norm import L2Norm, PerHeadRMSNorm
 from residual_edu.parts.residual import ResidualConnection, is_bypassed, post_norm_residual, pre_norm_residual
 from residual_edu.parts.rms_norm import RMSNorm, rms_norm
+from residual_edu.parts.start import reset_parameters
 from residual_edu.parts.weight_decay import no_weight_decay, parameter_groups
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "parameter_groups",
     "post_norm_residual",
     "pre_norm_residual",
+    "reset_parameters",
     "rms_norm",
     "rotary_angles",
     "rotary_cos_sin",

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from residual_edu.checked import Size, checked
 from residual_edu.errors import InvalidInput, check_floating, check_instance, check_size, check_width
 from residual_edu.parts.attention_checks import check_spreads
+from residual_edu.parts.start import filled
 
 
 class Modulation(NamedTuple):
@@ -44,10 +45,7 @@ def zero_projection(dim: Size, branches: Size = 2) -> nn.Sequential:
     Raises:
         InvalidInput: for a size below 1.
     """
-    projection = nn.Linear(dim, 3 * branches * dim)
-    nn.init.zeros_(projection.weight)
-    nn.init.zeros_(projection.bias)
-    return nn.Sequential(nn.SiLU(), projection)
+    return nn.Sequential(nn.SiLU(), filled(nn.Linear(dim, 3 * branches * dim), nn.init.zeros_))
 
 
 def modulations(projected: Float[Tensor, "batch parameters"], ndim: int, branches: int = 2) -> list[Modulation]:

@@ -62,13 +62,13 @@ def fused_attention(
     check_rate("dropout", dropout)
     check_flag("is_causal", is_causal)
     # The kernel's own causal mask allows no other mask, and puts the queries at the first positions of the keys.
-    by_kernel = is_causal and mask is None and bias is None and query.shape[-2] == key.shape[-2]
-    if is_causal and not by_kernel:
-        mask = both(mask, attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device))
+    if is_causal and (mask is not None or bias is not None or query.shape[-2] != key.shape[-2]):
+        causal = attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device)
+        mask, is_causal = both(mask, causal), False
     if bias is not None and mask is not None:
         bias = bias.masked_fill(~mask, -torch.inf)
     return nn.functional.scaled_dot_product_attention(
-        query, key, value, mask if bias is None else bias, dropout, by_kernel, scale=scale
+        query, key, value, mask if bias is None else bias, dropout, is_causal, scale=scale
     )
 
 

@@ -24,7 +24,8 @@ def check_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, scale: float | None
 ) -> None:
     """Raise ``InvalidInput`` unless these can be the arguments of ``attention``, each spread over query's axes."""
-    check_keys(query, key, value)
+    if not are_alike(query, key, value):
+        check_keys(query, key, value)
     if mask is not None:
         check_mask(mask)
         check_over_scores("mask", mask, query, key)
@@ -42,8 +43,6 @@ def check_attention(
 
 def check_keys(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Raise ``InvalidInput`` unless the three are of one dtype and device, not empty, and their shapes fit."""
-    if are_alike(query, key, value):
-        return
     for name, x in (("query", query), ("key", key), ("value", value)):
         check_floating(name, x)
         check_axes(name, x, "positions", "features")
@@ -61,10 +60,10 @@ def are_alike(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether the three differ in the number of positions alone, as they do in most models: told by few comparisons."""
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         return False
-    queries, keys = query.shape, key.shape
+    queries, keys, dtype, device = query.shape, key.shape, query.dtype, query.device
     shapes = keys == value.shape and len(queries) > 1 and queries[:-2] == keys[:-2] and queries[-1] == keys[-1]
-    kinds = query.dtype == key.dtype == value.dtype and query.device == key.device == value.device
-    return shapes and kinds and query.is_floating_point() and query.numel() > 0 and key.numel() > 0
+    kinds = dtype == key.dtype == value.dtype and device == key.device == value.device
+    return shapes and kinds and dtype.is_floating_point and 0 not in queries and 0 not in keys
 
 
 def check_as_query(name: str, x: Tensor, query: Tensor, other: str = "query") -> None:
@@ -129,7 +128,7 @@ def check_last_queries(queries: int, keys: int) -> None:
 def check_heads(name: str, x: Tensor, heads: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, *space, channels), not empty, and ``heads`` divides these."""
     known = isinstance(x, Tensor) and type(heads) is int and heads > 0
-    if known and x.ndim > 2 and x.size(-1) % heads == 0 and x.numel():
+    if known and x.ndim > 2 and x.shape[-1] % heads == 0 and x.numel():
         return  # without the calls below: this runs three times in each attention
     check_axes("x", x, "batch", "positions", "channels")
     check_size("heads", heads)
@@ -139,7 +138,7 @@ def check_heads(name: str, x: Tensor, heads: int) -> None:
 
 def check_repeats(x: Tensor, heads: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (batch, kv_heads, positions, head_dim), and kv_heads divides ``heads``."""
-    if isinstance(x, Tensor) and x.ndim == 4 and x.size(1) == heads and x.numel():
+    if isinstance(x, Tensor) and x.ndim == 4 and x.shape[1] == heads and x.numel():
         return  # nothing is repeated
     check_shape("x", x, "batch", "kv_heads", "positions", "head_dim")
     check_divisible("heads", heads, x.shape[1], "x's heads")

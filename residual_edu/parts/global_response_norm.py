@@ -61,6 +61,11 @@ class GlobalResponseNorm(nn.Module):
         self.gamma = nn.Parameter(torch.zeros(dim))
         self.beta = nn.Parameter(torch.zeros(dim))
 
+    def reset_parameters(self) -> None:
+        """Set gain and bias to 0: the identity."""
+        nn.init.zeros_(self.gamma)
+        nn.init.zeros_(self.beta)
+
     def forward(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch *space channels"]:
         """Scale the channels of each sample; the shape and dtype of ``x`` are kept."""
         return global_response_norm(x, self.gamma, self.beta, self.eps)

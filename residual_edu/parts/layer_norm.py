@@ -83,6 +83,12 @@ class LayerNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(dim)) if elementwise_affine else None
         self.bias = nn.Parameter(torch.zeros(dim)) if elementwise_affine and bias else None
 
+    def reset_parameters(self) -> None:
+        """Set the gain to 1 and the bias to 0, where they are learned."""
+        for parameter, value in ((self.weight, 1.0), (self.bias, 0.0)):
+            if parameter is not None:
+                nn.init.constant_(parameter, value)
+
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.dim, self)
@@ -115,6 +121,11 @@ class LayerNormalization(nn.Module):
         self.eps = eps
         self.alpha = nn.Parameter(torch.ones(features))
         self.bias = nn.Parameter(torch.zeros(features))
+
+    def reset_parameters(self) -> None:
+        """Set the gain to 1 and the bias to 0."""
+        nn.init.ones_(self.alpha)
+        nn.init.zeros_(self.bias)
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape is kept."""

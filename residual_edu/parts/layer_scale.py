@@ -28,8 +28,12 @@ class LayerScale(nn.Module):
     @checked
     def __init__(self, dim: Size, init_value: NotNegative = 1e-4) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim, self.init_value = dim, init_value
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
+
+    def reset_parameters(self) -> None:
+        """Set every gamma to its starting value."""
+        nn.init.constant_(self.gamma, self.init_value)
 
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Scale the last axis of ``x``; its shape and dtype are kept."""

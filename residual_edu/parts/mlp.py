@@ -22,6 +22,7 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import check_size, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.residual import Map
+from residual_edu.parts.start import filled
 
 InitMethod = Callable[[int], Callable[[Tensor], object]]
 """Takes a layer's number of outputs, and returns a function that fills its weight in place."""
@@ -114,26 +115,14 @@ class MLP(nn.Module):
         return count_positions(shape) * (2 * maps + (1 + self.gated) * self.layer2.in_features)
 
 
-def filled(layer: nn.Linear, init_fn: Callable[[Tensor], object] | None) -> nn.Linear:
-    """Fill the weight of ``layer`` by ``init_fn`` and its bias with zeros, and return it; unchanged for None."""
-    if init_fn is not None:
-        check_callable("init_fn", init_fn)
-        init_fn(layer.weight.data)
-        if layer.bias is not None:
-            nn.init.zeros_(layer.bias)
-    return layer
-
-
 def start(layer: nn.Linear, init_method: InitMethod | None, width: int | None = None) -> nn.Linear:
     """Fill the weight of ``layer`` by ``init_method`` and its bias with zeros, and return it; unchanged for None.
 
     ``init_method`` is called with ``width``, the layer's number of outputs unless another one is given.
     """
-    if init_method is not None:
-        check_callable("init_method", init_method)
-        fill = init_method(layer.out_features if width is None else width)
-        check_callable("what init_method returns", fill)
-        fill(layer.weight.data)
-        if layer.bias is not None:
-            nn.init.zeros_(layer.bias)
-    return layer
+    if init_method is None:
+        return layer
+    check_callable("init_method", init_method)
+    fill = init_method(layer.out_features if width is None else width)
+    check_callable("what init_method returns", fill)
+    return filled(layer, fill)

@@ -54,8 +54,8 @@ def rotary_angles(
     check_positive("base", base)
     check_divisible("head_dim", head_dim, 2 * len(lengths), f"a pair of features for each of the axes, {len(lengths)}")
     pairs = head_dim // (2 * len(lengths))  # of each axis
-    frequencies = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
-    places = [torch.arange(length) + (start if axis == 0 else 0) for axis, length in enumerate(lengths)]
+    frequencies = base ** (-torch.arange(pairs, dtype=torch.float64, device="cpu") / pairs)
+    places = [torch.arange(n, device="cpu") + (start if axis == 0 else 0) for axis, n in enumerate(lengths)]
     grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)  # (positions, axes)
     return (grid[:, :, None] * frequencies).flatten(1)
 
@@ -138,8 +138,8 @@ def alibi_slopes(heads: int) -> Float[Tensor, "heads"]:
     check_size("heads", heads)
     heads = int(heads)  # a number of NumPy's has no bit_length
     below = 2 ** (heads.bit_length() - 1)
-    slopes = 2 ** (-8 / below * torch.arange(1, below + 1, dtype=torch.float64))
-    between = 2 ** (-4 / below * torch.arange(1, 2 * below, 2, dtype=torch.float64))
+    slopes = 2 ** (-8 / below * torch.arange(1, below + 1, dtype=torch.float64, device="cpu"))
+    between = 2 ** (-4 / below * torch.arange(1, 2 * below, 2, dtype=torch.float64, device="cpu"))
     return torch.cat([slopes, between[: heads - below]])
 
 
@@ -153,5 +153,6 @@ def alibi_bias(queries: int, keys: int, slopes: Float[Tensor, "heads"]) -> Float
     check_size("keys", keys)
     check_last_queries(queries, keys)
     check_shape("slopes", slopes, "heads")
-    offset = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
+    positions = torch.arange(keys, device=slopes.device)
+    offset = positions - positions[keys - queries :, None]
     return -slopes[:, None, None] * offset.abs()

@@ -49,6 +49,10 @@ class RMSNorm(nn.Module):
         self.dim, self.eps, self.fused = dim, eps, fused
         self.weight = nn.Parameter(torch.ones(dim))
 
+    def reset_parameters(self) -> None:
+        """Set the gain to 1."""
+        nn.init.ones_(self.weight)
+
     def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.dim, self)

@@ -47,6 +47,28 @@ def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -
     return ax
 
 
+@takes(picture="side side")
+def plot_tokens(picture: ArrayLike, registers: int, ax: Axes) -> Axes:
+    """Draw a grey picture, (side, side), cut into 4 by 4 patches, and its tokens: CLS, the patches, ``registers``."""
+    image = np.asarray(picture, float)
+    cut = len(image) // 4
+    patches = [image[cut * i : cut * i + cut, cut * j : cut * j + cut] for i in range(4) for j in range(4)]
+    look: dict[str, Any] = {"cmap": "Greys", "vmin": 0, "vmax": 1}
+    for place, patch in enumerate(patches):
+        row, column = place // 4, 8 + place % 4
+        for left, top, side in ((1.1 * column - 0.8, 1.1 * row, 1), (place + 1.1, 6, 0.9)):
+            right, bottom = left + side, top + side
+            ax.imshow(patch, extent=(left, right, bottom, top), **look)
+            ax.plot([left, right, right, left, left], [top, top, bottom, bottom, top], color=DROPPED, lw=0.8)
+    for place, color in [(0, A), *((17 + one, B) for one in range(registers))]:
+        ax.fill(place + np.array([0.1, 1, 1, 0.1]), [6, 6, 6.9, 6.9], color=color, alpha=0.35, lw=0)
+    ax.text(0.1, 5.4, "CLS", color=REFERENCE, ha="left", va="center")
+    ax.text(17 + registers / 2, 5.4, "registers", color=REFERENCE, **CELL)
+    ax.set(xlim=(0, 17.2 + registers), ylim=(7, 0), xticks=[], yticks=[], aspect="equal")
+    ax.spines[:].set_visible(False)
+    return ax
+
+
 @takes(shares="<=4: channels", channels="channels, words")
 def plot_competition(shares: Mapping[str, ArrayLike], channels: Sequence[str], ax: Axes) -> Axes:
     """Draw the size of each channel over the mean size, a bar for each of the samples that ``shares`` names."""

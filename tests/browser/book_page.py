@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 SMALLEST = 7  # pixels of a figure's text on a phone; it has 11 points at 600 pixels, that is 15.3
 HEAVIEST = 3_000_000  # bytes of a page as it opens
 
-# What is wider than the page or its box; of code, lines of at most 60 columns alone.
+# What is wider than the page or its box; of code, lines of at most 60 columns alone, and of what it prints, 80.
 BEYOND = """() => {
     const width = document.documentElement.clientWidth, found = [];
     for (const each of document.querySelectorAll("article *")) {
@@ -20,8 +20,9 @@ BEYOND = """() => {
     for (const each of document.querySelectorAll(".table-wrapper, .math-wrapper, .explorer"))
         if (each.scrollWidth > each.clientWidth + 1) found.push(each.outerHTML.slice(0, 120));
     for (const each of document.querySelectorAll("pre")) {
+        if (each.scrollWidth <= each.clientWidth) continue;
         const columns = Math.max(...each.textContent.split("\\n").map(line => line.length));
-        if (each.scrollWidth > each.clientWidth && columns <= 60) found.push(`${columns} columns: ${each.textContent}`);
+        if (columns <= (each.closest(".cell_output") ? 80 : 60)) found.push(`${columns} columns: ${each.textContent}`);
     }
     return found;
 }"""

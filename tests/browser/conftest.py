@@ -19,7 +19,7 @@ SHARED, RUNNING = pytest.StashKey[Lab](), pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--pictures", type=Path, metavar="DIR", help="write the README's screenshots into DIR")
+    parser.addoption("--pictures", type=Path, metavar="DIR", help="write the README's screenshot into DIR")
 
 
 def pytest_configure(config: pytest.Config) -> None:

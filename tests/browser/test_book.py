@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from .book_page import OPEN, SETTLE, BookPage, pages_of
-from .pictures import take_moving
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
@@ -130,15 +129,6 @@ def test_every_explorer_moves_by_keys(opened, book):
                 moved += 1
         assert shown.wrong == []
     assert moved > 30
-
-
-def test_an_explorer_is_taken_as_a_moving_picture(opened, pytestconfig, tmp_path):
-    """With --pictures into the folder of the README's pictures."""
-    folder = pytestconfig.getoption("pictures", None) or tmp_path
-    folder.mkdir(parents=True, exist_ok=True)
-    page = opened(640).open("notebooks/06_adaln_zero.html")
-    take_moving(page, folder / "moving.gif")
-    assert 100_000 < (folder / "moving.gif").stat().st_size < 1_500_000
 
 
 def test_the_keyboard_brings_the_contents_onto_a_phone(opened):

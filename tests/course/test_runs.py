@@ -1,4 +1,7 @@
+import ast
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,3 +147,21 @@ DUE = [
 def test_the_last_stored_seed_computed_again_is_within_its_band(source):
     stored = json.loads(runs.runs_of(source).read_text())
     assert runs.difference(stored, runs.compute(source, (runs.SEEDS[-1],))) == []
+
+
+class WithoutBodies(ast.NodeTransformer):
+    """What is executed as the cells are: what a function names may be missing as long as nobody calls it."""
+
+    def visit_FunctionDef(self, node):
+        node.body = [ast.Pass()]
+        return node
+
+
+@pytest.mark.parametrize(
+    "source", [each for each in with_homework(ROOT) if runs.runs_of(each).exists()], ids=lambda each: each.stem
+)
+def test_what_computes_the_runs_uses_nothing_that_reads_them(source):
+    tree = ast.parse("\n\n".join(cell.source for cell in runs.up_to_runs(source)))
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "-"]
+    found = subprocess.run(ruff, input=ast.unparse(WithoutBodies().visit(tree)), capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout

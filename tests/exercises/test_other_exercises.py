@@ -74,6 +74,8 @@ def test_no_mistake_of_another_exercise_of_the_same_kind_gets_a_wrong_name(name)
     for other, there in catalogue().items():
         if other != name and kind(there.reference) == kind(exercise.reference):
             for mistake in there.mistakes:
+                if isinstance(mistake.wrong, type) and not isinstance(exercise.reference, type):
+                    continue  # a network for 65,536 tokens, where the cost of 65,536 tokens is asked, has 17 GB
                 given = named(exercise, mistake.wrong)
                 if given and given.rstrip("?") != mistake.looks_like and (name, given) not in EACH:
                     found[other, name, mistake.looks_like] = given

@@ -220,6 +220,7 @@ CASES = {
     "modulations": function(projected=x(3, 6 * C), ndim=3, branches=2),
     "no_weight_decay": function(module=nn.Linear(2, 2)),
     "parameter_groups": function(model=nn.Linear(2, 2), weight_decay=0.1),
+    "reset_parameters": function(module=nn.Sequential(nn.Linear(2, 2), library.LayerScale(2))),
     "position_grid": function(
         lambda lengths, reach, like: (1, 2 * lengths[0] - 1, 1), lengths=[5], reach=[6], like=x(1)
     ),

@@ -39,6 +39,15 @@ def twice():
         pass
 
 
+def again():
+    flow = recorder()
+    with flow:
+        pass
+    with flow:
+        pass
+
+
+ONCE = "a recorder must be entered once, got a second `with`; make another recorder"
 COMPILED = "model must not be compiled, since it then runs no hooks; compile its blocks one by one"
 
 
@@ -58,7 +67,8 @@ COMPILED = "model must not be compiled, since it then runs no hooks; compile its
         (lambda: entered(torch.compile(stack(), backend="eager")), COMPILED),
         (in_place, COMPILED),
         (around, COMPILED),
-        (twice, "a recorder must be entered once at a time, got a second `with`; make another recorder"),
+        (twice, ONCE),
+        (again, ONCE),
     ],
 )
 @pytest.mark.usefixtures("as_installed")

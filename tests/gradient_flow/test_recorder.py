@@ -65,14 +65,6 @@ def test_one_of_so_many_steps_is_recorded_the_first_of_them(x, every):
         assert getattr(some, name).equal(getattr(whole, name)[::every])
 
 
-def test_opening_again_goes_on_recording(x):
-    model = stack()
-    flow = record(model, x)
-    with flow:
-        loss(model, x).backward()
-    assert len(flow.stream_gradient) == 2
-
-
 def test_the_line_that_describes_it(x):
     model = stack()
     assert repr(GradientFlowRecorder(model, model.blocks)) == "GradientFlowRecorder(3 blocks, 0 steps)"

@@ -54,6 +54,18 @@ def test_with_gradient_accumulation_each_micro_batch_is_a_step(x):
     torch.testing.assert_close(flow.weight_gradient[1], expected(model, x)["weight_gradient"])
 
 
+def test_gradients_hold_the_factor_of_a_gradient_scaler(x):
+    model = stack()
+    scaler, optimizer = torch.amp.GradScaler("cpu", init_scale=1024.0), torch.optim.SGD(model.parameters(), 0.1)
+    want = expected(model, x)
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        scaler.scale(loss(model, x)).backward()
+        scaler.step(optimizer)
+    for name in QUANTITIES:
+        factor = 1024 if name.endswith("gradient") else 1
+        torch.testing.assert_close(getattr(flow, name)[0], factor * want[name], rtol=1e-12, atol=1e-12, msg=name)
+
+
 def test_of_several_calls_before_a_backward_pass_the_last_is_recorded(x):
     model = stack()
     with GradientFlowRecorder(model, model.blocks) as flow:

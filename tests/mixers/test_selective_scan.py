@@ -6,7 +6,7 @@ import torch
 
 from residual_edu import InvalidInput
 from residual_edu.mixers import chunked_scan, selective_scan
-from residual_edu.mixers.selective_scan import in_chunks, segsum
+from residual_edu.mixers.selective_scan import in_chunks, initial_states, initial_states_by_pairs, segsum
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -60,6 +60,30 @@ def test_chunks_give_the_loop_and_its_gradients_at_any_length(time, chunk_size):
 
 def test_gradients_against_differences():
     assert torch.autograd.gradcheck(lambda *z: chunked_scan(*z, chunk_size=3), [z.requires_grad_() for z in reading(5)])
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("which", [0, 1, 3, 4])  # x, dt, B or C
+def test_a_number_that_is_not_finite_spoils_no_earlier_position(which, bad):
+    """All that is finite after the loop is finite and the same in chunks, compiled into one graph too."""
+    graph = torch.compile(chunked_scan, fullgraph=True, backend="eager", dynamic=True)
+    for place in range(11) if (which, bad) != (1, -math.inf) else ():
+        given = [z.clone() for z in reading(11)]
+        given[which][0, place, 0] = bad
+        loop, every_fifth = selective_scan(*given), [graph] * (place % 5 == 0)
+        for scan in (chunked_scan, *every_fifth):
+            fine, found = loop.isfinite(), scan(*given, 4)
+            torch.testing.assert_close(found[fine], loop[fine], rtol=1e-11, atol=1e-11)
+            assert fine[:, :place].all() and fine[1:].all()
+
+
+@pytest.mark.parametrize("chunks", [1, 4])
+def test_states_by_a_loop_and_by_pairs(chunks):
+    written, keep = torch.randn(2, chunks, 3, 2, 4, dtype=torch.float64), torch.rand(2, chunks, 3, dtype=torch.float64)
+    keep[0, 0] = 0.0  # a decay that underflows
+    torch.testing.assert_close(
+        initial_states_by_pairs(written, keep), initial_states(written, keep), rtol=1e-12, atol=0
+    )
 
 
 def test_without_d():

@@ -25,7 +25,7 @@ def made(**changes):
 @pytest.mark.parametrize("bias", [False, True])
 def test_without_angles_it_is_torchs(bias):
     mixer, x = made(qkv_bias=bias, out_proj_bias=bias), torch.randn(3, 17, 16).double()
-    mixer.cos_sin = rotary_cos_sin(torch.zeros(17, 4))
+    mixer.cos_sin.tables = rotary_cos_sin(torch.zeros(17, 4))
     theirs = nn.MultiheadAttention(16, 2, bias=bias, batch_first=True).double()
     theirs.in_proj_weight, theirs.in_proj_bias, theirs.out_proj = mixer.qkv.weight, mixer.qkv.bias, mixer.proj
     torch.testing.assert_close(mixer(x), theirs(x, x, x)[0], rtol=1e-12, atol=1e-12)

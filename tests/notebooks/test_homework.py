@@ -1,7 +1,7 @@
 """Homework: right answers get their points, wrong ones lose those of the hidden tests, and nobody can read these."""
 
 import ast
-import importlib.util
+import importlib
 import json
 import re
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import jupytext
 import nbformat
 import pytest
 
+from residual_edu import attention_registry, norm_registry
 from residual_edu.course.checkout import notebook_of, with_homework
 from residual_edu.course.exercise_cells import HIDDEN, SOLUTION, shown, solved, tags
 from residual_edu.course.lint import code, outputs
@@ -21,6 +22,15 @@ ROOT = Path(__file__).parents[2]
 CELLS, EXERCISES, WRONG_ANSWERS = (12, 25), (2, 3), 3
 SOURCES = {source.stem: source for source in with_homework(ROOT, ["hw"])}
 each = pytest.mark.parametrize("name", SOURCES)
+
+
+@pytest.fixture(autouse=True)
+def registries_stay():
+    """What a homework or an answer registers is gone after its test, as it is when a notebook's kernel ends."""
+    before = [(registry, dict(registry.entries)) for registry in (attention_registry, norm_registry)]
+    yield
+    for registry, entries in before:
+        registry.entries = entries
 
 
 @dataclass
@@ -52,11 +62,11 @@ def defined(source):
 @cache
 def answers(kind, name):
     """Return the answers to a homework by exercise; a long homework has a module for each exercise."""
-    found = {}
-    for path in sorted((Path(__file__).parent / "answers").glob(f"{name}*.py")):
-        module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(path.stem, path))
-        spec.loader.exec_module(module)
-        found |= getattr(module, kind, {})
+    found, folder = {}, Path(__file__).parent / "answers"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)  # one module imports what another has
+        for path in sorted(folder.glob(f"{name}*.py")):
+            found |= getattr(importlib.import_module(path.stem), kind, {})
     return found
 
 

@@ -3,7 +3,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from residual_edu.plotting.style import REFERENCE
-from residual_edu.plotting.vit5 import plot_competition, plot_costs, plot_heard, plot_layout, plot_scores
+from residual_edu.plotting.vit5 import (
+    plot_competition,
+    plot_costs,
+    plot_heard,
+    plot_layout,
+    plot_scores,
+    plot_tokens,
+)
 
 
 @pytest.fixture
@@ -21,6 +28,16 @@ def test_layout_draws_the_image_and_a_row_of_other_tokens_filled_up_with_zeros(a
     assert np.allclose(ax.images[0].get_array(), image[:40, :80]) and ax.images[0].get_extent() == [0, 4, 2, 0]
     assert words(ax)[:4] == ["CLS", "R", "R", "0"] and words(ax)[4:] == ["0", "3", "4", "7"]
     assert [text.get_position() for text in ax.texts[:4]] == [(0.5, 2.5), (1.5, 2.5), (2.5, 2.5), (3.5, 2.5)]
+
+
+def test_tokens_are_the_patches_row_by_row_between_cls_and_the_registers(ax):
+    picture = np.random.default_rng(0).random((16, 16))
+    plot_tokens(picture, 4, ax)
+    below = [image for image in ax.images if image.get_extent()[3] == 6]
+    wanted = [picture[i : i + 4, j : j + 4] for i in range(0, 16, 4) for j in range(0, 16, 4)]
+    assert all(np.array_equal(image.get_array(), patch) for image, patch in zip(below, wanted, strict=True))
+    assert [image.get_extent()[0] for image in below] == [place + 1.1 for place in range(16)]
+    assert len(ax.patches) == 5 and words(ax) == ["CLS", "registers"]
 
 
 def test_layout_without_other_tokens(ax):

@@ -1,5 +1,6 @@
 """A stored notebook as the book has it: the same cells, with folds, questions and explorers that work in a page."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,5 +115,11 @@ def fold(cell: NotebookNode) -> None:
     if cell.metadata.get("jupyter", {}).get("source_hidden"):
         kept = [tag for tag in tags(cell) if tag not in ("hide-cell", "hide-input")]
         cell.metadata["tags"] = [*kept, "hide-cell" if kind == "solution" else "hide-input"]
-    name = PROMPTS.get(kind, "Code")
+    name = PROMPTS.get(kind, label(cell.source))
     cell.metadata["mystnb"] = {"code_prompt_show": name, "code_prompt_hide": name}
+
+
+def label(source: str) -> str:
+    """Return what the fold of a cell is called: by the functions and classes in it, since the text names them."""
+    names = re.findall(r"^(?:def|class) (\w+)", source, re.M)
+    return f"Code: {', '.join(names)}" if names else "Code"

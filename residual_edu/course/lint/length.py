@@ -16,6 +16,7 @@ from residual_edu.course.lint.predictions import questions, reveals
 MINUTES, LAWS = 90, 5
 WORDS_A_MINUTE, LINES_A_MINUTE = 150, 8
 A_PREDICTION, A_FIGURE, AN_EXPLORER = 1, 0.5, 5
+TAG = re.compile(r"</?[a-z][^<>]*>")  # a formula's less-than is none
 STATED = re.compile(r"\b(\d+) minutes?\b")
 EXERCISE = re.compile(r"^#+ Exercise.*?(\d+) minutes?", re.M)
 LAW = re.compile(r"^\|(?![\s:|-]+\|$).*\|$", re.M)
@@ -25,7 +26,7 @@ def minutes(notebook: NotebookNode) -> int:
     """Return how many minutes a built lesson takes, rounded up to 5: reading, code, questions, pictures, exercises."""
     code = [cell for _, cell in code_cells(notebook)]
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.source != NOTE)
-    read = len(re.sub(r"<[^>]+>", " ", text).split()) + sum(said(cell) for cell in code if "solution" not in tags(cell))
+    read = len(TAG.sub(" ", text).split()) + sum(said(cell) for cell in code if "solution" not in tags(cell))
     lines = sum(code_lines(cell) for cell in code if not is_folded(cell))
     pictures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
     explorers = sum("explorer" in tags(cell) for cell in code)

@@ -104,6 +104,12 @@ def test_an_exercise_says_how_to_do_it_and_its_solution_is_folded_whole(page):
     assert solved.metadata["mystnb"]["code_prompt_show"] == "Solution"
 
 
+def test_a_fold_of_code_is_called_by_what_it_defines(page):
+    sources = "def report(x):\n    def inner(): ...\n\n\nclass Net:\n    def forward(self): ...", "print(2)"
+    cells = page(*(code(source, **FOLDED) for source in sources))
+    assert [cell.metadata["mystnb"]["code_prompt_show"] for cell in cells] == ["Code: report, Net", "Code"]
+
+
 def test_a_promoted_piece_links_to_its_page(page):
     _, link = page(code("class LayerNorm: ...", "promote:parts/layer_norm", "hide-cell", **FOLDED))
     assert link.source == "In the library: [residual_edu.parts.layer_norm](../reference/parts.layer_norm.md)."

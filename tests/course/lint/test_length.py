@@ -15,6 +15,12 @@ def test_minutes_are_those_of_the_parts(built):
     assert minutes(built) == before + 20  # folded code is not read
 
 
+def test_a_less_than_in_a_formula_hides_no_words(built):
+    before = minutes(built)
+    built.cells.insert(3, new_markdown_cell("$a < b$ " + "word " * 1497 + "<details>"))
+    assert minutes(built) == before + 10
+
+
 def test_a_figure_takes_half_a_minute_and_its_folded_code_none(built, tmp_path):
     path = tmp_path / "figure.py"
     path.write_text('# %% tags=["figure"]\n' + "x = 1\n" * 80 + "show(x)\n")

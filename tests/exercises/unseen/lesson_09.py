@@ -63,6 +63,9 @@ wrong("gated_branch", "x changed in place")(
 wrong("gated_branch", "gamma before down")(
     lambda x, norm, up, gate, down, gamma: x + down(gamma * (F.silu(gate(n := norm(x))) * up(n)))
 )
+wrong("gated_branch", "the size of gamma")(
+    lambda x, norm, up, gate, down, gamma: branch(x, norm, up, gate, down, gamma.abs())
+)
 wrong("gated_branch", "1 + gamma")(lambda x, norm, up, gate, down, gamma: branch(x, norm, up, gate, down, 1 + gamma))
 wrong("gated_branch", "a branch that does not learn its gate")(
     lambda x, norm, up, gate, down, gamma: x + gamma * down(F.silu(gate(n := norm(x)).detach()) * up(n))
@@ -72,7 +75,7 @@ wrong("gated_branch", "a skip around the norm's output")(
 )
 
 
-@right("mended_positions", "the lesson's way: an assigned table, the factor kept")
+@right("mended_vit", "the lesson's way: an assigned table, the factor kept")
 def _():
     class Mended(Handed):
         def __init__(self):
@@ -82,7 +85,7 @@ def _():
     return Mended()
 
 
-@right("mended_positions", "sums of a row and a column")
+@right("mended_vit", "sums of a row and a column")
 def _():
     class Mended(Handed):
         scaled = False
@@ -98,7 +101,7 @@ def _():
     return Mended()
 
 
-@wrong("mended_positions", "rotary positions that make whole turns")
+@wrong("mended_vit", "rotary positions that make whole turns")
 def _():
     class Turned(changed(rotary=True)):
         def __init__(self):
@@ -109,13 +112,26 @@ def _():
     return Turned()
 
 
-@wrong("mended_positions", "more blocks")
+@wrong("mended_vit", "more blocks")
 def _():
     net = Handed()
     net.blocks.append(Block(False))
     return net
 
 
-@wrong("mended_positions", "a network whose training is over: its parameters are frozen")
+@wrong("mended_vit", "a network whose training is over: its parameters are frozen")
 def _():
     return changed(**MENDED)().requires_grad_(False)
+
+
+@wrong("mended_vit", "an MLP on the pixels, beside blocks that are asked and not heard")
+def _():
+    class Beside(Handed):
+        def __init__(self):
+            super().__init__()
+            self.mlp = nn.Sequential(nn.Flatten(), nn.Linear(256, 128), nn.GELU(), nn.Linear(128, 10))
+
+        def forward(self, x):
+            return self.mlp(x) + 0 * super().forward(x)
+
+    return Beside()

@@ -2,6 +2,7 @@
 // The book's pages: predictions that open their answers, explorers over drawn states, and how far one is.
 
 const PAGE = (path => path.slice(path.lastIndexOf("/") + 1).replace(/\.html$/, ""))(location.pathname);
+const SMALLEST = 7;  // pixels of an output's letters, as of a figure's: about 80 columns on a phone of 420
 const KEY = page => `residual_edu/${page}`;
 
 function recall(page) {
@@ -81,14 +82,20 @@ function explorer(root) {
   });
 }
 
-// Formulas that are wider than the page become smaller, the rows of a table that is wider lie below each other, and code
-// that is wider can be scrolled by keys.
+// Formulas and outputs that are wider than the page become smaller, the rows of a table that is wider lie below each
+// other, and code that is wider can be scrolled by keys.
 function fit(root) {
   root.querySelectorAll(".table-wrapper").forEach(stack);
-  for (const formula of root.querySelectorAll("mjx-container[display]")) {
+  for (const formula of root.querySelectorAll("mjx-container")) {
     formula.style.fontSize = formula.dataset.size ??= formula.style.fontSize || "100%";
-    const ratio = formula.clientWidth / formula.scrollWidth;
+    const line = formula.closest("p, li, td, dd, .math") || formula;
+    const ratio = formula.hasAttribute("display") ? formula.clientWidth / formula.scrollWidth : line.clientWidth / formula.offsetWidth;
     if (ratio < 1) formula.style.fontSize = `${0.98 * ratio * parseFloat(formula.dataset.size)}%`;
+  }
+  for (const output of root.querySelectorAll(".cell_output pre")) {
+    output.style.fontSize = "";
+    const ratio = output.clientWidth / output.scrollWidth;
+    if (ratio < 1) output.style.fontSize = `${Math.max(SMALLEST, 0.98 * ratio * parseFloat(getComputedStyle(output).fontSize))}px`;
   }
   for (const code of root.querySelectorAll("pre"))
     if (code.scrollWidth > code.clientWidth) code.tabIndex = 0; else code.removeAttribute("tabindex");

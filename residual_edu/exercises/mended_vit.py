@@ -68,6 +68,14 @@ def _is_a_vit(f: Answer) -> None:
         raise Unmet("its first block does not get a token for each of the 16 patches")
 
 
+def _reads_its_blocks(f: Answer) -> None:
+    net, x = network(f), torch.zeros(3, 1, 16, 16)
+    before = net(x)
+    net.get_submodule("blocks.0").register_forward_hook(lambda block, given, out: out + torch.randn(out.shape))
+    if net(x).equal(before):
+        raise Unmet("its output does not depend on what its blocks give out")
+
+
 def taught(f: Answer, seed: int = 0) -> float:
     """Return the share of new letters that a network of an answer names after training."""
     net, generator, (x, y) = network(f, seed), torch.Generator().manual_seed(seed), letters()
@@ -105,7 +113,7 @@ def nothing() -> None:
     """Return no network."""
 
 
-MENDED_POSITIONS = Exercise(
+MENDED_VIT = Exercise(
     reference=changed(**MENDED),
     also_right=(changed(rows=17, start=1.4, learned=True),),
     observe=_observe,
@@ -113,6 +121,7 @@ MENDED_POSITIONS = Exercise(
     properties=(
         Property("it returns a network: (n, 1, 16, 16) to (n, 10)", _is_a_network, ()),
         Property("it is the ViT that was handed over: patches, blocks, an output", _is_a_vit, ()),
+        Property("what its blocks give out moves its output", _reads_its_blocks, ()),
         Property(f"after {STEPS} steps it names at least {ASKED:.0%} of new letters", _learns),
     ),
     mistakes=(
@@ -142,4 +151,4 @@ MENDED_POSITIONS = Exercise(
     ),
 )
 
-EXERCISES = {"mended_positions": MENDED_POSITIONS}
+EXERCISES = {"mended_vit": MENDED_VIT}

@@ -1,0 +1,618 @@
+# %% [markdown]
+# # Homework for lesson 10 · An attention of your own
+#
+# 75 minutes. It needs lesson 10, and of the library only what it finished.
+#
+# By the end you can
+#
+# - **register** an attention of your own, with a cache that keeps no more than it needs;
+# - **test** any causal layer for a mask that leaks and for a cache that is wrong;
+# - **compare** two attentions with equal parameters and several seeds, and say what the numbers support.
+#
+# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
+
+# %%
+import functools
+from dataclasses import replace
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from residual_edu import AttentionBase, BlockConfig, ConfigurableBlock, LanguageModel, ModelConfig
+from residual_edu import attention_mask, attention_registry, cache_length, extend, norm_registry
+from residual_edu.datasets import python_documentation
+from residual_edu.exercises import attempt
+from residual_edu.exercises.properties import close
+from residual_edu.exercises.unchanged import unchanged
+from residual_edu.lesson import holds, setup
+from residual_edu.parts.attention import split_heads
+from residual_edu.training import minibatches, train
+
+device = setup()
+
+# %% [markdown]
+# ## A name of your own
+#
+# A registry holds classes by name. A class that is registered in a notebook can be named in a config at once. Here is a
+# norm that no file of the library contains: tanh, with a learned scale before it, and a gain and a bias after it
+# ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). A class is built from the config alone.
+
+
+# %%
+@norm_registry.register("tanh")
+class TanhNorm(nn.Module):
+    def __init__(self, config: BlockConfig):
+        super().__init__()
+        self.alpha, self.weight = nn.Parameter(torch.full((1,), 0.5)), nn.Parameter(torch.ones(config.d_model))
+        self.bias = nn.Parameter(torch.zeros(config.d_model))
+
+    def forward(self, x):
+        return torch.tanh(self.alpha * x) * self.weight + self.bias
+
+
+sizes = {"d_model": 32, "n_heads": 4, "d_ff": 64, "max_seq_len": 64, "position": "rope"}
+block = ConfigurableBlock(BlockConfig(norm="tanh", **sizes))
+print("norms:", type(block.attn_norm).__name__, type(block.ffn_norm).__name__)
+
+# %% [markdown]
+# ## One vector for key and value
+#
+# An attention is registered in the same way. `mha` keeps a key and a value for each of its heads. `gqa` with one head of
+# keys and values is multi-query attention: it keeps one key and one value for all heads. A head has 32 / 4 = 8 features.
+# The numbers kept for each position, counted in the caches that the blocks return:
+
+
+# %%
+def numbers_kept(kept):
+    """Return how many numbers a block's cache holds for each position of one sample."""
+    return sum(part.numel() for part in kept) / (len(kept[0]) * cache_length(kept))
+
+
+def causal(block):
+    """Return a layer (x, cache) -> (outputs, cache), which calls the block with a causal mask."""
+
+    def layer(x, cache):
+        return block(x, attention_mask(x.shape[1], cache_length(cache) + x.shape[1], causal=True), cache)
+
+    return layer
+
+
+def in_pieces(layer, x, lengths):
+    """Call the layer on pieces of x of these lengths, each with the cache of those before; return outputs and cache."""
+    outputs, kept = [], None
+    for piece in x.split(lengths, dim=1):
+        y, kept = layer(piece, kept)
+        outputs.append(y)
+    return torch.cat(outputs, dim=1), kept
+
+
+for name, fields in {"mha": {}, "gqa, 2 heads": {"n_kv_heads": 2}, "gqa, 1 head": {"n_kv_heads": 1}}.items():
+    block = ConfigurableBlock(BlockConfig(attention=name.partition(",")[0], **sizes, **fields))
+    _, kept = in_pieces(causal(block), torch.randn(2, 6, 32), [3, 1, 2])
+    print(f"{name:13} {numbers_kept(kept):.0f} numbers for each position")
+
+# %% [markdown]
+# Go one step further: one vector is both the key and the value of its position, for all heads. It has 8 numbers.
+#
+# ### Exercise 1 · 25 minutes · ●●●●○
+#
+# Write `add_shared_attention(registry)`, which registers under the name "shared" a class of such an attention. The
+# class is built from a config and is a subclass of `AttentionBase`, which sets `self.d_model`, `self.n_heads`,
+# `self.head_dim` and `self.position`. As in lesson 10, `self.attend(query, key, value, mask)` takes tensors (batch, heads,
+# positions, head_dim), lets all heads of the query share a single head of keys and values, and returns the heads merged.
+#
+# - It has three `nn.Linear`, with a bias where `config.bias` is True: `q_proj` and `o_proj` from d_model to d_model, and
+#   `kv_proj` from d_model to head_dim.
+# - `forward(x, mask=None, cache=None)` returns the output and the cache. The mask is passed on to `attend`.
+# - `self.position.rotate(vectors, start)` is applied to queries and keys, **not to values**; `start` is the position of
+#   the first of these vectors.
+# - The cache is a pair of tensors, (..., positions, features), and holds **head_dim numbers for each position**, no
+#   more. Whatever the pieces, the outputs are those of the whole, to 1e-5.
+#
+# <details><summary>Hint 1</summary>A rotated key is not its value. From which of the two, kept for a position, can you
+# make both with <code>rotate</code>? At which position do all keys begin, and at which the new queries?</details>
+# <details><summary>Hint 2</summary><code>split_heads(…, self.n_heads)</code> makes the queries, and
+# <code>[:, None]</code> gives the shared vector an axis for its one head. <code>extend(cache, first, second)</code> wants
+# two tensors, and the second may have 0 features: <code>shared[..., :0]</code>. Read
+# <code>cache_length(cache)</code> before you extend it.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "shared-attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def add_shared_attention(registry):
+    """Register "shared": an attention in which one vector for each position is key and value of all heads."""
+
+    ### BEGIN SOLUTION
+    @registry.register("shared")
+    class SharedAttention(AttentionBase):
+        def __init__(self, config):
+            super().__init__(config)
+            self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+            self.kv_proj = nn.Linear(self.d_model, self.head_dim, bias=config.bias)
+            self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+
+        def forward(self, x, mask=None, cache=None):
+            start, shared = cache_length(cache), self.kv_proj(x)[:, None]
+            shared, _ = cache = extend(cache, shared, shared[..., :0])
+            query = self.position.rotate(split_heads(self.q_proj(x), self.n_heads), start)
+            key = self.position.rotate(shared, 0)
+            return self.o_proj(self.attend(query, key, shared, mask)), cache
+
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "shared-attention-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+def shared_and_twin(add, **fields):
+    """Return a block named "shared", and multi-query attention whose key and value have the same weights."""
+    attention_registry.entries.pop("shared", None)
+    add(attention_registry)
+    block = ConfigurableBlock(BlockConfig(**{**sizes, "attention": "shared", **fields})).double()
+    weights = block.state_dict()
+    shared = {name: weights.pop(name) for name in list(weights) if ".kv_proj." in name}
+    weights |= {name.replace("kv_", kind): one for name, one in shared.items() for kind in ("k_", "v_")}
+    twin = ConfigurableBlock(replace(block.config, attention="gqa", n_kv_heads=1)).double()
+    names = sorted(weights), sorted(twin.state_dict())
+    assert names[0] == names[1], f"the weights, with kv_proj as k_proj and v_proj: got {names[0]}, wanted {names[1]}"
+    twin.load_state_dict(weights)
+    return block, twin
+
+
+with attempt("add_shared_attention"):
+    for bias in (True, False):
+        mine, twin = shared_and_twin(add_shared_attention, bias=bias)
+        x = torch.randn(2, 9, 32, dtype=torch.float64)
+        close(mine(x)[0], twin(x)[0], "the output without a mask, beside gqa with the same weights,")
+        whole, kept = in_pieces(causal(mine), x, [9])
+        close(whole, in_pieces(causal(twin), x, [9])[0], "the output with a causal mask, beside gqa,")
+        assert numbers_kept(kept) == 8, f"numbers kept for each position: got {numbers_kept(kept)}, wanted 8"
+        for lengths in ([1] * 9, [4, 5], [2, 3, 4]):
+            close(in_pieces(causal(mine), x, lengths)[0], whole, f"the output in pieces of {lengths}", rtol=1e-5)
+
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "shared-attention-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+for fields in (
+    {"position": "rope", "bias": False},
+    {"position": "alibi", "d_model": 24, "n_heads": 3},
+    {"position": "none", "n_heads": 1},
+    {"position": "sinusoidal", "pre_norm": False, "norm": "rms_norm", "n_heads": 8},
+):
+    mine, twin = shared_and_twin(add_shared_attention, **fields)
+    dims, head = mine.config.d_model, mine.config.head_dim
+    x = torch.randn(3, 11, dims, dtype=torch.float64)
+    whole, kept = in_pieces(causal(mine), x, [11])
+    close(whole, in_pieces(causal(twin), x, [11])[0], f"the output with {fields}")
+    assert numbers_kept(kept) == head, f"numbers kept with {fields}: got {numbers_kept(kept)}, wanted {head}"
+    assert cache_length(kept) == 11, f"positions in the cache: got {cache_length(kept)}, wanted 11"
+    for lengths in ([1] * 11, [1, 10], [10, 1], [3, 4, 4], [5, 1, 5]):
+        outputs, kept = in_pieces(causal(mine), x, lengths)
+        close(outputs, whole, f"the output in pieces of {lengths} with {fields}", rtol=1e-8)
+        assert numbers_kept(kept) == head, f"numbers kept after {lengths}: got {numbers_kept(kept)}, wanted {head}"
+
+mine, twin = shared_and_twin(add_shared_attention)
+x = torch.randn(2, 7, 32, dtype=torch.float64)
+some, added = torch.eye(7).bool() | (torch.rand(2, 7, 7) < 0.6), torch.randn(2, 4, 7, 7, dtype=torch.float64)
+for called, mask in (("no mask", None), ("a mask for each sample", some), ("numbers as a mask", added)):
+    close(mine(x, mask)[0], twin(x, mask)[0], f"the output with {called}")
+
+# gradients: kv_proj receives what the twin's two matrices receive together, through the cache as well
+for block in (mine, twin):
+    block.zero_grad()
+    in_pieces(causal(block), x, [3, 4])[0].square().sum().backward()
+grads = {name: one.grad for name, one in twin.named_parameters()}
+for name, one in mine.named_parameters():
+    sources = [name.replace("kv_", kind) for kind in ("k_", "v_")] if ".kv_proj." in name else [name]
+    assert one.grad is not None, f"the gradient of {name}: got none, wanted one"
+    close(one.grad, sum(grads[source] for source in sources), f"the gradient of {name}", rtol=1e-8)
+
+# one beginning with two continuations, and between them another text: each has the cache that it is handed
+mine, _ = shared_and_twin(add_shared_attention)
+texts = torch.randn(3, 1, 8, 32, dtype=torch.float64)
+texts[1, :, :5] = texts[0, :, :5]
+starts = [in_pieces(causal(mine), texts[number, :, :5], [2, 3])[1] for number in (0, 2)]
+with unchanged(caches=starts):
+    for number, start in ((0, starts[0]), (2, starts[1]), (1, starts[0])):
+        found, _ = causal(mine)(texts[number, :, 5:], start)
+        whole, _ = causal(mine)(texts[number], None)
+        close(found, whole[:, 5:], "the continuation of a beginning whose cache is used twice", rtol=1e-8)
+
+# a language model in float32: letters that are written with the cache and without
+model = LanguageModel(ModelConfig(BlockConfig(**{**sizes, "attention": "shared"}), vocab_size=11, n_layers=2)).eval()
+plain = tokens = torch.randint(11, (2, 6))
+for _ in range(12):
+    plain = torch.cat([plain, model(plain)[0][:, -1:].argmax(-1)], dim=1)
+alike = (model.generate(tokens, max_tokens=12, temperature=0.0) == plain).float().mean().item()
+assert alike == 1, f"part of the letters that are written alike with the cache and without: got {alike:.2f}, wanted 1"
+size = model(tokens)[1].bytes_per_token()
+assert size == 64, f"bytes for each token in two blocks: got {size}, wanted 64"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Right for one position, wrong for four
+#
+# Neither a wrong cache nor a mask that leaks raises an error. A plausible mistake: "what is cached lies in the past, so a
+# call with a cache needs no mask". Here is a layer whose query i attends to key j where `allowed(i, j)` is True. Its
+# cache holds the inputs so far, and how many there were. It decodes 12 positions in pieces, with the causal mask in every
+# call and then with no mask beside a cache; printed is the largest difference from the outputs of the whole.
+
+
+# %%
+def layer_with(allowed, keep=99, query_at=lambda seen, new: seen):
+    """Return a layer (x, cache) -> (outputs, cache); it keeps ``keep`` inputs, and rotates queries from query_at on."""
+    head = attention_registry.get("mha")(BlockConfig(**{**sizes, "d_model": 8, "n_heads": 1, "rope_theta": 10}))
+
+    def layer(x, cache):
+        old, seen = (x[:, :0], 0) if cache is None else cache
+        held, new, first = torch.cat([old, x], dim=1), x.shape[1], seen - old.shape[1]
+        mask = allowed(torch.arange(seen, seen + new)[:, None], torch.arange(first, seen + new))
+        query = head.position.rotate(2 * head.q_proj(x)[:, None], query_at(seen, new))
+        key, value = head.position.rotate(2 * head.k_proj(held)[:, None], first), head.v_proj(held)[:, None]
+        return head.attend(query, key, value, mask), (held[:, max(held.shape[1] - keep, 0) :], seen + new)
+
+    return layer
+
+
+signal = torch.randn(2, 12, 8, generator=torch.Generator().manual_seed(1))
+rules = {"mask in every call": lambda i, j: j <= i, "no mask beside a cache": lambda i, j: (j <= i) | (i[0] > 0)}
+for called, rule in rules.items():
+    torch.manual_seed(0)
+    layer = layer_with(rule)
+    whole, _ = layer(signal, None)
+    gaps = [(in_pieces(layer, signal, lengths)[0] - whole).abs().max().item() for lengths in ([1] * 12, [4] * 3)]
+    print(f"{called:23} one at a time: {gaps[0]:.3f}, pieces of 4: {gaps[1]:.3f}")
+# %% [markdown]
+# Decoded one position at a time, the mistake does not show.
+#
+# ### Exercise 2 · 20 minutes · ●●●●○
+#
+# `layer(x, cache)` takes a tensor (batch, positions, channels) and what an earlier call returned, None at first. It
+# returns outputs of the same shape and a new cache, which may be of any kind: hand it on as it is. The layer should be
+# causal. Return in one word what you find:
+#
+# - "leaks": called with all of x and None, an output depends on x at a **later** position;
+# - "cache": it does not leak, but in some pieces, one after another, outputs differ from those of all of x at once;
+# - "right": neither.
+#
+# A difference of at most 1e-4 is rounding. You may call the layer 500 times, with x or any input of its batch and
+# channels and at most its positions; leave x as it is.
+#
+# <details><summary>Hint 1</summary>A leak may reach one position ahead or many, and from some positions only. Keep the
+# first n positions, change all others: which outputs must stay? For which n do you do it?</details>
+# <details><summary>Hint 2</summary>Some faults show in the third piece and not in the second, some only in a piece of
+# several positions, some only when the cache is longer than a window. Which of these does [1, 1, 1, ...] show, and
+# which [2, 2, 2, ...], [3, 3, 3, ...] and so on?</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "fault-of", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def fault_of(layer, x):
+    """Return "leaks", "cache" or "right"."""
+    ### BEGIN SOLUTION
+    whole, length = layer(x, None)[0], x.shape[1]
+    other = torch.randn(x.shape, generator=torch.Generator().manual_seed(5)).to(x)
+    for n in range(1, length):
+        changed = layer(torch.cat([x[:, :n], other[:, n:]], dim=1), None)[0]
+        if (changed - whole)[:, :n].abs().max() > 1e-4:
+            return "leaks"
+    for size in range(1, length):
+        if (in_pieces(layer, x, size)[0] - whole).abs().max() > 1e-4:
+            return "cache"
+    return "right"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "fault-of-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+def limited(layer, most=500):
+    """Return the layer, which may be called so many times."""
+    left = iter(range(most))
+
+    def call(x, cache):
+        assert next(left, None) is not None, f"calls of the layer: got more than {most}, wanted at most {most}"
+        return layer(x, cache)
+
+    return call
+
+
+with attempt("fault_of"):
+    torch.manual_seed(10)
+    cases = {
+        "a GRU, whose cache is one tensor": (nn.GRU(8, 8, batch_first=True), "right"),
+        "a window of 5, 4 inputs kept": (layer_with(lambda i, j: (j <= i) & (i - j < 5), keep=4), "right"),
+        "a window of 5, 3 inputs kept": (layer_with(lambda i, j: (j <= i) & (i - j < 5), keep=3), "cache"),
+        "no mask beside 5 inputs": (layer_with(lambda i, j: (j <= i) | (i[0] == 5)), "cache"),
+        "queries rotated from the smaller of both counts": (layer_with(rules["mask in every call"], 99, min), "cache"),
+        "queries one too far in a piece from 7 on": (
+            layer_with(rules["mask in every call"], 99, lambda seen, new: seen + (seen == 7)),
+            "cache",
+        ),
+        "every fourth position attends to the next": (layer_with(lambda i, j: j <= i + (i % 4 == 3)), "leaks"),
+        "8 ahead, not 1": (layer_with(lambda i, j: (j <= i) | (j == i + 8)), "leaks"),
+    }
+    for called, (layer, wanted) in cases.items():
+        with unchanged(x=signal):
+            found = fault_of(limited(layer), signal)
+        assert found == wanted, f"{called}: got {found!r}, wanted {wanted!r}"
+
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "fault-of-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+torch.manual_seed(11)
+past, gru, full = rules["mask in every call"], nn.GRU(8, 8, batch_first=True), layer_with(rules["mask in every call"])
+pair = layer_with(past), layer_with(lambda i, j: (j <= i) & (i - j < 3), keep=2)
+
+
+def mean_so_far(x, cache):
+    total, count = (0 * x[:, :1], 0) if cache is None else cache["total"]
+    sums, seen = total + x.cumsum(1), torch.arange(count + 1, count + x.shape[1] + 1)
+    return sums / seen[:, None], {"total": (sums[:, -1:], count + x.shape[1])}
+
+
+def two_layers(x, cache):
+    first, second = (None, None) if cache is None else cache
+    y, first = pair[0](x, first)
+    z, second = pair[1](x + y, second)
+    return x + z, (first, second)
+
+
+def plus(leak, layer=full):
+    """Return a layer whose outputs are changed by what ``leak`` makes of the inputs of one call."""
+    return lambda x, cache: (layer(x, cache)[0] + leak(x), layer(x, cache)[1])
+
+
+def keeping(change, first=True):
+    """Return a causal layer that changes the inputs which it keeps, those of the first call where ``first`` is True."""
+
+    def changed(x, cache):
+        y, (held, seen) = full(x, cache)
+        return y, (change(held) if first or cache is not None else held, seen)
+
+    return changed
+
+
+def of_block(name, **fields):
+    return causal(attention_registry.get(name)(BlockConfig(**{**sizes, "d_model": 8, "n_heads": 2, **fields})))
+
+
+def ahead(x, by=1):
+    return F.pad(x, (0, 0, -by, by))  # at each position, the input so many positions later
+
+
+hidden = {
+    "right": {
+        "a GRU of other weights": gru,
+        "the mean so far": mean_so_far,
+        "no mixing at all": lambda x, cache: (x, None),
+        "two layers": two_layers,
+        "latent attention": of_block("mla", kv_lora_rank=4),
+        "attention without positions": of_block("mha", position="none"),
+        "a window of 1 that keeps nothing": layer_with(lambda i, j: j == i, keep=0),
+        "a leak as small as rounding": plus(lambda x: 1e-5 * ahead(x)),
+    },
+    "cache": {
+        "a GRU that forgets": lambda x, cache: (gru(x)[0], None),
+        "the first sample's cache for all": keeping(lambda held: held[:1].expand_as(held)),
+        "a small constant on what is kept": keeping(lambda held: held + 0.003),
+        "the cache of the second piece": keeping(lambda held: held.roll(1, 1), first=False),
+        "no mask beside half of the inputs": layer_with(lambda i, j: (j <= i) | (i[0] == 5)),
+        "one ahead beside a cache": layer_with(lambda i, j: j <= i + (i[0] > 0)),
+        "at most 6 inputs kept": layer_with(past, keep=6),
+        "a window of 8 that keeps 6": layer_with(lambda i, j: (j <= i) & (i - j < 8), keep=6),
+        "every query as at position 0": layer_with(past, query_at=lambda seen, new: 0),
+        "queries one too far": layer_with(past, query_at=lambda seen, new: seen + (seen > 0)),
+        "queries one too far beside 3, 7, ... inputs": layer_with(past, 99, lambda seen, new: seen + (seen % 4 == 3)),
+        "no cache for 4 and more": layer_with(lambda i, j: (j <= i) & ((len(i) < 4) | (j >= i[0]))),
+        "the mask laid at the first key": layer_with(lambda i, j: j - j[0] <= i - i[0]),
+    },
+    "leaks": {
+        "one ahead": layer_with(lambda i, j: j <= i + 1),
+        "positions 2, 6, ..., one ahead": layer_with(lambda i, j: j <= i + (i % 4 == 2)),
+        "positions 1, 5, ..., one ahead": layer_with(lambda i, j: j <= i + (i % 4 == 1)),
+        "the first position attends to the ninth": layer_with(lambda i, j: (j <= i) | (i == 0) & (j == 8)),
+        "some positions, three ahead": layer_with(lambda i, j: (j <= i) | (i % 4 == 1) & (j == i + 3)),
+        "one ahead, and too few kept": layer_with(lambda i, j: (j <= i + 1) & (i - j < 5), keep=2),
+        "the mean of all positions taken off": plus(lambda x: -x.mean(1, keepdim=True)),
+        "the last sample alone": plus(lambda x: torch.cat([0 * x[:-1], ahead(x[-1:])])),
+        "one channel, a hundredth": plus(lambda x: 0.01 * ahead(x) * torch.eye(8)[2]),
+        "the largest from here on": lambda x, cache: (x.flip(1).cummax(1).values.flip(1), None),
+        "no mask": layer_with(lambda i, j: i + j >= 0),
+    },
+}
+probe = torch.randn(3, 10, 8, generator=torch.Generator().manual_seed(12))
+for truth, called, way in ((truth, *case) for truth, cases in hidden.items() for case in cases.items()):
+    with unchanged(x=probe):
+        found = fault_of(limited(way), probe)
+    assert found == truth, f"{called}: got {found!r}, wanted {truth!r}"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## What does it cost?
+#
+# One vector for key and value halves the cache of multi-query attention. What does it do to the loss? A model of one
+# block reads Python's documentation, each paragraph once: 150 steps of 16 lines of 33 characters, about a second. The
+# loss is that of lines which it was not trained on. Three seeds of multi-query attention show what chance does:
+
+# %% tags=["trained"]
+text = "\n\n".join(dict.fromkeys(python_documentation().split("\n\n")))
+number = {character: i for i, character in enumerate(sorted(set(text)))}
+lines = torch.tensor([number[character] for character in text[: len(text) // 33 * 33]]).view(-1, 33)
+known, new = lines[torch.arange(len(lines)) % 10 < 9], lines[9::10][:256]
+
+
+def loss_of(model, lines):
+    return F.cross_entropy(model(lines[:, :-1])[0].flatten(0, 1), lines[:, 1:].flatten())
+
+
+@functools.cache
+def new_loss(config, seed):
+    """Train a model of one block and return its loss on new lines; the same call is made only once."""
+    torch.manual_seed(seed)
+    model = LanguageModel(ModelConfig(config, vocab_size=len(number), n_layers=1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02, betas=(0.9, 0.95), fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=150, pct_start=0.1)
+    train(functools.partial(loss_of, model), minibatches(known, size=16, seed=seed), optimizer, 150, schedule)
+    return loss_of(model, new).item()
+
+
+mqa = BlockConfig(attention="gqa", n_kv_heads=1, bias=False, **sizes)
+losses = [new_loss(mqa, seed) for seed in range(3)]
+print("multi-query attention, three seeds:", *(f"{loss:.2f}" for loss in losses))
+holds(max(losses) - min(losses) < 0.2 and max(losses) < 2.7, "Three seeds differ by less than 0.2.")
+
+# %% [markdown]
+# Your attention has one matrix less. A model with fewer parameters may have a higher loss for that reason alone, so a
+# fair comparison gives the parameters back elsewhere.
+#
+# ### Exercise 3 · 15 minutes · ●●●○○
+#
+# `train_loss(config, seed)` trains a model of blocks of this config and returns its loss. Compare `ours` with `base`:
+#
+# - change `d_ff` of `ours`, and nothing else, so that a `ConfigurableBlock` of it has as nearly as possible as many
+#   parameters as one of `base`; d_ff is at least 1, and `base` stays as it is;
+# - train each of the two once with each of `seeds`;
+# - return one word: "lower" if **every** loss of ours is below **every** loss of base, "higher" if every one is above,
+#   and "cannot tell" otherwise.
+#
+# The feed-forward network may be of any kind: count parameters, do not compute them. Fewer than 100 blocks are enough.
+#
+# <details><summary>Hint 1</summary>The number of parameters is a straight line in d_ff. Which two numbers tell it, and
+# where does it meet that of base? <code>replace(ours, d_ff=2)</code> is a new config.</details>
+# <details><summary>Hint 2</summary>"Every loss below every loss" is one comparison: of which number of ours with which
+# of base?</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "compare", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def compare(train_loss, ours, base, seeds):
+    """Return "lower", "higher" or "cannot tell": the losses of ours beside those of base, with equal parameters."""
+    ### BEGIN SOLUTION
+
+    def size(config):
+        return sum(parameter.numel() for parameter in ConfigurableBlock(config).parameters())
+
+    one, two = (size(replace(ours, d_ff=d_ff)) for d_ff in (1, 2))
+    fair = replace(ours, d_ff=max(1, 1 + round((size(base) - one) / (two - one))))
+    mine, theirs = ([train_loss(config, seed) for seed in seeds] for config in (fair, base))
+    if max(mine) < min(theirs):
+        return "lower"
+    return "higher" if min(mine) > max(theirs) else "cannot tell"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "compare-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+class Bench:
+    """In the place of training: known losses of one and the other attention, by seed; it keeps what it was asked."""
+
+    def __init__(self, ours, losses, others):
+        self.ours, self.losses, self.asked = ours, (losses, others), []
+
+    def __call__(self, config, seed):
+        self.asked.append((config, seed))
+        return self.losses[config.attention != self.ours.attention][seed]
+
+
+with attempt("compare"):
+    plain, gated = BlockConfig(bias=False, **sizes), BlockConfig(ffn="gated", **sizes)
+    for base, heads, d_ff in ((plain, 1, 88), (gated, 2, 75)):
+        ours = replace(base, attention="gqa", n_kv_heads=heads)
+        for losses, others, wanted in (
+            ([9.9, 2.1, 2.3, 2.2], [0.0, 2.4, 2.6, 2.5], "lower"),
+            ([0.0, 2.5, 2.7, 2.6], [9.9, 2.4, 2.1, 2.2], "higher"),
+            ([0.0, 2.1, 2.3, 2.2], [9.9, 2.2, 2.4, 2.3], "cannot tell"),
+            ([0.0, 2.1, 2.1, 2.1], [9.9, 2.1, 2.1, 2.1], "cannot tell"),
+        ):
+            found = compare(bench := Bench(ours, losses, others), ours, base, (1, 2, 3))
+            assert found == wanted, f"seeds 1 to 3 of {losses} beside {others}: got {found!r}, wanted {wanted!r}"
+            runs = sorted((config.attention, config.d_ff, seed) for config, seed in bench.asked)
+            fair = [("gqa", d_ff, seed) for seed in (1, 2, 3)] + [("mha", 64, seed) for seed in (1, 2, 3)]
+            assert runs == fair, f"attention, d_ff and seed of the runs: got {runs}, wanted {fair}"
+
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "compare-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+small, mqa_24 = {**sizes, "d_model": 24, "n_heads": 3}, {"attention": "gqa", "n_kv_heads": 1}
+latent = {"attention": "mla", "kv_lora_rank": 5, "pre_norm": False}
+pairs = {
+    "gated networks": ({"ffn": "gated", **mqa_24}, {"ffn": "gated"}),
+    "networks of two kinds": ({"ffn": "relu2", "bias": False, **mqa_24}, {"ffn": "gated", "norm": "rms_norm"}),
+    "a base with fewer parameters": ({"d_ff": 300}, {"d_ff": 70, **mqa_24}),
+    "a latent, and a base with many parameters": ({"dropout": 0.1, **latent}, {"d_ff": 400}),
+    "a base so small that d_ff is 1": ({}, {"d_ff": 1, **mqa_24}),
+}
+results = (
+    ([1.0, 3.0, 9.0, 4.9, 1.5], [5.1, 6.0, 0.1, 5.2, 7.0]),  # lower: seed 2 is not asked for
+    ([1.0, 3.0, 2.0, 5.0, 1.5], [1.1, 3.1, 2.1, 5.1, 1.6]),  # cannot tell, though lower in each seed
+    ([1.0, 1.0, 1.0, 1.0, 9.0], [5.0, 5.0, 5.0, 5.0, 5.0]),  # cannot tell, though the mean is lower
+    ([9.0, 5.0, 6.0, 7.0, 5.5], [4.9, 3.0, 8.0, 2.0, 4.0]),  # higher
+    ([9.0, 5.0, 6.0, 7.0, 1.0], [0.5, 4.0, 0.4, 0.3, 0.2]),  # cannot tell, though higher in each seed
+    ([2.0, 2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0]),  # cannot tell: equal
+)
+truths = ("lower", "cannot tell", "cannot tell", "higher", "cannot tell", "cannot tell")
+seeds = [3, 0, 4, 1]
+
+
+def far(config, base):
+    """Return how many parameters a block of one has more or less than one of the other."""
+    counts = [sum(one.numel() for one in ConfigurableBlock(each).parameters()) for each in (config, base)]
+    return abs(counts[0] - counts[1])
+
+
+for called, fields in pairs.items():
+    ours, base = (BlockConfig(**{**small, **one}) for one in fields)
+    for (losses, others), truth in zip(results, truths, strict=True):
+        bench = Bench(ours, losses, others)
+        with unchanged(seeds=seeds):
+            word = compare(bench, ours, base, seeds)
+        assert word == truth, f"{called}, losses {losses} beside {others}, {seeds=}: got {word!r}, wanted {truth!r}"
+        of_base = [seed for config, seed in bench.asked if config == base]
+        of_ours = [seed for config, seed in bench.asked if replace(config, d_ff=ours.d_ff) == ours]
+        for whose, asked in (("base as it is", of_base), ("ours with another d_ff alone", of_ours)):
+            assert sorted(asked) == sorted(seeds), f"{called}, seeds for {whose}: got {asked}, wanted {seeds}"
+        for config in {config for config, _ in bench.asked} - {base}:
+            nearby = [replace(config, d_ff=d_ff) for d_ff in (config.d_ff - 1, config.d_ff + 1) if d_ff]
+            least, gap = min(far(each, base) for each in nearby), far(config, base)
+            assert gap <= least, f"{called}, parameters apart at d_ff {config.d_ff}: got {gap}, wanted at most {least}"
+built, begin = [], ConfigurableBlock.__init__
+ConfigurableBlock.__init__ = lambda block, config: (built.append(config), begin(block, config))[1]
+try:
+    compare(Bench(ours, *results[0]), ours, replace(base, d_ff=400), [0])
+finally:
+    ConfigurableBlock.__init__ = begin
+assert len(built) < 100, f"blocks that were built: got {len(built)}, wanted below 100"
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Now all three together: your test on your attention, then your attention beside multi-query attention, six runs in all.
+# Which of the three sentences do your numbers support? None of them says why. `compare` takes any two configs:
+# `replace(mqa, norm="tanh")` beside `mqa` is another question.
+
+# %%
+sentences = {
+    "lower": "At half the bytes, one vector for key and value has the lower loss in these runs.",
+    "higher": "At half the bytes, one vector for key and value has the higher loss in these runs.",
+    "cannot tell": "At half the bytes, these runs cannot tell the losses apart.",
+}
+
+
+def reported(config, seed):
+    loss = new_loss(config, seed)
+    print(f"{config.attention:6} d_ff {config.d_ff}, seed {seed}: {loss:.3f}")
+    return loss
+
+
+try:
+    attention_registry.entries.pop("shared", None)
+    add_shared_attention(attention_registry)
+    ours = replace(mqa, attention="shared")
+    for config in (mqa, ours):
+        block, x = ConfigurableBlock(config), torch.randn(2, 12, 32)
+        found, (_, kept) = fault_of(causal(block), x), block(x)
+        print(f"{config.attention:6} {4 * numbers_kept(kept):.0f} bytes for each position, fault_of returns {found!r}")
+    print(sentences[compare(reported, ours, mqa, (0, 1, 2))])
+except NotImplementedError:
+    print("This cell needs all three exercises.")
+
+# %% [markdown]
+# | what you used | where it holds |
+# |---|---|
+# | a name in a registry stands for a class that is built from the config alone | any file or cell that is run before the config is made |
+# | keep what both key and value can be made from; rotate when they are read | the key is a function of what is kept and of its position |
+# | a layer is right if no output depends on a later position, and all pieces give what the whole gives | as far as the pieces that were tried reach: one position at a time needs no mask, so it tests none |
+# | with equal parameters, losses of several seeds that do not overlap | these seeds, this size, these steps |
