@@ -976,7 +976,7 @@ explore_writing(written_by, real_words)
 # %% [markdown]
 # <details><summary>Answer</summary>Up to 0.5 nearly all words are real; below it they repeat. Top-p 0.9 takes back a part of what temperature 1 invents.</details>
 #
-# For six texts of 200 pieces each, which begin as test rows do: the share of words that the training text has, the share of different words, and of all runs of five words those that stand in the training text, copied or found again.
+# For six texts of 120 pieces each, which begin as test rows do: the share of words that the training text has, the share of different words, and of all runs of five words those that stand in the training text, copied or found again.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 from residual_edu.explorers.configurable import shares
@@ -985,7 +985,7 @@ from residual_edu.explorers.configurable import shares
 def measured_texts(temperature, top_p):
     start = rows[::17][:6, :4].to(device)
     found = writer.model.generate(
-        start, 200, temperature=temperature, top_p=top_p, seed=0
+        start, 120, temperature=temperature, top_p=top_p, seed=0
     )
     lines = ["".join(pieces[at] for at in row) for row in found]
     both = [shares(line, real_words) for line in lines]
@@ -1000,7 +1000,7 @@ for setting in ((0, 1.0), (0.5, 1.0), (1.0, 1.0), (1.0, 0.9), (1.5, 1.0)):
     table[setting] = measured_texts(*setting)
     told = "real {:.0%}, different {:.0%}, copied {:.0%}".format(*table[setting])
     print(f"temperature {setting[0]}, top-p {setting[1]}: {told}")
-holds(table[0.5, 1.0][0] > 0.9 > table[1.5, 1.0][0], "Warmer, fewer words are real.")
+holds(table[0.5, 1.0][0] > 0.85 > table[1.5, 1.0][0], "Warmer, fewer words are real.")
 holds(table[0, 1.0][1] < table[1.0, 1.0][1], "At 0 it repeats itself.")
 holds(table[1.0, 1.0][2] < 0.1, "At temperature 1 nearly nothing is copied.")
 
