@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .two_processes import CASES, PROCESSES, QUANTITIES, ROWS, STEPS, trained
+from .two_processes import CASES, NETWORKS, PROCESSES, QUANTITIES, ROWS, STEPS, trained
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__)
@@ -25,7 +25,7 @@ def both(tmp_path_factory):
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = [torch.load(out / f"{rank}.pt") for rank in range(PROCESSES)]
-    return {case: [each[case] for each in found] for case in CASES}
+    return {case: [each[case] for each in found] for case in [*CASES, *NETWORKS]}
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +80,18 @@ def test_with_accumulation_the_last_row_of_a_step_has_the_weight_gradients_of_al
     last = [found["sizes"]["weight_gradient"][sums - 1 :: sums] for found in both[case]]
     counts = [torch.tensor(found["shards"]) for found in both[case]]
     close(root_mean_square(last, counts), alone[name]["sizes"]["weight_gradient"], way)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_started_as_shards_each_parameter_has_the_size_that_it_is_built_with(both, name):
+    """Each process draws its own random numbers; both hold the same whole, and what is not random is as built."""
+    first, second = both[name]
+    builds = [dict(NETWORKS[name]().double().named_parameters()) for _ in range(2)]
+    for key, expected in builds[0].items():
+        close(first[key], second[key], key)
+        if expected.equal(builds[1][key]):
+            torch.testing.assert_close(first[key], expected.detach(), rtol=1e-6, atol=0)  # built in float32
+        else:
+            assert 0.2 < first[key].norm() / expected.norm() < 5, key
+            halves = first[key].chunk(PROCESSES)
+            assert len(halves) == 1 or not halves[0].equal(halves[1]), key
