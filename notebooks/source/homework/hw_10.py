@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Homework for lesson 10 · An attention of your own
 #
-# 75 minutes. It needs lesson 10, and of the library only what it finished.
+# 90 minutes. It needs lesson 10. What else it uses of the library is worked through below.
 #
 # By the end you can
 #
@@ -20,8 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_edu import AttentionBase, BlockConfig, ConfigurableBlock, LanguageModel, ModelConfig
-from residual_edu import attention_mask, attention_registry, cache_length, extend, norm_registry
-from residual_edu.datasets import python_documentation
+from residual_edu import attention_mask, attention_registry, cache_length, extend
+from residual_edu.datasets import python_prose
 from residual_edu.exercises import attempt
 from residual_edu.exercises.properties import close
 from residual_edu.exercises.unchanged import unchanged
@@ -34,38 +34,43 @@ device = setup()
 # %% [markdown]
 # ## A name of your own
 #
-# A registry holds classes by name. A class that is registered in a notebook can be named in a config at once. Here is a
-# norm that no file of the library contains: tanh, with a learned scale before it, and a gain and a bias after it
-# ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). A class is built from the config alone.
+# A registry holds classes by name. A class that is registered in a notebook can be named in a config at once; it is
+# built from the config alone. Here is the usual attention, in the library's words. `AttentionBase` sets
+# `d_model`, `n_heads`, `head_dim` and `position` from the config, and it has `attend`: softmax of the scores, times the
+# values, all heads joined again. A block calls it with x, (batch, positions, d_model), with a mask, True where a query may
+# see a key, and with the cache that its last call returned, None at first.
 
 
 # %%
-@norm_registry.register("tanh")
-class TanhNorm(nn.Module):
+@attention_registry.register("plain")
+class PlainAttention(AttentionBase):
     def __init__(self, config: BlockConfig):
-        super().__init__()
-        self.alpha, self.weight = nn.Parameter(torch.full((1,), 0.5)), nn.Parameter(torch.ones(config.d_model))
-        self.bias = nn.Parameter(torch.zeros(config.d_model))
+        super().__init__(config)
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(self.d_model, self.d_model) for _ in range(4))
 
-    def forward(self, x):
-        return torch.tanh(self.alpha * x) * self.weight + self.bias
+    def forward(self, x, mask=None, cache=None):
+        start = cache_length(cache)  # how many positions are kept; 0 for None
+        q, k, v = (split_heads(each(x), self.n_heads) for each in (self.q_proj, self.k_proj, self.v_proj))
+        q, k = self.position.rotate(q, start), self.position.rotate(k, start)  # (batch, heads, positions, head_dim)
+        k, v = cache = extend(cache, k, v)  # a pair: the kept positions first, then the new ones
+        return self.o_proj(self.attend(q, k, v, mask)), cache
 
 
 sizes = {"d_model": 32, "n_heads": 4, "d_ff": 64, "max_seq_len": 64, "position": "rope"}
-block = ConfigurableBlock(BlockConfig(norm="tanh", **sizes))
-print("norms:", type(block.attn_norm).__name__, type(block.ffn_norm).__name__)
+plain, mha = (ConfigurableBlock(BlockConfig(attention=name, **sizes)) for name in ("plain", "mha"))
+mha.load_state_dict(plain.state_dict())
+x = torch.randn(2, 6, 32)
+print("as the library's mha:", torch.allclose(plain(x)[0], mha(x)[0], atol=1e-6))
 
 # %% [markdown]
-# ## One vector for key and value
-#
-# An attention is registered in the same way. `mha` keeps a key and a value for each of its heads. `gqa` with one head of
-# keys and values is multi-query attention: it keeps one key and one value for all heads. A head has 32 / 4 = 8 features.
-# The numbers kept for each position, counted in the caches that the blocks return:
+# `PlainAttention` keeps a key and a value for each head. `gqa` with one head of keys and values is multi-query
+# attention: it keeps one key and one value for all heads. A head has 32 / 4 = 8 features. The numbers kept for each
+# position of one sample, counted in the caches that the blocks return:
 
 
 # %%
 def numbers_kept(kept):
-    """Return how many numbers a block's cache holds for each position of one sample."""
+    """Return how many numbers a block's cache, tensors (batch, ..., positions, features), holds for a position."""
     return sum(part.numel() for part in kept) / (len(kept[0]) * cache_length(kept))
 
 
@@ -87,7 +92,7 @@ def in_pieces(layer, x, lengths):
     return torch.cat(outputs, dim=1), kept
 
 
-for name, fields in {"mha": {}, "gqa, 2 heads": {"n_kv_heads": 2}, "gqa, 1 head": {"n_kv_heads": 1}}.items():
+for name, fields in {"plain": {}, "gqa, 2 heads": {"n_kv_heads": 2}, "gqa, 1 head": {"n_kv_heads": 1}}.items():
     block = ConfigurableBlock(BlockConfig(attention=name.partition(",")[0], **sizes, **fields))
     _, kept = in_pieces(causal(block), torch.randn(2, 6, 32), [3, 1, 2])
     print(f"{name:13} {numbers_kept(kept):.0f} numbers for each position")
@@ -98,9 +103,8 @@ for name, fields in {"mha": {}, "gqa, 2 heads": {"n_kv_heads": 2}, "gqa, 1 head"
 # ### Exercise 1 · 25 minutes · ●●●●○
 #
 # Write `add_shared_attention(registry)`, which registers under the name "shared" a class of such an attention. The
-# class is built from a config and is a subclass of `AttentionBase`, which sets `self.d_model`, `self.n_heads`,
-# `self.head_dim` and `self.position`. As in lesson 10, `self.attend(query, key, value, mask)` takes tensors (batch, heads,
-# positions, head_dim), lets all heads of the query share a single head of keys and values, and returns the heads merged.
+# class is built from a config and is a subclass of `AttentionBase`. `self.attend(query, key, value, mask)` also takes a
+# key and a value of one head, (batch, 1, positions, head_dim), which all heads of the query then share.
 #
 # - It has three `nn.Linear`, with a bias where `config.bias` is True: `q_proj` and `o_proj` from d_model to d_model, and
 #   `kv_proj` from d_model to head_dim.
@@ -108,14 +112,14 @@ for name, fields in {"mha": {}, "gqa, 2 heads": {"n_kv_heads": 2}, "gqa, 1 head"
 # - `self.position.rotate(vectors, start)` is applied to queries and keys, **not to values**; `start` is the position of
 #   the first of these vectors.
 # - The cache is a pair of tensors, (..., positions, features), and holds **head_dim numbers for each position**, no
-#   more. Whatever the pieces, the outputs are those of the whole, to 1e-5.
+#   more. `extend(cache, first, second)` wants two tensors. Here there is one, so give it a second of 0 features:
+#   `shared[..., :0]`. Whatever the pieces, the outputs are those of the whole, to 1e-5.
 #
 # <details><summary>Hint 1</summary>A rotated key is not its value. From which of the two, kept for a position, can you
-# make both with <code>rotate</code>? At which position do all keys begin, and at which the new queries?</details>
-# <details><summary>Hint 2</summary><code>split_heads(…, self.n_heads)</code> makes the queries, and
-# <code>[:, None]</code> gives the shared vector an axis for its one head. <code>extend(cache, first, second)</code> wants
-# two tensors, and the second may have 0 features: <code>shared[..., :0]</code>. Read
-# <code>cache_length(cache)</code> before you extend it.</details>
+# make both with <code>rotate</code>, as lesson 10's own cache did? At which position do all keys begin, and at which the
+# new queries?</details>
+# <details><summary>Hint 2</summary><code>[:, None]</code> gives the shared vector, (batch, positions, head_dim), an axis
+# for its one head. Read <code>cache_length(cache)</code> before you extend it.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "shared-attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -231,9 +235,10 @@ assert size == 64, f"bytes for each token in two blocks: got {size}, wanted 64"
 # ## Right for one position, wrong for four
 #
 # Neither a wrong cache nor a mask that leaks raises an error. A plausible mistake: "what is cached lies in the past, so a
-# call with a cache needs no mask". Here is a layer whose query i attends to key j where `allowed(i, j)` is True. Its
-# cache holds the inputs so far, and how many there were. It decodes 12 positions in pieces, with the causal mask in every
-# call and then with no mask beside a cache; printed is the largest difference from the outputs of the whole.
+# call with a cache needs no mask". Here is a layer whose query i attends to key j where `allowed(i, j)` is True; how it
+# is made does not matter. Its cache holds the inputs so far, and how many there were. It decodes 12 positions in pieces,
+# with the causal mask in every call and then with no mask beside a cache; printed is the largest difference from the
+# outputs of the whole.
 
 
 # %%
@@ -270,11 +275,12 @@ for called, rule in rules.items():
 # causal. Return in one word what you find:
 #
 # - "leaks": called with all of x and None, an output depends on x at a **later** position;
-# - "cache": it does not leak, but in some pieces, one after another, outputs differ from those of all of x at once;
+# - "cache": it does not leak, but called on pieces of x, one after another, its outputs differ from those of all of x
+#   at once. Pieces of equal lengths show every fault of the layers here;
 # - "right": neither.
 #
-# A difference of at most 1e-4 is rounding. You may call the layer 500 times, with x or any input of its batch and
-# channels and at most its positions; leave x as it is.
+# A difference of at most 1e-4 is rounding. You may call the layer 500 times. An input has as many samples and channels
+# as x, and at most as many positions. Leave x as it is.
 #
 # <details><summary>Hint 1</summary>A leak may reach one position ahead or many, and from some positions only. Keep the
 # first n positions, change all others: which outputs must stay? For which n do you do it?</details>
@@ -427,14 +433,16 @@ for truth, called, way in ((truth, *case) for truth, cases in hidden.items() for
 # ## What does it cost?
 #
 # One vector for key and value halves the cache of multi-query attention. What does it do to the loss? A model of one
-# block reads Python's documentation, each paragraph once: 150 steps of 16 lines of 33 characters, about a second. The
-# loss is that of lines which it was not trained on. Three seeds of multi-query attention show what chance does:
+# block reads the prose of lesson 10: 150 steps of 16 lines of 33 characters, about a second. The loss is that of lines
+# which it was not trained on. Three seeds of multi-query attention show what chance does:
 
 # %% tags=["trained"]
-text = "\n\n".join(dict.fromkeys(python_documentation().split("\n\n")))
+text = python_prose()
 number = {character: i for i, character in enumerate(sorted(set(text)))}
 lines = torch.tensor([number[character] for character in text[: len(text) // 33 * 33]]).view(-1, 33)
 known, new = lines[torch.arange(len(lines)) % 10 < 9], lines[9::10][:256]
+seen = set(map(tuple, known.tolist()))
+print(sum(tuple(line) in seen for line in new.tolist()), "of", len(new), "new lines are lines of the training text")
 
 
 def loss_of(model, lines):
@@ -466,10 +474,10 @@ holds(max(losses) - min(losses) < 0.2 and max(losses) < 2.7, "Three seeds differ
 # `train_loss(config, seed)` trains a model of blocks of this config and returns its loss. Compare `ours` with `base`:
 #
 # - change `d_ff` of `ours`, and nothing else, so that a `ConfigurableBlock` of it has as nearly as possible as many
-#   parameters as one of `base`; d_ff is at least 1, and `base` stays as it is;
+#   parameters as one of `base` (of two equally near, take either); d_ff is at least 1, and `base` stays as it is;
 # - train each of the two once with each of `seeds`;
 # - return one word: "lower" if **every** loss of ours is below **every** loss of base, "higher" if every one is above,
-#   and "cannot tell" otherwise.
+#   and "cannot tell" otherwise. (Lesson 10 has another rule, the mean beside the ranges; here no losses may overlap.)
 #
 # The feed-forward network may be of any kind: count parameters, do not compute them. Fewer than 100 blocks are enough.
 #
@@ -581,7 +589,7 @@ assert len(built) < 100, f"blocks that were built: got {len(built)}, wanted belo
 # %% [markdown]
 # Now all three together: your test on your attention, then your attention beside multi-query attention, six runs in all.
 # Which of the three sentences do your numbers support? None of them says why. `compare` takes any two configs:
-# `replace(mqa, norm="tanh")` beside `mqa` is another question.
+# `replace(mqa, norm="rms_norm")` beside `mqa` is another question.
 
 # %%
 sentences = {
