@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Homework for lesson 10 · An attention of your own
 #
-# 90 minutes. It needs lesson 10. What else it uses of the library is worked through below.
+# 105 minutes. It needs lesson 10. What else it uses of the library is worked through below.
 #
 # By the end you can
 #
 # - **register** an attention of your own, with a cache that keeps no more than it needs;
-# - **test** any causal layer for a mask that leaks and for a cache that is wrong;
+# - **test** a causal layer for a mask that leaks and for a cache that is wrong;
 # - **compare** two attentions with equal parameters and several seeds, and say what the numbers support.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
@@ -52,7 +52,7 @@ class PlainAttention(AttentionBase):
         start = cache_length(cache)  # how many positions are kept; 0 for None
         q, k, v = (split_heads(each(x), self.n_heads) for each in (self.q_proj, self.k_proj, self.v_proj))
         q, k = self.position.rotate(q, start), self.position.rotate(k, start)  # (batch, heads, positions, head_dim)
-        k, v = cache = extend(cache, k, v)  # a pair: the kept positions first, then the new ones
+        k, v = cache = extend(cache, k, v)  # a pair, longer by the new positions, on the last axis but one
         return self.o_proj(self.attend(q, k, v, mask)), cache
 
 
@@ -75,7 +75,10 @@ def numbers_kept(kept):
 
 
 def causal(block):
-    """Return a layer (x, cache) -> (outputs, cache), which calls the block with a causal mask."""
+    """Return a layer (x, cache) -> (outputs, cache), which calls the block with a causal mask.
+
+    attention_mask(queries, keys, causal=True) is that of queries which are the last of the keys' positions.
+    """
 
     def layer(x, cache):
         return block(x, attention_mask(x.shape[1], cache_length(cache) + x.shape[1], causal=True), cache)
@@ -109,8 +112,8 @@ for name, fields in {"plain": {}, "gqa, 2 heads": {"n_kv_heads": 2}, "gqa, 1 hea
 # - It has three `nn.Linear`, with a bias where `config.bias` is True: `q_proj` and `o_proj` from d_model to d_model, and
 #   `kv_proj` from d_model to head_dim.
 # - `forward(x, mask=None, cache=None)` returns the output and the cache. The mask is passed on to `attend`.
-# - `self.position.rotate(vectors, start)` is applied to queries and keys, **not to values**; `start` is the position of
-#   the first of these vectors.
+# - `self.position.rotate(vectors, start)` is applied to queries and keys; `start` is the position of the first of these
+#   vectors.
 # - The cache is a pair of tensors, (..., positions, features), and holds **head_dim numbers for each position**, no
 #   more. `extend(cache, first, second)` wants two tensors. Here there is one, so give it a second of 0 features:
 #   `shared[..., :0]`. Whatever the pieces, the outputs are those of the whole, to 1e-5.
@@ -155,16 +158,19 @@ def shared_and_twin(add, **fields):
     shared = {name: weights.pop(name) for name in list(weights) if ".kv_proj." in name}
     weights |= {name.replace("kv_", kind): one for name, one in shared.items() for kind in ("k_", "v_")}
     twin = ConfigurableBlock(replace(block.config, attention="gqa", n_kv_heads=1)).double()
-    names = sorted(weights), sorted(twin.state_dict())
-    assert names[0] == names[1], f"the weights, with kv_proj as k_proj and v_proj: got {names[0]}, wanted {names[1]}"
+    names = sorted(set(weights) ^ set(twin.state_dict()))
+    assert not names, f"weights of one alone, with kv_proj as k_proj and v_proj: got {names}, wanted none"
     twin.load_state_dict(weights)
+    found = block.attention(torch.zeros(3, 4, block.config.d_model, dtype=torch.float64))
+    kept = found[1] if isinstance(found, tuple) and len(found) == 2 else found
+    assert isinstance(kept, tuple) and len(kept) == 2, f"the cache: got {type(kept).__name__}, wanted a pair of tensors"
     return block, twin
 
 
 with attempt("add_shared_attention"):
     for bias in (True, False):
         mine, twin = shared_and_twin(add_shared_attention, bias=bias)
-        x = torch.randn(2, 9, 32, dtype=torch.float64)
+        x = torch.randn(3, 9, 32, dtype=torch.float64)
         close(mine(x)[0], twin(x)[0], "the output without a mask, beside gqa with the same weights,")
         whole, kept = in_pieces(causal(mine), x, [9])
         close(whole, in_pieces(causal(twin), x, [9])[0], "the output with a causal mask, beside gqa,")
@@ -275,18 +281,18 @@ for called, rule in rules.items():
 # causal. Return in one word what you find:
 #
 # - "leaks": called with all of x and None, an output depends on x at a **later** position;
-# - "cache": it does not leak, but called on pieces of x, one after another, its outputs differ from those of all of x
-#   at once. Pieces of equal lengths show every fault of the layers here;
+# - "cache": it does not leak, but called on some pieces of x, one after another, its outputs differ from those of all of
+#   x at once;
 # - "right": neither.
 #
-# A difference of at most 1e-4 is rounding. You may call the layer 500 times. An input has as many samples and channels
-# as x, and at most as many positions. Leave x as it is.
+# A difference of at most 1e-4 is rounding. x has at most 16 positions, and you may call the layer 500 times: on x, on
+# parts of it, or on other numbers of its shape. Leave x as it is (`x.clone()` is a copy).
 #
 # <details><summary>Hint 1</summary>A leak may reach one position ahead or many, and from some positions only. Keep the
 # first n positions, change all others: which outputs must stay? For which n do you do it?</details>
 # <details><summary>Hint 2</summary>Some faults show in the third piece and not in the second, some only in a piece of
 # several positions, some only when the cache is longer than a window. Which of these does [1, 1, 1, ...] show, and
-# which [2, 2, 2, ...], [3, 3, 3, ...] and so on?</details>
+# which [2, 2, 2, ...], [3, 3, 3, ...] and so on? These are enough for the layers here.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "fault-of", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -434,7 +440,7 @@ for truth, called, way in ((truth, *case) for truth, cases in hidden.items() for
 #
 # One vector for key and value halves the cache of multi-query attention. What does it do to the loss? A model of one
 # block reads the prose of lesson 10: 150 steps of 16 lines of 33 characters, about a second. The loss is that of lines
-# which it was not trained on. Three seeds of multi-query attention show what chance does:
+# which it was not trained on. Five seeds of multi-query attention show what chance does:
 
 # %% tags=["trained"]
 text = python_prose()
@@ -450,20 +456,25 @@ def loss_of(model, lines):
 
 
 @functools.cache
-def new_loss(config, seed):
-    """Train a model of one block and return its loss on new lines; the same call is made only once."""
+def trained(config, seed):
+    """Train a model of one block; the same call is made only once."""
     torch.manual_seed(seed)
     model = LanguageModel(ModelConfig(config, vocab_size=len(number), n_layers=1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02, betas=(0.9, 0.95), fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=150, pct_start=0.1)
     train(functools.partial(loss_of, model), minibatches(known, size=16, seed=seed), optimizer, 150, schedule)
-    return loss_of(model, new).item()
+    return model
+
+
+def new_loss(config, seed):
+    loss = loss_of(trained(config, seed), new).item()
+    print(f"{config.attention:6} d_ff {config.d_ff}, seed {seed}: {loss:.3f}")
+    return loss
 
 
 mqa = BlockConfig(attention="gqa", n_kv_heads=1, bias=False, **sizes)
-losses = [new_loss(mqa, seed) for seed in range(3)]
-print("multi-query attention, three seeds:", *(f"{loss:.2f}" for loss in losses))
-holds(max(losses) - min(losses) < 0.2 and max(losses) < 2.7, "Three seeds differ by less than 0.2.")
+losses = [new_loss(mqa, seed) for seed in range(5)]
+holds(max(losses) - min(losses) < 0.4 and max(losses) < 2.7, "Five seeds differ by less than 0.4.")
 
 # %% [markdown]
 # Your attention has one matrix less. A model with fewer parameters may have a higher loss for that reason alone, so a
@@ -587,8 +598,8 @@ assert len(built) < 100, f"blocks that were built: got {len(built)}, wanted belo
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Now all three together: your test on your attention, then your attention beside multi-query attention, six runs in all.
-# Which of the three sentences do your numbers support? None of them says why. `compare` takes any two configs:
+# Now all three together: your test on your attention, your attention beside multi-query attention, six runs in all, and
+# what your trained model writes, with its cache and without. Which of the three sentences do your numbers support? None of them says why. `compare` takes any two configs:
 # `replace(mqa, norm="rms_norm")` beside `mqa` is another question.
 
 # %%
@@ -599,12 +610,6 @@ sentences = {
 }
 
 
-def reported(config, seed):
-    loss = new_loss(config, seed)
-    print(f"{config.attention:6} d_ff {config.d_ff}, seed {seed}: {loss:.3f}")
-    return loss
-
-
 try:
     attention_registry.entries.pop("shared", None)
     add_shared_attention(attention_registry)
@@ -613,11 +618,22 @@ try:
         block, x = ConfigurableBlock(config), torch.randn(2, 12, 32)
         found, (_, kept) = fault_of(causal(block), x), block(x)
         print(f"{config.attention:6} {4 * numbers_kept(kept):.0f} bytes for each position, fault_of returns {found!r}")
-    print(sentences[compare(reported, ours, mqa, (0, 1, 2))])
+    print(sentences[compare(new_loss, ours, mqa, (0, 1, 2))])
+    model, start = trained(ours, 0).eval(), new[:1, :8]
+    written = model.generate(start, max_tokens=40, temperature=0.0)
+    alone = start
+    for _ in range(40):
+        alone = torch.cat([alone, model(alone)[0][:, -1:].argmax(-1)], dim=1)
+    letters = "".join(sorted(set(text))[i] for i in written[0])
+    print(f"it writes {letters!r}; without the cache the same: {alone.equal(written)}")
 except NotImplementedError:
     print("This cell needs all three exercises.")
 
 # %% [markdown]
+# Two attentions that do not differ would still give one of the first two sentences in one comparison of ten: of the 20
+# orders of 3 and 3 losses, 2 have all of one below all of the other. And more seeds make this rule find less. With our
+# answers seeds 0 to 2 say "higher", and 0 to 7 "cannot tell", though the means of eight are 2.46 and 2.36.
+#
 # | what you used | where it holds |
 # |---|---|
 # | a name in a registry stands for a class that is built from the config alone | any file or cell that is run before the config is made |
