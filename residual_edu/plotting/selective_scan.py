@@ -115,7 +115,7 @@ def slope(lengths: ArrayLike, costs: ArrayLike, last: int = 4) -> float:
 
 @takes({"costs": MIXERS}, lengths="lengths>=2, above 0", costs=": lengths, above 0")
 def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw cost against length on log scales, relative to the smallest, with each curve's name and slope at its end."""
+    """Draw cost against length on log scales, relative to the smallest, with its name and last slope at each end."""
     least = min(float(np.min(cost)) for cost in costs.values())
     for name, cost in costs.items():
         relative = np.asarray(cost, float) / least
@@ -124,7 +124,7 @@ def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) 
     for name, cost in sorted(costs.items(), key=lambda pair: float(np.asarray(pair[1])[-1])):
         height = max(float(np.asarray(cost)[-1]) / least, 1.45 * height)  # names that would touch are pushed apart
         style: dict[str, Any] = {"color": MIXERS[name], "weight": "bold", "va": "center"}
-        ax.text(1.15 * lengths[-1], height, f"{name}: slope {slope(lengths, cost):.1f}", **style)
+        ax.text(1.15 * lengths[-1], height, f"{name}: slope {slope(lengths, cost, last=2):.1f}", **style)
     ax.set(xlabel="positions", ylabel="time, against the shortest")
     ax.set_xticks(lengths, list(map(str, lengths)))
     ax.minorticks_off()
