@@ -839,7 +839,7 @@ guess.reveal(
 # %% [markdown]
 # The price: attention keeps P (N + 8) numbers, the state 8 N.
 #
-# A check with trained networks of 6,000 parameters: eight pairs of one of 16 keys and a value, then the eight keys in another order; 3,000 updates, the better of two rates, Mamba with large first dt. Its state has 4 heads × 8 channels × N numbers. Beside each: random addresses in a state of as many numbers, so of 4 N each.
+# A check with trained networks of 6,000 parameters: eight pairs of one of 16 keys and a value, then the eight keys in another order; 3,000 updates, the better of the rates .005 and .01, Mamba with large first dt. Its state has 4 heads × 8 channels × N numbers. Beside each: random addresses in a state of as many numbers, so of 4 N each.
 
 
 # %% tags=["figure", "trained"] jupyter={"source_hidden": true}
@@ -867,7 +867,7 @@ enough = better("N = 8") + better("N = 16") + better("attention")
 holds(min(enough) > 0.95, "From 256 numbers on all is recalled.")
 
 # %% [markdown]
-# From 256 numbers on every seed recalls all, as attention does. Below that it depends on the seed, and on the updates:
+# From 256 numbers on every seed recalls all, as attention does. Below that it depends on the seed, and on the updates (rate .005):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 LONG = [f"recall, N = {N}, 6,000 updates" for N in (1, 2)]

@@ -1,6 +1,6 @@
 """Scans: a state that decays, chunks and errors, the cost, what a state holds, and right answers of each mixer."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike
 
 from residual_edu.invalid_input import InvalidInput
-from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, A, B
 from residual_edu.plotting.takes import takes
 
@@ -176,25 +175,6 @@ def plot_held(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axe
     ax.legend(loc="lower left")
     ax.set(xlabel="pairs for each number of an address, P / N", ylabel="right answers", ylim=(0, 1.05))
     return ax
-
-
-@takes(rows="panels: outputs<=2 inputs, 0..", signs="inputs, words", axes="panels, words")
-def plot_dependence(rows: Mapping[str, ArrayLike], signs: Iterable[str], axes: Iterable[Axes]) -> list[Axes]:
-    """Draw for each name a table, (outputs, inputs), of how much they depend on each other, each row over its largest.
-
-    The inputs are written below the last, as ``signs``; the outputs are the last of them.
-    """
-    panels = list(axes)
-    for ax, (name, table) in zip(panels, rows.items(), strict=True):
-        weights = np.asarray(table, float)
-        plot_mixing_matrix(weights / np.maximum(weights.max(1, keepdims=True), 1e-30), ax, top=1.0, named=False)
-        count = weights.shape[1]
-        ax.set_yticks(range(len(weights)), ["first", "second"][: len(weights)])
-        ax.set_xticks(range(count), list(signs) if ax is panels[-1] else [""] * count)
-        ax.tick_params(length=0)
-        ax.set_aspect("auto")
-        ax.set_title(name, weight="normal")
-    return panels
 
 
 @takes(mixers="mixers<=5, words", columns="columns, words")
