@@ -122,7 +122,7 @@ def _learns(f: Answer) -> None:
             return
         best = max(best, found, key=sum)
     raise Unmet(
-        f"after {STEPS} steps it is right in {best[0]:.2f} at {TRAINED} positions and {best[1]:.2f} at {LONGER}"
+        f"after {STEPS} updates it is right in {best[0]:.2f} at {TRAINED} positions and {best[1]:.2f} at {LONGER}"
     )
 
 
@@ -144,7 +144,7 @@ MENDED_SCAN = Exercise(
     properties=(
         Property(f"it returns a mixer of {WIDTH} channels, with at most {PARAMETERS:,} parameters", _is_a_mixer, ()),
         Property("no output depends on a later input, or on another sequence", _past_alone),
-        Property(f"after {STEPS} steps {NEAR} at {TRAINED} positions and {FAR} at {LONGER} are right", _learns),
+        Property(f"after {STEPS} updates {NEAR} at {TRAINED} positions and {FAR} at {LONGER} are right", _learns),
     ),
     mistakes=(
         Mistake(Handed, "the mixer as it was handed over", "Change the last inputs, and look at the first outputs."),

@@ -96,14 +96,14 @@ SCAN_BY_HAND = Exercise(
     observe=_observe,
     properties=(
         Property(
-            "8, 4, 2, 0 with steps of 1, half kept, B and C of 1: 8, 8, 6, 3",
+            "8, 4, 2, 0 with all dt 1, half kept, B and C of 1: 8, 8, 6, 3",
             lambda f: follows(f, numbers(8.0, 4.0, 2.0, 0.0), numbers(1.0, 1.0, 1.0, 1.0), -log(2), ONE, ONE),
         ),
         Property(
             "3 written with (1, 0), 5 with (0, 1), nothing fading: (1, 1) reads 8",
             lambda f: follows(f, numbers(3.0, 5.0, 0.0), numbers(1.0, 1.0, 1.0), 0.0, *PLACES),
         ),
-        Property("any numbers, any steps, and many positions", _any),
+        Property("any numbers, any dt, and many positions", _any),
         Property("a single position, and a state of one number", _smallest),
         Property("a large step forgets what was there", lambda f: follows(f, *LARGE, -1.0, *PLACES)),
         Property("gradients reach x, dt, B and C", same_gradients(scan_by_hand, drawn(6, 3)), hints=()),
@@ -147,7 +147,7 @@ SCAN_BY_HAND = Exercise(
         Mistake(
             by_division,
             "one running decay divided by another",
-            "Large steps make that 0 · ∞: go through the positions one by one.",
+            "A large dt makes that 0 · ∞: go through the positions one by one.",
         ),
         Mistake(
             stepping(lambda s, x, dt, A, B: dt * x * B), "a state that is not carried on", "Add to the state before."

@@ -83,10 +83,10 @@ STATES_BEFORE = Exercise(
         Property(
             "8, 4 | 2, 0 | 4, 4 with half kept at each: before the chunks 0, 8, 3", lambda f: follows(f, *HALF, 2)
         ),
-        Property("any numbers and steps, several numbers in a state", lambda f: drawn(f, 12, 4, 3)),
+        Property("any numbers and dt, several numbers in a state", lambda f: drawn(f, 12, 4, 3)),
         Property("chunks of one position, and one chunk for all", _smallest),
         Property("a last chunk that is shorter", lambda f: drawn(f, 10, 3, 4)),
-        Property("large steps, which leave nothing", lambda f: follows(f, HALF[0], 900 * HALF[1], -1.0, ONES, 2)),
+        Property("large dt, which leave nothing", lambda f: follows(f, HALF[0], 900 * HALF[1], -1.0, ONES, 2)),
         Property("gradients reach x, dt and B", same_gradients(states_before, GIVEN), hints=()),
     ),
     mistakes=(
@@ -94,7 +94,7 @@ STATES_BEFORE = Exercise(
         Mistake(
             chunked(lambda x, dt, A, B: written_at_the_end(x, dt, A, B, own=1.0)),
             "a number that is faded by its own step",
-            "What position s writes is faded by the steps after s alone.",
+            "What position s writes fades during the dt after s alone.",
         ),
         Mistake(
             chunked(lambda x, dt, A, B: (dt * x) @ B),
@@ -104,12 +104,12 @@ STATES_BEFORE = Exercise(
         Mistake(
             chunked(keep=lambda dt, A: (dt[-1] * A).exp()),
             "a state that a chunk fades by its last step alone",
-            "All steps of the chunk fade the state that came in.",
+            "All dt of the chunk fade the state that came in.",
         ),
         Mistake(
             chunked(keep=lambda dt, A: (0 * dt.sum()).exp()),
             "a state that no chunk fades",
-            "All steps of the chunk fade the state that came in.",
+            "All dt of the chunk fade the state that came in.",
         ),
         Mistake(
             chunked(keep=lambda dt, A: 0 * dt.sum()),
@@ -118,8 +118,8 @@ STATES_BEFORE = Exercise(
         ),
         Mistake(
             chunked(lambda x, dt, A, B: ((A * dt.cumsum(0)).exp() * dt * x) @ B),
-            "numbers faded by the steps up to them",
-            "Fade position s by the steps after s, up to the chunk's end.",
+            "numbers faded by the dt up to them",
+            "Fade position s by the dt after s, up to the chunk's end.",
         ),
         Mistake(
             chunked(lambda x, dt, A, B: ((A * (dt.sum() - dt.cumsum(0))).exp() * x) @ B),
@@ -129,7 +129,7 @@ STATES_BEFORE = Exercise(
     ),
     hints=(
         "Two things of each chunk are needed: what it leaves of a state that comes in, and what it writes itself.",
-        "For position s of a chunk: the sum of the chunk's steps less the running sum up to s is the time that is "
+        "For position s of a chunk: the sum of the chunk's dt less the running sum up to s is the time that is "
         "left. The loop over chunks is then the loop of exercise 1.",
     ),
 )

@@ -14,7 +14,7 @@ AS_BUILT = {
     "Attention": "Attention, 1 tap, one ?",
     "CKConv": "CKConv, 1 tap, one ?",
     "Hyena": "Hyena, 3 taps, one ?",
-    "Mamba": "Mamba, small steps, 3 taps, one ?",
+    "Mamba": "Mamba, small dt, 3 taps, one ?",
 }
 """The run of each mixer as its authors build it: what the first figure of lesson 08c shows, without saying how."""
 WIDE = 0.14  # between the marks of two mixers in one column

@@ -13,15 +13,15 @@ from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 from residual_edu.plotting.style import BRANCH, DROPPED, PALE, REFERENCE, STREAM, A, B
 from residual_edu.plotting.takes import takes
 
-PARTS = ("input", "gate", "u", "raw dt", "x", "B", "C", "dt", "y", "output")
-"""The tensors of Mamba's mixer that ``plot_mamba`` draws."""
+PARTS = ("input", "gate", "u", "raw dt", "x", "B", "C", "dt", "y", "output", "S")
+"""The tensors of Mamba's mixer that ``plot_mamba`` draws; S is the state of its scan."""
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 BOXES = {  # x, y, width and height of each step, and what it does
     "enter": (0.5, 8.6, 0.98, "linear, without a bias"),
     "silu": (0.105, 6.4, 0.19, "SiLU"),
     "taps": (0.49, 6.4, 0.5, "taps, SiLU"),
     "softplus": (0.885, 6.4, 0.21, "softplus"),
-    "scan": (0.62, 4.2, 0.74, "scan, with A; + D x"),
+    "scan": (0.62, 4.2, 0.74, "scan with A; state S{S}; + D x"),
     "norm": (0.5, 2.0, 0.98, "times the gate, norm, linear"),
 }
 ARROWS = (  # what goes along it; across, from, to; the words above its shape
@@ -47,7 +47,7 @@ DOWN: dict[str, Any] = {"arrowprops": {"arrowstyle": "-|>", "color": REFERENCE, 
 def plot_state(
     states: ArrayLike, written: ArrayLike, steps: ArrayLike, signs: Sequence[str], ax: Axes, below: Axes
 ) -> Axes:
-    """Draw each number of a state as a bar at each position, solid where it was just written; the steps stand below."""
+    """Draw each number of a state as a bar at each position, solid where it was just written; dt stands below."""
     whole, new = np.asarray(states, float), np.asarray(written, float)
     places, wide = np.arange(len(whole)), 0.76 / whole.shape[1]
     for number, (ink, name) in enumerate(zip((A, B)[: whole.shape[1]], ("first", "second"), strict=False)):
@@ -60,7 +60,7 @@ def plot_state(
     below.bar(places, np.asarray(steps, float), 0.76, color=DROPPED)
     ax.set_xticks(places, [""] * len(places))
     below.set_xticks(places, list(signs))
-    for each, name in ((ax, "state S"), (below, "step dt")):
+    for each, name in ((ax, "state S"), (below, "dt")):
         each.tick_params(axis="x", length=0)
         each.set_ylabel(name)
     marks = [Rectangle((0, 0), 1, 1, facecolor=to_rgba(DROPPED, strength)) for strength in (1.0, 0.35)]
@@ -94,10 +94,11 @@ def plot_left(
 def plot_mamba(shapes: Mapping[str, Sequence[int]], ax: Axes) -> Axes:
     """Draw Mamba's mixer as boxes from the top down, with the shape of what goes along each arrow."""
     words = {name: " × ".join(f"{size:g}" for size in np.asarray(shape)) for name, shape in shapes.items()}
+    state = f": {words['S']}" if "S" in words else ""
     for across, high, wide, told in BOXES.values():
         corner = across - wide / 2, high - TALL
         ax.add_patch(Rectangle(corner, wide, 2 * TALL, facecolor=PALE, edgecolor=REFERENCE))
-        ax.text(across, high, told, **CENTRED)
+        ax.text(across, high, told.format(S=state), **CENTRED)
     for name, (across, top, end), told in ARROWS:
         ax.annotate("", (across, end), (across, top), **DOWN)
         if name in words:

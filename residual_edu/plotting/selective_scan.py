@@ -1,6 +1,6 @@
 """Scans: a state that decays, chunks and errors, the cost, what a state holds, and right answers of each mixer."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike
 
 from residual_edu.invalid_input import InvalidInput
-from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, A, B
 from residual_edu.plotting.takes import takes
 
@@ -115,7 +114,7 @@ def slope(lengths: ArrayLike, costs: ArrayLike, last: int = 4) -> float:
 
 @takes({"costs": MIXERS}, lengths="lengths>=2, above 0", costs=": lengths, above 0")
 def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw cost against length on log scales, relative to the smallest, with each curve's name and slope at its end."""
+    """Draw cost against length on log scales, relative to the smallest, with its name and last slope at each end."""
     least = min(float(np.min(cost)) for cost in costs.values())
     for name, cost in costs.items():
         relative = np.asarray(cost, float) / least
@@ -124,7 +123,7 @@ def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) 
     for name, cost in sorted(costs.items(), key=lambda pair: float(np.asarray(pair[1])[-1])):
         height = max(float(np.asarray(cost)[-1]) / least, 1.45 * height)  # names that would touch are pushed apart
         style: dict[str, Any] = {"color": MIXERS[name], "weight": "bold", "va": "center"}
-        ax.text(1.15 * lengths[-1], height, f"{name}: slope {slope(lengths, cost):.1f}", **style)
+        ax.text(1.15 * lengths[-1], height, f"{name}: slope {slope(lengths, cost, last=2):.1f}", **style)
     ax.set(xlabel="positions", ylabel="time, against the shortest")
     ax.set_xticks(lengths, list(map(str, lengths)))
     ax.minorticks_off()
@@ -176,25 +175,6 @@ def plot_held(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axe
     ax.legend(loc="lower left")
     ax.set(xlabel="pairs for each number of an address, P / N", ylabel="right answers", ylim=(0, 1.05))
     return ax
-
-
-@takes(rows="panels: outputs<=2 inputs, 0..", signs="inputs, words", axes="panels, words")
-def plot_dependence(rows: Mapping[str, ArrayLike], signs: Iterable[str], axes: Iterable[Axes]) -> list[Axes]:
-    """Draw for each name a table, (outputs, inputs), of how much they depend on each other, each row over its largest.
-
-    The inputs are written below the last, as ``signs``; the outputs are the last of them.
-    """
-    panels = list(axes)
-    for ax, (name, table) in zip(panels, rows.items(), strict=True):
-        weights = np.asarray(table, float)
-        plot_mixing_matrix(weights / np.maximum(weights.max(1, keepdims=True), 1e-30), ax, top=1.0, named=False)
-        count = weights.shape[1]
-        ax.set_yticks(range(len(weights)), ["first", "second"][: len(weights)])
-        ax.set_xticks(range(count), list(signs) if ax is panels[-1] else [""] * count)
-        ax.tick_params(length=0)
-        ax.set_aspect("auto")
-        ax.set_title(name, weight="normal")
-    return panels
 
 
 @takes(mixers="mixers<=5, words", columns="columns, words")

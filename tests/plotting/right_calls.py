@@ -78,7 +78,6 @@ SIMPLE = {int: lambda: 1, float: lambda: 1.5, bool: lambda: True, Axes: axes, Fi
 BY_HAND = {
     "attention.plot_masks": {"axes": lambda: [axes(), axes()]},
     "scan_state.plot_left": {"axes": lambda: [axes(), axes()]},
-    "selective_scan.plot_dependence": {"axes": lambda: [axes(), axes()]},
     "stream.plot_stream": {"flow": flow},
     "three_curves.plot_reconstruction": {"ax": drawn_on},
 }

@@ -57,6 +57,7 @@ def test_mamba_has_the_shape_of_each_part_beside_its_arrow():
     ax = plot_mamba(shapes, Figure().add_subplot())
     told = words(ax)
     assert {"x\n14 × 4 × 8", "input\n14 × 1", "output\n14 × 10", "B\n14 × 6"} <= set(told)
+    assert "scan with A; state S: 14 × 11; + D x" in told
     assert told.count("14 × 2") == 1 and "gate\n14 × 2" in told  # before its SiLU, and after it
     assert len([patch for patch in ax.patches if isinstance(patch, Rectangle)]) == 6
     inks = {text.get_text().split("\n")[0]: text.get_color() for text in ax.texts}

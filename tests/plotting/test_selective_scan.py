@@ -8,7 +8,6 @@ from residual_edu.plotting.selective_scan import (
     MIXERS,
     plot_chunks,
     plot_cost,
-    plot_dependence,
     plot_errors,
     plot_held,
     plot_latch,
@@ -113,15 +112,6 @@ def test_what_a_state_holds_is_a_curve_for_each_name(ax):
     assert small.get_xydata().tolist() == [[0.5, 1.0], [1, 0.9], [2, 0.7]] and attention.get_ydata().tolist() == [1, 1]
     assert set(guess.get_ydata()) == {0.125}
     assert [ax.xaxis.get_major_formatter()(value, 0) for value in (0.5, 2)] == ["1/2", "2"]
-
-
-def test_dependence_divides_each_row_by_its_largest():
-    axes = Figure().subplots(2, 1)
-    plot_dependence({"one": [[1.0, 2, 0]], "two": [[4.0, 1, 2], [0, 0, 3]]}, list("ab?"), axes)
-    assert axes[0].images[0].get_array().filled(0).tolist() == [[0.5, 1, 0]]
-    assert axes[1].images[0].get_array().filled(0).tolist() == [[1, 0.25, 0.5], [0, 0, 1]]
-    assert [label.get_text() for label in axes[1].get_xticklabels()] == ["a", "b", "?"]
-    assert axes[0].get_title() == "one" or axes[0].get_title(loc="left") == "one"
 
 
 def test_switches_are_an_empty_table_with_a_line_for_each_mixer(ax):
