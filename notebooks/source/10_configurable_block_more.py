@@ -279,16 +279,16 @@ print(cut_word[" statement"], cut_word[" definition"], cut_word[" returned"])
 print(f"a piece has {len(''.join(seen)) / len(train_pieces):.2f} characters")
 
 # %% [markdown]
-# The model: width 128, 8 heads of queries, keys and values, SwiGLU, and for the soup a window of 32 pieces. To count per character, the loss of a row is divided by its characters.
+# The model: width 96, 6 heads of queries, keys and values, SwiGLU, and for the soup a window of 32 pieces. To count per character, the loss of a row is divided by its characters.
 
 # %%
 torch.manual_seed(0)
 block = BlockConfig(
-    d_model=128, n_heads=8, ffn="gated", d_ff=340, max_seq_len=2048, position="rope",
+    d_model=96, n_heads=6, ffn="gated", d_ff=256, max_seq_len=2048, position="rope",
     attention="sliding_window_gqa", window_size=32,
 )  # fmt: skip
 writer = LanguageModel(ModelConfig(block, len(pieces), 2)).to(device)
-writer = taught(writer, steps=400, rate=6e-3, data=train_pieces)
+writer = taught(writer, steps=250, rate=6e-3, data=train_pieces)
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 rows = [encoded(part) for at, part in enumerate(parts) if at % 10 == 9]
@@ -304,7 +304,7 @@ holds(per_character < 1.5, "It has learned its text.")
 #
 # ### Watch it write
 #
-# Each move of a slider writes 110 pieces anew. **Top-p** cuts off the unlikely: it draws from the fewest pieces that together have the probability p ([Holtzman et al., 2019](https://arxiv.org/abs/1904.09751)). Dots stay. **Find out:** up to which temperature are nearly all words real? What happens to the share of *different* words below it? What does top-p 0.9 do at temperature 1?
+# Each move of a slider writes 110 pieces anew. **Top-p** cuts off the unlikely: it draws from the fewest pieces that together have the probability p ([Holtzman et al., 2019](https://arxiv.org/abs/1904.09751)). Dots stay. **Find out:** at which temperature are most words real? What happens to the share of *different* words below it? What does top-p 0.9 do at temperature 1?
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
 from residual_edu.explorers.configurable import explore_writing
@@ -322,7 +322,7 @@ def written_by(temperature, top_p, seed, start="The "):
 explore_writing(written_by, real_words)
 
 # %% [markdown]
-# <details><summary>Answer</summary>Up to 0.5 nearly all words are real; below it they repeat. Top-p 0.9 takes back a part of what temperature 1 invents.</details>
+# <details><summary>Answer</summary>At 0.5 about nine words of ten are real; at 0 they repeat. Top-p 0.9 takes back a part of what temperature 1 invents.</details>
 #
 # For six texts of 120 pieces each, which begin as test rows do: the share of words that the training text has, the share of different words, and of all runs of five words those that stand in the training text, copied or found again.
 
