@@ -1,6 +1,7 @@
-"""Exercise on mending: a language model with a mask that leaks quietly, and a cache that forgets where it is."""
+"""Exercise on mending: a language model with a norm that leaks, and a mask that is wrong once something is kept."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -8,11 +9,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from residual_edu.exercises.exercise import Broken, Exercise, Mistake, Property, Unmet
-from residual_edu.exercises.handed_model import VOCABULARY, Blind, Handed, WholeRows, changed, text
+from residual_edu.exercises.handed_model import (
+    MENDED,
+    VOCABULARY,
+    Blind,
+    Handed,
+    WholeRows,
+    changed,
+    peeking,
+    text,
+    top_left_of_several,
+)
 
 Answer = Callable[[], Any]  # makes a model
 STEPS, RATE, ASKED = 150, 6e-3, 2.35  # the lesson's training, and the loss asked for
 NEAR = 1e-3
+LONG = 72  # characters of the longest row that is tried
+PIECES = ((1,) * 12, (5, 1, 1), (4, 3, 6), (40, 1, 1, 22))
 
 
 def model_of(f: Answer, seed: int = 0) -> nn.Module:
@@ -30,9 +43,9 @@ def model_of(f: Answer, seed: int = 0) -> nn.Module:
     return model.eval()
 
 
-def ahead(model: nn.Module, length: int = 24) -> list[int]:
-    """Return the positions whose scores move if the next character is changed."""
-    row = text()[1][:2, :length]
+def ahead(model: nn.Module, length: int = LONG) -> list[int]:
+    """Return the positions from which on other characters move an earlier score."""
+    row = text()[1][:2, :64].reshape(1, -1)[:, :length]
     with torch.no_grad():
         before, found = model(row), []
         for at in range(1, length):
@@ -43,12 +56,21 @@ def ahead(model: nn.Module, length: int = 24) -> list[int]:
     return found
 
 
+def begun(model: Any, part: Tensor) -> Any:
+    """Call ``step`` with nothing kept, as it is written: with a default for what is kept, or without one."""
+    try:
+        signature(model.step).bind(part)
+    except TypeError:
+        return model.step(part, None)
+    return model.step(part)
+
+
 def apart(model: Any, pieces: tuple[int, ...]) -> float:
     """Return how far scores in pieces are from those of the whole row."""
-    row, kept, found = text()[1][:2, : sum(pieces)], None, []
+    row, kept, found = text()[1][:2, : sum(pieces)], None, list[Tensor]()
     with torch.no_grad():
         for part in row.split(list(pieces), dim=1):
-            scores, kept = model.step(part, kept) if kept is not None else model.step(part)
+            scores, kept = model.step(part, kept) if found else begun(model, part)
             found.append(scores)
         return (torch.cat(found, dim=1) - model(row)).abs().max().item()
 
@@ -64,7 +86,7 @@ def _no_leak(f: Answer) -> None:
 
 
 def _in_steps(f: Answer) -> None:
-    for pieces in ((1,) * 12, (5, 1, 1), (4, 3, 6)):
+    for pieces in PIECES:
         if not (gap := apart(model_of(f), pieces)) < NEAR:
             told = ", ".join(map(str, pieces))
             raise Unmet(f"in pieces of {told} characters, scores are up to {gap:.2f} away from those of the whole row")
@@ -110,8 +132,6 @@ def nothing() -> None:
     """Return no model."""
 
 
-MENDED = {"leak": 0, "restarts": False}
-
 MENDED_MODEL = Exercise(
     reference=changed(**MENDED),
     also_right=(WholeRows,),
@@ -126,24 +146,29 @@ MENDED_MODEL = Exercise(
     mistakes=(
         Mistake(Handed, "the model as it was handed over", "Change one character, at several places, and compare."),
         Mistake(
-            changed(leak=0),
-            "a mask that is right, and steps that are not",
+            changed(over_positions=False),
+            "a model that does not leak, and steps that are not right",
             "Compare the scores of step after step with those of the whole row.",
         ),
         Mistake(
-            changed(restarts=False),
-            "steps that begin at the right position, and a mask that leaks",
-            "Change one character at several places: does a score before it move?",
+            changed(hides=MENDED["hides"]),
+            "a mask that is right, and something else that leaks",
+            "Which other part of the model sees more than one position at once?",
         ),
         Mistake(
-            changed(leak=8, restarts=False),
-            "a mask that leaks at fewer positions",
-            "No position may see a later one.",
+            changed(over_positions=False, hides=top_left_of_several),
+            "steps that are right for one character, and wrong for several",
+            "Give it 4 characters, then 3: which keys may the first of the 3 see?",
         ),
         Mistake(
-            changed(leak=1, restarts=False),
+            changed(over_positions=False, hides=peeking(*range(LONG))),
             "a mask that leaks at every position",
             "The query at position p sees keys up to p.",
+        ),
+        Mistake(
+            changed(over_positions=False, hides=peeking(37)),
+            "a mask that leaks at a single position",
+            "No position may see a later one.",
         ),
         Mistake(Blind, "a model in which no position sees another", "Hide what is later, and only that."),
         Mistake(nothing, "a function without its `return`", "It returns the model, an nn.Module."),
@@ -151,7 +176,8 @@ MENDED_MODEL = Exercise(
     hints=(
         "Two tests of this lesson need no training: change one character, at several places; and compare step by step "
         "with all at once.",
-        "Which position has the first new query after 10 kept ones, and which keys may it see?",
+        "Is the difference there for one new character, or only for several? With all at once? Which parts of the "
+        "model see more than one position?",
     ),
 )
 

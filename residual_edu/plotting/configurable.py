@@ -1,4 +1,4 @@
-"""A language model: what it wrote, the loss at each position, where attention goes, and losses over the steps."""
+"""A language model: what it wrote, the loss at each position, where attention goes and why, losses over the steps."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -80,6 +80,18 @@ def plot_by_distance(shares: Mapping[str, ArrayLike], trained: int, ax: Axes) ->
     ax.set(xlabel="distance of the key", ylabel="% of attention", yscale="log", ylim=(1e-2, 100))
     ax.set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
     ax.legend(loc="upper right")
+    return ax
+
+
+@takes(terms="<=4: distances", trained=", whole, 1..")
+def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes) -> Axes:
+    """Draw terms of a score over the distance of the key."""
+    for (name, term), (color, dash, _) in zip(terms.items(), SERIES, strict=False):
+        ax.plot(np.asarray(term, float), color=color, ls=dash, lw=1.8, label=name)
+    _mark_length(trained, ax)
+    ax.axhline(0, color=REFERENCE, lw=0.8)
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    ax.set(xlabel="distance of the key", ylabel="mean term of the score")
     return ax
 
 

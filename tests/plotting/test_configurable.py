@@ -50,6 +50,14 @@ def test_attention_by_distance_is_drawn_on_a_logarithmic_scale(ax):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["plain"]
 
 
+def test_terms_are_drawn_as_they_are_with_a_line_at_zero(ax):
+    plots.plot_terms({"pair 3": [1.0, -2.0, 1.5], "pair 4": np.zeros(3)}, 2, ax)
+    third, fourth, length, zero = ax.lines
+    assert list(third.get_xdata()) == [0, 1, 2] and list(third.get_ydata()) == [1, -2, 1.5]
+    assert not fourth.get_ydata().any() and set(length.get_xdata()) == {2} and set(zero.get_ydata()) == {0}
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["pair 3", "pair 4"]
+
+
 def test_losses_over_the_steps_are_averaged(ax):
     plots.plot_losses({"model": np.arange(20.0)}, ax, window=5)
     assert ax.lines[0].get_xdata() == pytest.approx(ax.lines[0].get_ydata())

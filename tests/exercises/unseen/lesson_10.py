@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from residual_edu import BlockConfig, LanguageModel, ModelConfig
 from residual_edu.exercises.cached_attention import attend
-from residual_edu.exercises.handed_model import Handed, changed
+from residual_edu.exercises.handed_model import MENDED, Handed, changed, later, peeking
 from residual_edu.exercises.tries import right, wrong
 
 
@@ -71,6 +71,15 @@ def _(attention, x, kept):
     return attention.mix(q, k, v, there, there), (k, v)
 
 
+@wrong("cached_attention", "at most seven positions kept")
+def _(attention, x, kept):
+    q, k, v = attention.heads_of(x)
+    if kept is not None:
+        k, v = torch.cat([kept[0], k], 2), torch.cat([kept[1], v], 2)
+    there = torch.arange(k.shape[2])
+    return attention.mix(q, k, v, there[-x.shape[1] :], there), (k[:, :, -7:], v[:, :, -7:])
+
+
 @wrong("cached_attention", "the cache appended to in place")
 def _(attention, x, kept):
     if kept is not None:
@@ -98,7 +107,7 @@ right("mended_model", "the library's, by name")(ByName)
 
 @right("mended_model", "a window as well")
 def _():
-    class Window(changed(leak=0, restarts=False)):
+    class Window(changed(**MENDED)):
         def step(self, tokens, kept=None):
             whole = tokens if kept is None else torch.cat([kept, tokens], dim=1)
             return super().step(whole)[0][:, -tokens.shape[1] :], whole[:, -64:] if whole.shape[1] > 64 else whole
@@ -108,7 +117,7 @@ def _():
 
 @wrong("mended_model", "a step that computes the whole with the leak")
 def _():
-    class Whole(changed(restarts=False)):
+    class Whole(changed(hides=later)):
         def step(self, tokens, kept=None):
             whole = tokens if kept is None else torch.cat([kept, tokens], dim=1)
             return super().step(whole)[0][:, -tokens.shape[1] :], whole
@@ -116,10 +125,46 @@ def _():
     return Whole()
 
 
-wrong("mended_model", "a leak at every sixteenth position")(lambda: changed(leak=16, restarts=False)())
-wrong("mended_model", "a model whose parameters are frozen")(
-    lambda: changed(leak=0, restarts=False)().requires_grad_(False)
+wrong("mended_model", "a leak at every thirty-second position")(
+    lambda: changed(**MENDED | {"hides": peeking(31, 63)})()
 )
+wrong("mended_model", "a leak from the thirtieth position on")(
+    lambda: changed(**MENDED | {"hides": peeking(*range(30, 300))})()
+)
+
+
+@wrong("mended_model", "a cache cut to its last twenty positions")
+def _():
+    class Cut(changed(**MENDED)):
+        def step(self, tokens, kept=None):
+            scores, longer = super().step(tokens, kept)
+            return scores, [(k[:, :, -20:], v[:, :, -20:]) for k, v in longer]
+
+    return Cut()
+
+
+@right("mended_model", "a step without a default for what is kept")
+def _():
+    class Plain(changed(**MENDED)):
+        def step(self, tokens, kept):
+            return super().step(tokens, kept)
+
+        def forward(self, tokens):
+            return self.step(tokens, None)[0]
+
+    return Plain()
+
+
+@right("mended_model", "no last norm at all")
+def _():
+    class Bare(changed(**MENDED)):
+        def logits(self, x):
+            return x @ self.embed.weight.T
+
+    return Bare()
+
+
+wrong("mended_model", "a model whose parameters are frozen")(lambda: changed(**MENDED)().requires_grad_(False))
 
 
 @wrong("mended_model", "the class in the place of a model")
