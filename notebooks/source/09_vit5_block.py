@@ -469,7 +469,7 @@ guess.reveal(
 # %% [markdown]
 # (By our rule the table is not apart from rotary alone, whose seeds range widely. With three more seeds it is lower again, in each pair.)
 #
-# ### What the number does
+# ## What the number does
 #
 # Compare the table with what it is added to. As size we take the root of the mean square (RMS):
 
@@ -776,7 +776,7 @@ guess.reveal(
 # %% [markdown]
 # Beside SwiGLU it costs in each seed, at this rate. The paper's choice, GELU with LayerScale, is not the lowest here: SwiGLU *without* LayerScale is.
 #
-# ### The gates, or their start?
+# ## The gates, or their start?
 #
 # Gates that start at 0.0001 change three things: there are gates, branches start small, and they stay small for a while. So three controls: gates that are learned as before, but from 1; branches that start at 0 *without* gates (the last map of each from 0); another rate. And where do the gates get to? Their mean size, in the order in which x passes them (mean of three seeds):
 
