@@ -1,4 +1,4 @@
-"""Pictures of letters, runs beside each other, two changes in four runs, and what a token attends to on a grid."""
+"""Pictures of letters, runs beside each other or by rate, two changes in four runs, and weights on a grid."""
 
 from collections.abc import Mapping, Sequence
 
@@ -64,6 +64,23 @@ def plot_four(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ends: Sequence[s
     ax.set_xticks([0, 1], list(ends))
     ax.set_xlim(-0.2, 1.9)
     ax.set_ylim(bottom=0)
+    return ax
+
+
+@takes(found="<=4: : seeds")
+def plot_rates(found: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes, label: str = "test loss") -> Axes:
+    """Draw the numbers of each name, at most four, by learning rate: a mark a seed, and a line through the means."""
+    for (name, by_rate), (color, dash, mark) in zip(found.items(), SERIES, strict=False):
+        rates = sorted(by_rate)
+        for rate in rates:
+            ax.semilogx([rate] * len(by_rate[rate]), by_rate[rate], mark, color=color, ms=5, fillstyle="none", mew=1.2)
+        ax.semilogx(rates, [float(np.mean(by_rate[rate])) for rate in rates], color=color, ls=dash, label=name)
+    every = sorted({rate for by_rate in found.values() for rate in by_rate})
+    ax.set_xticks(every, [f"{rate:g}" for rate in every])
+    ax.minorticks_off()
+    ax.set(xlabel="learning rate", ylabel=label)
+    ax.set_ylim(bottom=0)
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return ax
 
 

@@ -50,6 +50,22 @@ def test_four_runs_are_two_lines_from_without_to_with(ax):
     assert lines[0].get_linestyle() != lines[1].get_linestyle() and ax.get_ylim()[0] == 0
 
 
+def test_rates_have_a_mark_a_seed_and_a_line_through_the_means(ax):
+    found = {"a": {0.2: [0.5, 0.7], 0.1: [1.0, 3.0]}, "b": {0.4: [0.2, 0.4]}}
+    assert changes.plot_rates(found, ax, label="loss") is ax
+    lines = [line for line in ax.lines if line.get_label() in found]
+    assert np.allclose(lines[0].get_xydata(), [[0.1, 2.0], [0.2, 0.6]]) and np.allclose(lines[1].get_ydata(), [0.3])
+    marks = [line for line in ax.lines if line.get_label() not in found]
+    assert [line.get_xydata().tolist() for line in marks] == [
+        [[0.1, 1.0], [0.1, 3.0]],
+        [[0.2, 0.5], [0.2, 0.7]],
+        [[0.4, 0.2], [0.4, 0.4]],
+    ]
+    assert ax.get_xscale() == "log" and ax.get_ylabel() == "loss" and ax.get_ylim()[0] == 0
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["0.1", "0.2", "0.4"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+
+
 def test_numbers_on_a_grid_stand_in_their_cells(ax):
     assert changes.plot_on_grid([[1.0, -2.0], [0.25, 3.0]], ax, digits=1) is ax
     assert words(ax) == ["1.0", "-2.0", "0.2", "3.0"]
