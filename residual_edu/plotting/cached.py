@@ -14,7 +14,7 @@ from residual_edu.plotting.takes import takes
 HEIGHT = 0.6  # of a box, in rows
 
 
-@takes(sizes="boxes, 1..", labels="boxes, words")
+@takes(sizes="boxes, whole, 1..", labels="boxes, words")
 def plot_cached(sizes: Mapping[str, ArrayLike], labels: Mapping[str, Sequence[str]], ax: Axes) -> Axes:
     """Draw a row for each kind: boxes of these ``sizes`` with their ``labels``, and how many numbers they are."""
     for row, (kind, given) in enumerate(sizes.items()):
