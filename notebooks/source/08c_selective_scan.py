@@ -5,13 +5,11 @@
 #
 # By the end you can
 #
-# - **write** a scan, from a differential equation;
+# - **write** a scan, cut it into chunks, and **mend** one by measurements;
 # - **test** the reason for a difference between two networks, one change at a time;
-# - **say** what a state holds, how a trained one is read, and what each mixer costs;
-# - **cut** a scan into chunks;
-# - **mend** a selective scan by measurements.
+# - **say** what a state holds, how a trained one is read, and what each mixer costs.
 #
-# Attention keeps a key and a value for every position. A **scan** carries a state of fixed size from position to position. Which of them can do what? We ask one small task.
+# Attention keeps a key and a value for every position. A **scan** carries a state of fixed size. Which of them can do what?
 
 # %% jupyter={"source_hidden": true}
 import math
@@ -33,7 +31,7 @@ progress("08c")
 # %% [markdown]
 # ## Copy two symbols
 #
-# Among twelve positions stand two symbols, at random places, in noise (·). Then two positions ask (?): the first wants the symbol that came first, the second the other. This is **selective copying**, in small, a task of the [Mamba paper](https://arxiv.org/abs/2312.00752). Each token is a number: 0 noise, 1 a question, 2 to 9 the symbols a to h.
+# Among twelve positions stand two symbols, at random places, in noise (·). Then two positions ask (?): the first wants the symbol that came first, the second the other. This is **selective copying**, in small, a task of the [Mamba paper](https://arxiv.org/abs/2312.00752). As numbers: 0 noise, 1 a question, 2 to 9 the symbols.
 
 
 # %% jupyter={"source_hidden": true}
@@ -47,15 +45,15 @@ def copying(count, length, generator, two=False):
 
 
 SIGNS = "·?abcdefgh!"
-tokens, symbols = copying(3, 12, torch.Generator().manual_seed(1))
+tokens, symbols = copying(2, 12, torch.Generator().manual_seed(1))
 for row, wanted in zip(tokens, symbols, strict=True):
     asked = " ".join(SIGNS[token] for token in row)
     print(asked, "  wanted:", " ".join(SIGNS[token] for token in wanted))
 
 # %% [markdown]
-# On paper: a guess among eight symbols is right in 1/8 = .125. A network that knows *which* two symbols there were, but not their order, is right in half of the cases, and in 1/8 of the rest, where both symbols are equal: 1/2 + 1/2 · 1/8 = .5625. So is one that gives both questions the same one of the two.
+# On paper: a guess among eight symbols is right in 1/8 = .125. A network that knows *which* two symbols there were, but not their order, is right in half of the cases, and in 1/8 of the rest, where both symbols are equal: 1/2 + 1/2 · 1/8 = .5625. So is one that answers both with the same symbol.
 #
-# Four networks of 6,000 parameters, one residual block each, get 400 updates, with 64 new sequences each. Their mixers: attention; `CKConv`, a convolution with a generated kernel; `Hyena`, that with a gate before and one after it; and `Mamba`, a scan, which you will write below. (Folded from here on: what draws figures; stored runs of three seeds, their code at the end.)
+# Four networks of 6,000 parameters, one residual block each, get 400 updates, with 64 new sequences each. Their mixers: attention; `CKConv`, a convolution with a generated kernel; `Hyena`, that with a gate before and one after it; and `Mamba`, a scan, which you will write below. (Folded: figures; stored runs of three seeds.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -97,7 +95,7 @@ holds(max(found["Attention"] + found["CKConv"]) < 0.75, "Two of them do not copy
 holds(min(found["Hyena"] + found["Mamba"]) > 0.85, "Two of them copy.")
 
 # %% [markdown]
-# "In one block, Mamba copies and attention does not": so one could read it. Each mixer is as its authors build it; the block around it is the same, a norm before the mixer and an MLP after it.
+# "In one block, Mamba copies and attention does not": so one could read it. Each mixer is as its authors build it, in the same block.
 #
 # Is one of these changes enough to bring attention above 95 %, in the same 400 updates?
 
@@ -127,15 +125,14 @@ many = len(done) != 1
 guess.reveal(
     "none of these" if many else done[0],
     why={
-        "four heads": "More places to attend to, and still nothing that tells the "
-        "first ? from the second, but its position.",
-        "width 32": "Twice the width in the mixer, and a smaller MLP, since the "
-        "parameters stay the same.",
+        "four heads": "Still nothing tells the first ? from the second, but its "
+        "position.",
+        "width 32": "A wider mixer, and a smaller MLP for it.",
         "a 3-tap convolution": "The first figure compared two things at once.",
         "none of these": "One of them is what Hyena and Mamba had all the while.",
     },
-    after="**The first figure misleads.** Hyena and Mamba come with a short "
-    "convolution on what enters them, attention and CKConv without.",
+    after="**The first figure misleads.** Hyena and Mamba come with such a "
+    "convolution, attention and CKConv without.",
 )
 
 # %% [markdown]
@@ -143,7 +140,7 @@ guess.reveal(
 #
 # Each network: an embedding to 16 channels, x + mixer(norm(x)), x + MLP(norm(x)), a norm and a linear map.
 #
-# (Folded: the class, its MLP as wide as it takes for 6,000 parameters; attention, two heads and rotary positions; CKConv and Hyena as in 08b; the training, Adam at 0.01, falling to 0 in the second half; the score, on 20,000 sequences of 12.)
+# (Folded: the class, with an MLP for 6,000 parameters in all; attention, two heads, rotary positions; CKConv and Hyena as in 08b; Adam at 0.01, falling to 0 in the second half; the score, on 20,000 sequences.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -296,10 +293,7 @@ holds(all(unturned), "Without positions it stands at .5625.")
 WAYS = "1 tap, one ?", "3 taps, one ?", "1 tap, ? and !"
 
 # %% tags=["predict"]
-guess = predict(
-    "Attention, 1 tap, the questions ? and !: it has",
-    ["about .65", "about .80", "1.00"],
-)
+guess = predict("Attention, 1 tap, ? and !", ["about .65", "about .80", "1.00"])
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
@@ -319,12 +313,11 @@ level = mean_of("Attention, 1 tap, ? and !")
 guess.reveal(
     "about .65" if level < 0.72 else "about .80" if level < 0.95 else "1.00",
     why={
-        "about .65": "So it would be if neighbours among the twelve were what counts.",
+        "about .65": "So it would be if neighbours alone counted.",
         "about .80": "A half-way result would need a second reason.",
-        "1.00": "Two tokens are two embeddings, so two queries.",
+        "1.00": "Two tokens are two queries.",
     },
-    after="Two different questions are enough for attention and Hyena. Neighbours may "
-    "be enough too.",
+    after="Two different questions are enough for attention and Hyena.",
 )
 
 # %% [markdown]
@@ -336,7 +329,7 @@ tell(*LOOKS)
 holds(min(map(min, map(three, LOOKS))) > 0.8, "One head attends to what is asked for.")
 
 # %% [markdown]
-# Is the first explanation wrong, then? We hide neighbours. Printed first: how many of the two positions before it each of the 14 receives by its taps. The last rows have no neighbours and ten times the updates.
+# Is the first explanation wrong, then? We hide neighbours. Printed first: how many of the two positions before it each of the 14 receives. The last rows have one tap, and ten times the updates.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 HIDDEN = "tap from ? to ?", "taps on the twelve"
@@ -344,7 +337,7 @@ ONLY = [f"{name}, {way}" for way in HIDDEN for name in ("Attention", "Hyena")]
 received = {"tap from ? to ?": [0] * 13 + [1]}
 received["taps on the twelve"] = [0, 1] + [2] * 10 + [0, 0]
 for way, each in received.items():
-    print(f"{way:20}", *each)
+    print(f"{way:20}", "".join(map(str, each)))
 LATE = "Attention, 4,000 updates", "CKConv, one ?, 4,000 updates"
 LATE = *LATE, "CKConv, ? and !, 4,000 updates"
 tell(*ONLY, *LATE)
@@ -385,7 +378,7 @@ holds(max(three(PLAIN)) < 0.6, "Without rotation ? and ! are not enough.")
 # - **exact:** $S \leftarrow e^{A\,dt} S + \frac{e^{A\,dt} - 1}{A} B x$, for A = −1 and dt = .5: .607 S + .393 B x
 # - **Euler**, with the slope at the start: $S \leftarrow (1 + A\,dt)\,S + dt\,B x$, here .5 S + .5 B x
 #
-# The exact factor lies between 0 and 1 for *every* dt. Euler's is below −1 as soon as dt |A| > 2: a state of 8 that receives nothing becomes −16, then 32.
+# The exact factor lies between 0 and 1 for *every* dt. Euler's is below −1 as soon as dt |A| > 2, and S then grows.
 #
 # Mamba keeps with the exact factor, ρ from here on, and writes with Euler's, dt: for a short dt the two are nearly equal. For one channel x of the input, S is a vector of N numbers; B says where x is written to, and a vector C where the output is read from:
 #
@@ -393,7 +386,7 @@ holds(max(three(PLAIN)) < 0.6, "Without rotation ? and ! are not enough.")
 #
 # So S holds **everything that was written, each thing faded**, added up. By hand, nothing fading (A = 0) and all dt 1: write 3 with B = (1, 0), then 5 with (0, 1). The state is (3, 5). C = (0, 1) reads 5, C = (1, 1) reads 8.
 #
-# Factors multiply, so the times add up. With A = −log 2 a half is left after a time of 1: three tokens that write nothing, with dt of 0, 1 and 2, leave an eighth.
+# Factors multiply, so the times add up: with A = −log 2 three tokens that write nothing, with dt of 0, 1 and 2, leave an eighth.
 #
 # **dt, in words:** how long a position lasts for the state.
 #
@@ -440,7 +433,7 @@ def scan(x, dt, A, B, C):
 
 
 # %% [markdown]
-# One sequence, drawn: h writes 3 at (1, 0), g writes 5 at (0, 1), all others 0; dt is 1 at the symbols and .1 elsewhere, A = −1. What to see: noise and questions leave .90 of both numbers; g, whose dt is long, writes its own and leaves .37 of what h wrote.
+# One sequence, drawn: h writes 3 at (1, 0), g writes 5 at (0, 1), all others 0; dt is 1 at the symbols and .1 elsewhere, A = −1. What to see: noise leaves .90 of both numbers; g, whose dt is long, leaves .37 of what h wrote.
 
 # %% tags=["figure"] jupyter={"source_hidden": true}
 from residual_edu.plotting import scan_state as inside
@@ -463,7 +456,7 @@ show(fig, alt=alt + "to a third; both fall slowly after that.")
 # %% [markdown]
 # ### With constant dt, B and C
 #
-# Then ρ is the same everywhere, and the sum over s has the weight $(C \cdot B)\, dt\; \rho^m$ at lag m = t − s: **the scan is a convolution of 08b**, with a kernel that fades. [S4](https://arxiv.org/abs/2111.00396) and the first Mamba have N powers for a channel in the place of one.
+# Then ρ is the same everywhere, and the sum over s has the weight $(C \cdot B)\, dt\; \rho^m$ at lag m = t − s: **the scan is a convolution of 08b**, with a kernel that fades.
 
 # %% jupyter={"source_hidden": true}
 x, B, C, dt, T = torch.randn(20), torch.randn(4), torch.randn(4), 0.3, 20
@@ -474,12 +467,12 @@ lasts = torch.full((1, T, 1), dt)
 B, C = B.expand(1, T, 4), C.expand(1, T, 4)
 y = scan(x.view(1, T, 1, 1), lasts, torch.tensor([A]), B, C)
 same = torch.allclose(y.flatten(), torch.stack(convolved), atol=1e-5)
-print("the scan is the convolution with C·B dt ρ^m:", same)
+holds(same, "The scan is the convolution.")
 
 # %% [markdown]
 # ## Selective
 #
-# In Mamba the input chooses dt, B and C at each position: a linear map, followed for B and C by the taps and a SiLU, for dt by a softplus. That is what *selective* means. There is no kernel any more: what is left of s at t depends on what came in between.
+# In Mamba the input chooses dt, B and C at each position: a linear map, followed for B and C by the taps and a SiLU, for dt by a softplus. That is what *selective* means: there is no kernel any more.
 #
 # Below is the mixer, in the form of [Mamba-2](https://arxiv.org/abs/2405.21060): one A for each head, the same B and C for all heads. Its state: 4 heads × 8 channels × N = 16, **512 numbers**. `dt0` sets the dt at the start, softplus(dt0), which is drawn between `first[0]` and `first[1]`; Mamba's authors take .001 to .1. D adds a position's own input; a gate and a norm follow.
 
@@ -531,7 +524,7 @@ show(
 )
 
 # %% [markdown]
-# What to see: what steers the scan, in orange, comes from the same input as x.
+# What steers the scan, in orange, comes from the same input as x.
 #
 # ## Take the convolution away
 #
@@ -568,8 +561,7 @@ def nearest(level):
 
 # %% tags=["predict"]
 guess = predict(
-    "Mamba, first dt of .2 to 1: its worst seed has",
-    ["about .125", "about .60", "above .95"],
+    "First dt of .2 to 1: worst seed", ["about .125", "about .60", "above .95"]
 )
 
 # %% tags=["reveal", "trained"]
@@ -584,8 +576,8 @@ holds(max(low) < 0.6, "Tiny first dt, and no fading, do not copy.")
 guess.reveal(
     nearest(min(found["first dt .2 to 1"])),
     why={
-        "about .125": "It would have to lose the symbols altogether.",
-        "about .60": "After attention and Hyena this was to be expected.",
+        "about .125": "It would have to lose the symbols.",
+        "about .60": "As with attention and Hyena.",
         "above .95": "Both ? have the same C; but the state may have changed.",
     },
     after="Without fading and with 1 tap no network of this form can pass .5625: a sum "
@@ -609,12 +601,10 @@ holds(min(three(BOTH)) > 0.8, "Two question tokens help with small dt.")
 PARTS = {"dt, B and C selective": LARGE, "dt constant": "Mamba, constant dt"}
 PARTS |= {"B constant": "Mamba, constant B", "C constant": "Mamba, constant C"}
 PARTS["all constant"] = "Mamba, all constant"
-NAMED = {"dt": "the duration dt", "B": "the address B", "C": "the address C"}
 
 # %% tags=["predict"]
 guess = predict(
-    "At 48 positions it costs most to make constant",
-    ["the duration dt", "the address B", "the address C", "each about the same"],
+    "Worst at 48 is", ["dt constant", "B constant", "C constant", "all alike"]
 )
 
 # %% tags=["reveal", "trained"]
@@ -627,21 +617,21 @@ alt = "At 48 all selective has .86 and more, dt constant .64 and less, B or C co
 show(ax.figure, alt=alt + ".66 and more, and all constant below .3.")
 selective, constant = (three(name, 48) for name in (LARGE, "Mamba, constant dt"))
 holds(min(selective) > 0.8 > 0.7 > max(constant), "At 48 a constant dt costs most.")
-lost = {p: mean_of(LARGE, 48) - mean_of(f"Mamba, constant {p}", 48) for p in NAMED}
+lost = {
+    p: mean_of(LARGE, 48) - mean_of(f"Mamba, constant {p}", 48)
+    for p in ("dt", "B", "C")
+}
 print("lost at 48, means:", *(f"{part} {less:.2f}" for part, less in lost.items()))
 most, second = sorted(lost, key=lost.get, reverse=True)[:2]
 guess.reveal(
-    NAMED[most] if lost[most] > lost[second] + 0.1 else "each about the same",
+    f"{most} constant" if lost[most] > lost[second] + 0.1 else "all alike",
     why={
-        "the duration dt": "It fades and writes at 46 noise tokens in the place of 10.",
-        "the address B": "It says where a token is written to; with a short dt "
-        "little is written, wherever that is.",
-        "the address C": "Both questions are one token, and read alike with any C.",
-        "each about the same": "Each is one third of what is selective, and dt does "
-        "two things: it fades, and it writes.",
+        "dt constant": "It fades and writes at 46 noise tokens in the place of 10.",
+        "B constant": "With a short dt little is written, wherever that is.",
+        "C constant": "Both questions are one token, and read alike with any C.",
+        "all alike": "But dt does two things: it fades, and it writes.",
     },
-    after="So a dt that depends on the input helps here. Is it enough alone? Is it the "
-    "fading or the writing?",
+    after="Is such a dt enough alone? Is it the fading or the writing?",
 )
 
 # %% [markdown]
@@ -679,7 +669,7 @@ holds(short > 0.9 > 0.75 > long, "Noise leaves nearly all, a symbol much less.")
 holds(kept["a question"][3] < 0.2, "A question leaves little of head 4.")
 
 # %% [markdown]
-# Noise leaves .96 to .98 of the state in each head, a symbol .57 or less: for this state noise is short, and a symbol long. With a constant dt one number has to do for both. As matrices, for one sequence:
+# For this state noise is short, and a symbol long. With a constant dt one number has to do for both. As matrices, for one sequence:
 
 
 # %% tags=["figure", "trained"] jupyter={"source_hidden": true}
@@ -706,13 +696,13 @@ show(fig, alt=alt + "from before d or a, and very little at the questions.")
 holds(own[12, 5] < 0.8 * own[8, 8] and last[12, 5] < 0.05, "a fades what d wrote.")
 
 # %% [markdown]
-# What to see: with the mean dt everywhere each diagonal has one shade, as in a convolution. With its own dt the shade changes at the rows of d and a; in head 4 a leaves nothing of what d wrote, and the framed ? little of anything. (Blue-grey: the future.)
+# What to see: with the mean dt each diagonal has one shade, as in a convolution. With its own dt the shade changes at d and a; in head 4 a leaves nothing of what d wrote, and the framed ? little of anything.
 #
 # ## How a question knows which symbol
 #
-# No taps, no positions, and both ? are one token with one C. How does the first ? find the first symbol, and the second the other? By the printed ρ a symbol leaves almost nothing in head 4: it holds the last symbol alone. And a ? leaves little of that.
+# No taps, no positions, and both ? are one token with one C. How does each find its symbol? By the printed ρ a symbol leaves almost nothing in head 4: it holds the last symbol alone, and a ? leaves little of that.
 #
-# Two tests in trained networks, at the first ? only. A head is **emptied**: its state becomes 0 before it is read, and nothing is written there. Or it is **not faded**: the first ? leaves it as it was, for the second.
+# Two tests in trained networks, at the first ? only. A head is **emptied**: its state becomes 0 before it is read, and nothing is written there. Or it is **not faded**: the first ? leaves it as it was, for the second. Which symbol does the first ? give in seed 0, head 4 emptied?
 
 
 # %% jupyter={"source_hidden": true}
@@ -726,8 +716,7 @@ def swaps_of(seed):
 
 # %% tags=["predict"]
 guess = predict(
-    "Seed 0, head 4 emptied: the first ? answers with",
-    ["the first symbol", "the second symbol", "each half the time"],
+    "Head 4 emptied: it gives", ["the first symbol", "the second symbol", "half each"]
 )
 
 # %% tags=["reveal", "trained"]
@@ -743,15 +732,13 @@ swapped = [swaps[seed][way][head] for seed, head in named for way in (0, 1)]
 holds(min(swapped) > 0.65, "One head, or three together, swaps the answer.")
 share = swaps[0][0][3]
 guess.reveal(
-    "the first symbol"
-    if share < 0.2
-    else "the second symbol"
-    if share > 0.8
-    else "each half the time",
+    "half each"
+    if 0.2 < share < 0.8
+    else f"the {'first' if share < 0.5 else 'second'} symbol",
     why={
         "the first symbol": "So it would be if the others were read for the earlier.",
         "the second symbol": "It is the larger one in the other heads.",
-        "each half the time": "Then the order would be in head 4 alone.",
+        "half each": "Then the order would be in head 4 alone.",
     },
     after="**A head that keeps the last symbol, and that a ? empties, tells the two ? "
     "apart:** head 4 in seeds 0 to 3, head 2 in seed 4, heads 2 to 4 together in seed "
@@ -759,7 +746,7 @@ guess.reveal(
 )
 
 # %% [markdown]
-# Heads 1 to 3 of seed 0 are the control: not faded they change nothing; emptied they spoil answers, and swap none. What a symbol wrote there, dt |x| |B|, as far as it is left at each ? (medians):
+# Heads 1 to 3 of seed 0 are the control: not faded they change nothing; emptied they spoil answers, and swap none. What a symbol wrote there, dt |x| |B|, as far as it is left at the first ? (medians):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 tokens, _ = copying(500, 12, torch.Generator().manual_seed(5))
@@ -768,15 +755,13 @@ with torch.no_grad():
 dt = parts["dt"]
 wrote = dt * parts["x"].norm(dim=-1) * parts["B"].norm(dim=-1)[..., None]
 total, symbols_at = (dt * A).cumsum(1), (tokens > 1).nonzero()[:, 1].view(-1, 2)
-print(f"{'':32} head 1  head 2  head 3  head 4")
+print(f"{'':17} head 1  head 2  head 3  head 4")
 sizes = []
-for ask, place in (("first", 12), ("second", 13)):
-    for symbol, at in zip(("first", "second"), symbols_at.T, strict=True):
-        rows = torch.arange(500), at
-        left = (total[:, place] - total[rows]).exp() * wrote[rows]
-        sizes.append(left.median(0).values)
-        told = "".join(f"{one:8.2f}" for one in sizes[-1])
-        print(f"at the {ask} ?, {symbol} symbol".ljust(30), told)
+for symbol, at in zip(("first", "second"), symbols_at.T, strict=True):
+    rows = torch.arange(500), at
+    left = (total[:, 12] - total[rows]).exp() * wrote[rows]
+    sizes.append(left.median(0).values)
+    print(f"{symbol} symbol".ljust(15), "".join(f"{one:8.2f}" for one in sizes[-1]))
 holds((sizes[0] < 0.7 * sizes[1]).all(), "At the first ? less is left of the first.")
 
 # %% [markdown]
@@ -791,12 +776,12 @@ tell(*ASKED)
 holds(min(three(ASKED[0])) > 0.9, "What a question writes is not needed.")
 
 # %% [markdown]
-# It is not the only way: two of three seeds copy where no question fades anything. There the two readings differ only by what the first ? wrote.
+# So it is not the only way: two of three copy where no question fades anything, by what the first ? wrote.
 
 # %% [markdown]
 # ## A state of fixed size
 #
-# Attention keeps every key and value, a scan one state: for 8 channels a table of 8 × N numbers. How many things can it hold? Take away all training: P **pairs** of a random address k, N numbers with length 1, and a value v, one of eight (a one-hot, so 8 channels). The state adds $v_i k_i^\top$ over all pairs, without fading, and is read with the address of one of them:
+# A scan keeps one state: for 8 channels a table of 8 × N numbers. How many things can it hold, without any training? P **pairs** of a random address k, N numbers with length 1, and a value v, one of eight (a one-hot, so 8 channels). The state adds $v_i k_i^\top$ over all pairs, without fading, and is read with the address of one of them:
 #
 # $$S k_j = \sum_i v_i\,(k_i \cdot k_j) = v_j + \sum_{i \ne j} v_i\,(k_i \cdot k_j)$$
 #
@@ -858,18 +843,16 @@ more = right[64] - right[8]
 guess.reveal(
     "stay" if abs(more) < 0.03 else "rise" if more > 0 else "fall",
     why={
-        "rise": "The disturbances are spread over more values, so fewer add up in one.",
-        "fall": "A guess is right less often; but the largest is taken, and no wrong "
-        "value gets as much.",
-        "stay": "The variance of all disturbances together stays. It is spread over "
-        "more values.",
+        "rise": "The disturbances are spread over more values.",
+        "fall": "A guess is right less often; but no wrong value gets as much.",
+        "stay": "The variance of all disturbances stays, spread over more values.",
     },
-    after="(P − 1)/N is how much disturbs in all; with more values less of it falls "
-    "to a wrong one. So P/N decides for a given number of values.",
+    after="(P − 1)/N disturbs in all; with more values less of it falls to a wrong "
+    "one. So P/N decides for a given number of values.",
 )
 
 # %% [markdown]
-# A check with trained networks of 6,000 parameters: eight pairs of one of 16 keys and a value, then the eight keys in another order; 3,000 updates, the better of the rates .005 and .01, Mamba with large first dt. Its state has 4 heads × 8 channels × N numbers. Circles: the state of random addresses above, with as many numbers.
+# Trained networks of 6,000 parameters: eight pairs of one of 16 keys and a value, then the keys in another order; 3,000 updates, the better of two rates, Mamba with large first dt. Its state has 4 · 8 · N numbers. Circles: the state of random addresses above, with as many numbers.
 
 
 # %% tags=["figure", "trained"] jupyter={"source_hidden": true}
@@ -946,8 +929,7 @@ ways = {
 
 # %% tags=["predict"]
 guess = predict(
-    "2,048 positions: beside the loop, the T × T matrix takes",
-    ["a tenth of its time", "about as much", "ten times as much"],
+    "Against the loop, T × T takes", ["a tenth", "about as much", "ten times as much"]
 )
 
 # %% tags=["reveal", "nbval-ignore-output"]
@@ -956,22 +938,20 @@ times = {name: least(way) for name, way in ways.items()}
 for name, spent in times.items():
     print(f"{name:13} {1000 * spent:5.0f} ms")
 more = times["T × T matrix"] / times["loop"]
-names = "a tenth of its time", "about as much", "ten times as much"
+names = "a tenth", "about as much", "ten times as much"
 guess.reveal(
     names[(more > 1 / 3) + (more > 4)],
     why={
-        "a tenth of its time": "Few large operations are quicker than many small ones, "
-        "if they compute as much.",
+        "a tenth": "So it would be if both computed as much.",
         "about as much": "Few operations, and each on all pairs.",
-        "ten times as much": "There are 2,048 times as many entries, and no Python "
-        "between them.",
+        "ten times as much": "2,048 times as many entries, and no Python between.",
     },
-    after="The matrix has 4,194,304 entries to subtract, mask, exponentiate and "
-    "multiply; the loop has 2,048 steps with 16 numbers each.",
+    after="4,194,304 entries to subtract, mask, exponentiate and multiply, against "
+    "2,048 steps with 16 numbers each.",
 )
 
 # %% [markdown]
-# Two other ways give the same numbers: the associative scan (in the appendix), and **chunks**. Within a chunk use the matrix of all pairs, which is small; between chunks carry one state. By hand with chunks of two: chunk 1 writes ½ · 8 + 4 = 8, chunk 2 writes ½ · 2 + 0 = 1, and each keeps ¼ of what comes in. So the states *before* the chunks are 0 and 8. The first position of chunk 2 is then its own 2 and half of the 8 that came in: 6.
+# Two other ways give the same numbers: the associative scan (in the appendix), and **chunks**. Within a chunk use the small matrix of all pairs; between chunks carry one state. By hand with chunks of two: chunk 1 writes ½ · 8 + 4 = 8, chunk 2 writes ½ · 2 + 0 = 1, and each keeps ¼ of what comes in. So the states *before* the chunks are 0 and 8.
 #
 # ### Exercise 2 · 12 minutes · ●●●○○
 #
@@ -999,7 +979,7 @@ def states_before(x, dt, A, B, length):
 check(states_before, "states_before")
 
 # %% [markdown]
-# From these states to y: what came in is read after it has faded, and the pairs within the chunk are added.
+# From these states to y:
 
 
 # %%
@@ -1019,7 +999,7 @@ y = by_chunks(x, torch.ones(4), -math.log(2), ones, ones, by_hand, 2)
 print("by hand:", *y.tolist())
 
 # %% [markdown]
-# With chunks of 64 there are 2,048 · 64 = 131,072 pairs, a thirty-second of T²:
+# With chunks of 64, so 2,048 · 64 = 131,072 pairs:
 
 # %% tags=["nbval-ignore-output"] jupyter={"source_hidden": true}
 x, dt, B, C = torch.randn(T), torch.rand(T), torch.randn(T, 16), torch.randn(T, 16)
@@ -1035,7 +1015,7 @@ holds(times["chunks"] < 0.5 * before, "Chunks take least.")
 # %% [markdown]
 # ## What it costs
 #
-# On paper, for one head of d channels. Attention: two products with T × T scores, 4 T² d operations. Scan in chunks of L: T · L pairs in the place of T², and T N d for the states. Long convolution: T log T. Twice the length costs 4, 2, and a little over 2 times as much. `residual_edu` has these mixers as layers (folded: how they are built); 32 channels, forward and back, processor time of one thread:
+# On paper, for one head of d channels. Attention: 4 T² d operations. Scan in chunks of L: T · L pairs in the place of T², and T N d for the states. Long convolution: T log T. Twice the length costs 4, 2, and a little over 2 times as much. `residual_edu` has these mixers as layers (folded: how they are built); 32 channels, forward and back, processor time of one thread. From which length on does attention cost more than Mamba?
 
 # %% jupyter={"source_hidden": true}
 from residual_edu import mixers as library
@@ -1105,8 +1085,7 @@ def cheapest(models, length, rounds):
 
 # %% tags=["predict"]
 guess = predict(
-    "From which length on does attention cost more than Mamba?",
-    ["128 or 256", "about 1,000", "4,096 or 8,192"],
+    "Attention costs more from", ["128 or 256", "about 1,000", "4,096 or 8,192"]
 )
 
 # %% tags=["figure", "reveal", "nbval-ignore-output"] jupyter={"source_hidden": true}
@@ -1130,8 +1109,7 @@ guess.reveal(
     names[(start >= 512) + (start >= 4096)],
     why={
         "128 or 256": "T² grows faster; but at a small T it is a small number.",
-        "about 1,000": "Up to there the fixed cost of Mamba's many small operations "
-        "is the larger.",
+        "about 1,000": "Below it what each call costs by itself counts.",
         "4,096 or 8,192": "So it would be if a scan's chunks cost as much as T².",
     },
     after="These are times of one processor; on other hardware the order can differ.",
@@ -1160,8 +1138,7 @@ class Handed(nn.Module):
         dt = F.softplus(dt + self.dt0)
         dt = dt / dt.mean(1, keepdim=True)
         v = v.unflatten(-1, (len(self.dt0), -1)) * dt[..., None]
-        rate = F.softplus(self.dt0) * self.log_A.exp()
-        total = -rate.expand_as(dt).cumsum(1).mT
+        total = -(F.softplus(self.dt0) * self.log_A.exp()).expand_as(dt).cumsum(1).mT
         later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
         left = total[..., :, None] - total[..., None, :]
         left = left.masked_fill(later, -torch.inf).exp()
@@ -1177,7 +1154,7 @@ holds(score(handed, 48) < 0.8, "The handed mixer does not carry to 48 positions.
 # %% [markdown]
 # ### Exercise 3 · 15 minutes · ●●●●○
 #
-# Return a mixer with at most 1,000 parameters: no output depends on a later input, and after 400 updates it is right in .95 at 12 positions and in .85 at 48 (one of three seeds is enough). Any mend counts, a new class as well. Measure first, in a cell of your own, on a mixer that is not trained.
+# Return a mixer with at most 1,000 parameters: no output depends on a later input, and after 400 updates it is right in .95 at 12 and in .85 at 48 (one of three seeds is enough). Any mend counts. Measure first, on a mixer that is not trained.
 #
 # <details><summary>Hint 1</summary>Three measurements. Change the last input: does the first output move? Change the first input: how far does the last output move, once with small inputs in between, once with large ones? Print dt.</details>
 # <details><summary>Hint 2</summary>Write the equation of <code>S</code> beside the lines, and compare the first dt with those that copied.</details>
@@ -1218,7 +1195,7 @@ holds(min(ends.pop("none")) > 0.85, "Mended, 840 parameters carry to 48: .87 and
 holds(max(map(max, ends.values())) < 0.7, "With any one fault left, none does.")
 
 # %% [markdown]
-# So no gate, norm or D is needed here. The solution ends with what each fault does alone. (Folded: the code of the stored runs.)
+# So no gate, norm or D is needed here. The solution ends with what each fault does alone. (Folded: the stored runs.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -1547,10 +1524,10 @@ def runs(seed, within=0.5):
 # %% [markdown]
 # | law | where it stops |
 # |---|---|
-# | 1. A difference between two networks has as many possible causes as they have differences. 3 taps, or a second question token, took Hyena, and attention with rotary positions, from .64 to 1.00; Mamba that failed with small first dt and no taps reached 1.00 with large ones | 12 positions, 400 updates. After 4,000 attention copied 12 with neither |
-# | 2. A scan keeps ρ = exp(dt A) of its state and writes dt x B. With constant dt, B and C it is a convolution with the kernel C·B dt ρ^m | A below 0; with dt, B and C from the input there is no fixed kernel |
-# | 3. From 12 to 48 positions a fading that depends on the input carried further: .86 to .88, and .57 and less with a constant one | one task, one block, large first dt, three seeds. Selective dt alone was not enough: .56 to .84 |
-# | 4. P pairs at random addresses of N numbers: with eight values (P − 1) / N decides what a state recalls. Attention stores all pairs, reads them if its scores are sharp, and pays T² where a scan pays T | nothing trained; more values change it; trained states of 64 numbers were above it. At 128 positions attention is among the cheapest |
+# | 1. Two networks may differ by any of their differences. 3 taps, or a second question token, took Hyena, and attention with rotary positions, from .64 to 1.00; Mamba without taps got there by large first dt | 12 positions, 400 updates. After 4,000 attention copied 12 with neither |
+# | 2. A scan keeps ρ = exp(dt A) of its state and writes dt x B. With constant dt, B and C: a convolution, kernel C·B dt ρ^m | A below 0; with dt, B and C from the input there is no fixed kernel |
+# | 3. From 12 to 48 positions a fading that depends on the input carried further: .86 to .88, and .57 and less with a constant one | one task, one block, large first dt, three seeds; selective dt alone: .56 to .84 |
+# | 4. P pairs at random addresses of N numbers: with eight values (P − 1) / N decides what a state recalls. Attention stores all pairs, reads them if its scores are sharp, and pays T² where a scan pays T | nothing trained; more values change it; trained states of 64 numbers were above it |
 
 # %%
 summary("08c")
@@ -1559,6 +1536,6 @@ summary("08c")
 # ## Next
 #
 # - [Lesson 09](09_vit5_block.ipynb) puts these mixers into the block of a vision transformer.
-# - [The appendix](08c_selective_scan_more.ipynb): every switch to try, other positions, the associative scan, the library's Mamba.
+# - [The appendix](08c_selective_scan_more.ipynb): other positions, the associative scan, the library's Mamba.
 # - [Homework for lessons 08c and 09](homework/hw_08c_09.ipynb), after lesson 09.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.
