@@ -1,17 +1,15 @@
 # %% [markdown]
 # # 08c · Mamba, cost, and what separates the mixers
 #
-# 90 minutes; the first readers took 95 to 107. Nothing is downloaded. Of [lesson 08b](08b_long_convolution.ipynb) it uses `CKConv` and `Hyena`; of [lesson 08a](08a_attention.ipynb), queries, keys, values and rotary positions.
+# 90 minutes; readers took 100 to 118. Nothing is downloaded. Of [lesson 08b](08b_long_convolution.ipynb) it uses `CKConv` and `Hyena`; of [lesson 08a](08a_attention.ipynb), queries, keys, values and rotary positions.
 #
 # By the end you can
 #
-# - **write** a scan, from a differential equation;
+# - **write** a scan, cut it into chunks, and **mend** one by measurements;
 # - **test** the reason for a difference between two networks, one change at a time;
-# - **say** what a state holds, how a trained one is read, and what each mixer costs;
-# - **cut** a scan into chunks;
-# - **mend** a selective scan by measurements.
+# - **say** what a state holds, how a trained one is read, and what each mixer costs.
 #
-# Attention keeps a key and a value for every position. A **scan** carries a state of fixed size from position to position. Which of them can do what? We ask one small task.
+# Attention keeps a key and a value for every position. A **scan** carries a state of fixed size. Which of them can do what?
 
 # %% jupyter={"source_hidden": true}
 import math
@@ -33,7 +31,7 @@ progress("08c")
 # %% [markdown]
 # ## Copy two symbols
 #
-# Among twelve positions stand two symbols, at random places, in noise (·). Then two positions ask (?): the first wants the symbol that came first, the second the other. This is **selective copying**, in small, a task of the [Mamba paper](https://arxiv.org/abs/2312.00752). Each token is a number: 0 noise, 1 a question, 2 to 9 the symbols a to h.
+# Among twelve positions stand two symbols, at random places, in noise (·). Then two positions ask (?): the first wants the symbol that came first, the second the other. This is **selective copying**, in small, a task of the [Mamba paper](https://arxiv.org/abs/2312.00752). As numbers: 0 noise, 1 a question, 2 to 9 the symbols.
 
 
 # %% jupyter={"source_hidden": true}
@@ -47,15 +45,15 @@ def copying(count, length, generator, two=False):
 
 
 SIGNS = "·?abcdefgh!"
-tokens, symbols = copying(3, 12, torch.Generator().manual_seed(1))
+tokens, symbols = copying(2, 12, torch.Generator().manual_seed(1))
 for row, wanted in zip(tokens, symbols, strict=True):
     asked = " ".join(SIGNS[token] for token in row)
     print(asked, "  wanted:", " ".join(SIGNS[token] for token in wanted))
 
 # %% [markdown]
-# On paper: a guess among eight symbols is right in 1/8 = .125. A network that knows *which* two symbols there were, but not their order, is right in half of the cases, and in 1/8 of the rest, where both symbols are equal: 1/2 + 1/2 · 1/8 = .5625. So is one that gives both questions the same one of the two.
+# On paper: a guess among eight symbols is right in 1/8 = .125. A network that knows *which* two symbols there were, but not their order, is right in half of the cases, and in 1/8 of the rest, where both symbols are equal: 1/2 + 1/2 · 1/8 = .5625. So is one that answers both with the same symbol.
 #
-# Four networks of 6,000 parameters, one residual block each, get 400 updates, with 64 new sequences each. Their mixers: attention; `CKConv`, a convolution with a generated kernel; `Hyena`, with a gate before it and one after it; and `Mamba`, a scan, which you will write below. (Folded from here on: what draws figures; stored runs of three seeds, their code at the end.)
+# Four networks of 6,000 parameters, one residual block each, get 400 updates, with 64 new sequences each. Their mixers: attention; `CKConv`, a convolution with a generated kernel; `Hyena`, that with a gate before and one after it; and `Mamba`, a scan, which you will write below. (Folded: figures; stored runs of three seeds.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -97,7 +95,7 @@ holds(max(found["Attention"] + found["CKConv"]) < 0.75, "Two of them do not copy
 holds(min(found["Hyena"] + found["Mamba"]) > 0.85, "Two of them copy.")
 
 # %% [markdown]
-# "In one block, Mamba copies and attention does not": figures like this stand in papers, with each mixer as its authors build it. The block around it is the same, a norm before the mixer and an MLP after it.
+# "In one block, Mamba copies and attention does not": so one could read it. Each mixer is as its authors build it, in the same block.
 #
 # Is one of these changes enough to bring attention above 95 %, in the same 400 updates?
 
@@ -127,15 +125,14 @@ many = len(done) != 1
 guess.reveal(
     "none of these" if many else done[0],
     why={
-        "four heads": "More places to attend to, and still nothing that tells the "
-        "first ? from the second, but its position.",
-        "width 32": "Twice the width in the mixer, and a smaller MLP, since the "
-        "parameters stay the same.",
+        "four heads": "Still nothing tells the first ? from the second, but its "
+        "position.",
+        "width 32": "A wider mixer, and a smaller MLP for it.",
         "a 3-tap convolution": "The first figure compared two things at once.",
         "none of these": "One of them is what Hyena and Mamba had all the while.",
     },
-    after="**The first figure misleads.** Hyena and Mamba come with a short "
-    "convolution on what enters them, attention and CKConv without.",
+    after="**The first figure misleads.** Hyena and Mamba come with such a "
+    "convolution, attention and CKConv without.",
 )
 
 # %% [markdown]
@@ -143,7 +140,7 @@ guess.reveal(
 #
 # Each network: an embedding to 16 channels, x + mixer(norm(x)), x + MLP(norm(x)), a norm and a linear map.
 #
-# (Folded: the class, its MLP as wide as it takes for 6,000 parameters; attention, two heads and rotary positions; CKConv and Hyena as in 08b; the training, Adam at 0.01, falling to 0 in the second half; the score, on 20,000 sequences of 12.)
+# (Folded: the class, with an MLP for 6,000 parameters in all; attention, two heads, rotary positions; CKConv and Hyena as in 08b; Adam at 0.01, falling to 0 in the second half; the score, on 20,000 sequences.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -276,15 +273,16 @@ def score(net, length=12, two=False):
 live = score(learn(Attention))
 print(f"attention, one tap, trained now: {live:.2f}")
 UNTURNED = "Attention, 1 tap, no positions"
-tell("Attention, 1 tap, one ?", UNTURNED)
+RATED = "Attention, rate 0.003", "Attention, rate 0.03"
+tell("Attention, 1 tap, one ?", *RATED, UNTURNED)
 holds(live < 0.75, "Trained now, it does not copy either.")
 unturned = [abs(score - 9 / 16) < 0.01 for score in three(UNTURNED)]
 holds(all(unturned), "Without positions it stands at .5625.")
 
 # %% [markdown]
-# Without rotary positions attention stands on .5625, so the .08 above it come from the rotation, which gives it a rough place.
+# Other rates change nothing. Without rotary positions attention stands on .5625: the .08 above it come from the rotation.
 #
-# The `Taps` are a causal convolution of each channel of what enters a mixer: of q, k and v in attention. With one tap they only scale it. What could three do? Two explanations:
+# The `Taps` are a causal convolution of each channel of what enters a mixer: of q, k and v in attention. With one tap they only scale it and add a bias. What could three do? Two explanations:
 #
 # - **neighbours**: each position, among the twelve too, receives what stands before it;
 # - **two questions**: with one tap both ? have the same query, but for its rotation; with three the second also receives the first.
@@ -295,10 +293,7 @@ holds(all(unturned), "Without positions it stands at .5625.")
 WAYS = "1 tap, one ?", "3 taps, one ?", "1 tap, ? and !"
 
 # %% tags=["predict"]
-guess = predict(
-    "Attention, 1 tap, the questions ? and !: it has",
-    ["about .65", "about .80", "1.00"],
-)
+guess = predict("Attention, 1 tap, ? and !", ["about .65", "about .80", "1.00"])
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
@@ -318,16 +313,23 @@ level = mean_of("Attention, 1 tap, ? and !")
 guess.reveal(
     "about .65" if level < 0.72 else "about .80" if level < 0.95 else "1.00",
     why={
-        "about .65": "So it would be if neighbours among the twelve were what counts.",
+        "about .65": "So it would be if neighbours alone counted.",
         "about .80": "A half-way result would need a second reason.",
-        "1.00": "Two tokens are two embeddings, so two queries.",
+        "1.00": "Two tokens are two queries.",
     },
-    after="Two different questions are enough for attention and Hyena. Neighbours may "
-    "be enough too: the next rows show it.",
+    after="Two different questions are enough for attention and Hyena.",
 )
 
 # %% [markdown]
-# Is the first explanation wrong, then? We hide neighbours. Printed first: how many of the two positions before it each of the 14 receives by its taps. Below, all trained on twelve positions; the last two rows have no neighbours and ten times the updates.
+# CKConv has .64 in all three rows. A convolution adds up everything, each with a weight of distance alone; only the MLP after it can then choose. In attention the weight comes from a query and a key, turned by rotary positions: so a query can prefer the nearer or the farther of two symbols. In the networks with 1 tap, ? and !, the weights of one head at the symbol that is asked for:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+LOOKS = "? attends to the first", "! attends to the second"
+tell(*LOOKS)
+holds(min(map(min, map(three, LOOKS))) > 0.8, "One head attends to what is asked for.")
+
+# %% [markdown]
+# Is the first explanation wrong, then? We hide neighbours. Printed first: how many of the two positions before it each of the 14 receives. The last rows have one tap, and ten times the updates.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 HIDDEN = "tap from ? to ?", "taps on the twelve"
@@ -335,17 +337,34 @@ ONLY = [f"{name}, {way}" for way in HIDDEN for name in ("Attention", "Hyena")]
 received = {"tap from ? to ?": [0] * 13 + [1]}
 received["taps on the twelve"] = [0, 1] + [2] * 10 + [0, 0]
 for way, each in received.items():
-    print(f"{way:20}", *each)
-print(f"{'':42} 12 positions           |   48 positions")
+    print(f"{way:20}", "".join(map(str, each)))
 LATE = "Attention, 4,000 updates", "CKConv, one ?, 4,000 updates"
-tell(*ONLY, *LATE, lengths=(12, 48))
+LATE = *LATE, "CKConv, ? and !, 4,000 updates"
+tell(*ONLY, *LATE)
 one_tap = [score for name in ONLY[:2] for score in three(name)]
 holds(min(one_tap) > 0.95, "One tap from the second ? to the first is enough.")
 late = [score for name in LATE for score in three(name)]
 holds(min(late) > 0.95, "After 4,000 updates both copy 12.")
 
 # %% [markdown]
-# One tap, from the second ? to the first, is enough. So, nearly, are neighbours: with taps on the twelve alone, where the two ? stay alike, attention copies with two of three seeds, and Hyena comes to .84 and more. And with none of this attention copies twelve positions after 4,000 updates. So "attention cannot" was wrong, and "attention needs a convolution" would be too: **it had not learned it in 400 updates**. Nor had CKConv.
+# One tap, from the second ? to the first, is enough. With taps on the twelve alone, where both ? stay alike, attention copies with two of three seeds. And with none of this it copies after 4,000 updates. So "attention cannot" was wrong, and "attention needs a convolution" would be too: **it had not learned it in 400 updates**. Nor had CKConv.
+#
+# ### What says which symbol came first?
+#
+# ? and ! differ; but what marks the symbols? Attention again, without rotary positions:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+PLAIN = "Attention, 1 tap, no positions, ? and !"
+TWELVE = "Attention, taps on the twelve, no positions"
+LABELS = {PLAIN: "1 tap, ? and !", "Attention, no positions": "3 taps, one ?"}
+LABELS |= {TWELVE: "taps on the twelve, one ?"}
+LABELS |= {f"{TWELVE}, {case}": f"  {case}" for case in ("near", "edge", "rest")}
+for name, label in LABELS.items():
+    print(f"{label:26}", "  ".join(f"{right:.2f}" for right in three(name)))
+holds(max(three(PLAIN)) < 0.6, "Without rotation ? and ! are not enough.")
+
+# %% [markdown]
+# **Two questions say which is asked; the rotation says which came first.** Without it taps on the twelve mark some symbols. On paper: of the 66 places for two, 21 are at most two apart (near), so that the second receives the first. In 30 others one stands at 0, 1, 10 or 11, where its taps are cut (edge). In the remaining 15 nothing tells the order: 51/66 + 15/66 · .5625 = .90. The two seeds that learned it have .94 to .99 near and at the edge, .57 in the rest. Among 48 positions the same count is 267 of 1,128.
 
 # %% [markdown]
 # ## A state that leaks
@@ -354,54 +373,21 @@ holds(min(late) > 0.95, "After 4,000 updates both copy 12.")
 #
 # $$\frac{dS}{dt} = A\,S + B\,x \qquad A \lt 0$$
 #
-# Without input S shrinks to $e^{A\,dt}$ of itself in the time dt: that solves the equation. Let x be constant for a time dt. Then there are two ways to get the S at its end:
+# Without input S shrinks to $e^{A\,dt}$ of itself in the time dt: that solves the equation. With x constant for a time dt there are two ways to get the S at its end:
 #
-# - **exact:** $S \leftarrow e^{A\,dt} S + \frac{e^{A\,dt} - 1}{A} B x$
-# - **Euler**, with the slope at the start: $S \leftarrow S + dt\,(A S + B x) = (1 + A\,dt)\,S + dt\,B x$
+# - **exact:** $S \leftarrow e^{A\,dt} S + \frac{e^{A\,dt} - 1}{A} B x$, for A = −1 and dt = .5: .607 S + .393 B x
+# - **Euler**, with the slope at the start: $S \leftarrow (1 + A\,dt)\,S + dt\,B x$, here .5 S + .5 B x
 #
-# By hand, A = −1 and dt = 0.5: exact keeps .607 of S and writes .393 of B x; Euler keeps .5 and writes .5. For other dt:
-
-# %% jupyter={"source_hidden": true}
-A = -1.0
-for dt in (0.1, 1.0, 3.0):
-    keep, write = math.exp(A * dt), (math.exp(A * dt) - 1) / A
-    print(f"dt {dt:3}: exact keeps {keep:.3f}, writes {write:.3f};", end="  ")
-    print(f"Euler keeps {1 + A * dt:.1f}, writes {dt:.1f}")
-
-# %% [markdown]
-# The exact factor lies between 0 and 1 for *every* dt. Euler's is below −1 as soon as dt |A| > 2: a state of 8 that receives nothing becomes −16, then 32, and so on.
+# The exact factor lies between 0 and 1 for *every* dt. Euler's is below −1 as soon as dt |A| > 2, and S then grows.
 #
-# Mamba keeps with the exact factor, ρ from here on, and writes with Euler's, its authors' choice. For one channel x of the input, S is a vector of N numbers; B says where x is written to, and a vector C where the output is read from:
+# Mamba keeps with the exact factor, ρ from here on, and writes with Euler's, dt: for a short dt the two are nearly equal. For one channel x of the input, S is a vector of N numbers; B says where x is written to, and a vector C where the output is read from:
 #
 # $$S_t = \rho_t\, S_{t-1} + dt_t\, x_t B_t \qquad \rho_t = e^{A\, dt_t} \qquad y_t = C_t \cdot S_t$$
 #
 # So S holds **everything that was written, each thing faded**, added up. By hand, nothing fading (A = 0) and all dt 1: write 3 with B = (1, 0), then 5 with (0, 1). The state is (3, 5). C = (0, 1) reads 5, C = (1, 1) reads 8.
-
-# %% tags=["predict"]
-guess = predict(
-    "A = −log 2; three tokens write nothing, with dt of 0, 1 and 2. What is left of S?",
-    ["all of it", "a half", "a quarter", "an eighth"],
-)
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-left = 1.0
-for dt in (0, 1, 2):
-    left *= math.exp(-math.log(2) * dt)
-names = {1.0: "all of it", 0.5: "a half", 0.25: "a quarter", 0.125: "an eighth"}
-guess.reveal(
-    names[round(left, 3)],
-    why={
-        "all of it": "A state fades without being written to.",
-        "a half": "That is left after a time of 1, and more time goes by.",
-        "a quarter": "A half for each token that lasts; but one lasts twice as long.",
-        "an eighth": "The times add up to 3, and a half is left after each 1.",
-    },
-    after="Factors multiply, so the times add up: what is left is e to the A times the "
-    "sum of the dt.",
-)
-
-# %% [markdown]
+#
+# Factors multiply, so the times add up: with A = −log 2 three tokens that write nothing, with dt of 0, 1 and 2, leave an eighth.
+#
 # **dt, in words:** how long a position lasts for the state.
 #
 # ### Exercise 1 · 8 minutes · ●●○○○
@@ -432,7 +418,7 @@ check(scan_by_hand, "scan_by_hand")
 #
 # $$y_t = \sum_{s \le t} (C_t \cdot B_s)\; e^{A (dt_{s+1} + \dots + dt_t)}\; dt_s\, x_s$$
 #
-# **Attention without a softmax, faded**: C is the query, B the key, and dt x the value. As matrices, several heads at once, each with its own A and dt:
+# **Attention without a softmax, faded**: C is the query, B the key, and dt x the value. As matrices, several heads at once, each with its own A and dt, all pairs of positions:
 
 
 # %%
@@ -447,7 +433,7 @@ def scan(x, dt, A, B, C):
 
 
 # %% [markdown]
-# One sequence, drawn: h writes 3 at (1, 0), g writes 5 at (0, 1), all others 0; dt is 1 at the symbols and .1 elsewhere, A = −1. What to see: noise and questions leave .90 of both numbers; g, whose dt is long, writes its own and leaves .37 of what h wrote.
+# One sequence, drawn: h writes 3 at (1, 0), g writes 5 at (0, 1), all others 0; dt is 1 at the symbols and .1 elsewhere, A = −1. What to see: noise leaves .90 of both numbers; g, whose dt is long, leaves .37 of what h wrote.
 
 # %% tags=["figure"] jupyter={"source_hidden": true}
 from residual_edu.plotting import scan_state as inside
@@ -470,24 +456,25 @@ show(fig, alt=alt + "to a third; both fall slowly after that.")
 # %% [markdown]
 # ### With constant dt, B and C
 #
-# Then ρ is the same everywhere, and the sum over s has the weight $(C \cdot B)\, dt\; \rho^m$ at lag m = t − s: **the scan is a convolution of 08b**, with a kernel that fades. With one A there is one power in it. [S4](https://arxiv.org/abs/2111.00396) and the first Mamba have N of them for a channel, one for each number of its state, so their kernel is a sum of N powers. (Folded: the check.)
+# Then ρ is the same everywhere, and the sum over s has the weight $(C \cdot B)\, dt\; \rho^m$ at lag m = t − s: **the scan is a convolution of 08b**, with a kernel that fades.
 
 # %% jupyter={"source_hidden": true}
 x, B, C, dt, T = torch.randn(20), torch.randn(4), torch.randn(4), 0.3, 20
+A = -1.0
 kernel = (C @ B) * dt * math.exp(A * dt) ** torch.arange(T)
 convolved = [(kernel[: t + 1].flip(0) * x[: t + 1]).sum() for t in range(T)]
 lasts = torch.full((1, T, 1), dt)
 B, C = B.expand(1, T, 4), C.expand(1, T, 4)
 y = scan(x.view(1, T, 1, 1), lasts, torch.tensor([A]), B, C)
 same = torch.allclose(y.flatten(), torch.stack(convolved), atol=1e-5)
-print("the scan is the convolution with C·B dt ρ^m:", same)
+holds(same, "The scan is the convolution.")
 
 # %% [markdown]
 # ## Selective
 #
-# In Mamba the input chooses dt, B and C at each position: a linear map, followed for B and C by the taps and a SiLU, for dt by a softplus. That is what *selective* means. There is no kernel any more: what is left of s at t depends on what came in between.
+# In Mamba the input chooses dt, B and C at each position: a linear map, followed for B and C by the taps and a SiLU, for dt by a softplus. That is what *selective* means: there is no kernel any more.
 #
-# Below is the mixer, in the form of [Mamba-2](https://arxiv.org/abs/2405.21060): one A for each head, the same B and C for all heads. Its state: 4 heads × 8 channels × N = 16, **512 numbers**. Where a map of the input gives 0, dt is softplus(dt0). So `dt0` sets the dt at the start: it is drawn between `first[0]` and `first[1]`; Mamba's authors take .001 to .1. D adds a position's own input; a gate and a norm follow.
+# Below is the mixer, in the form of [Mamba-2](https://arxiv.org/abs/2405.21060): one A for each head, the same B and C for all heads. Its state: 4 heads × 8 channels × N = 16, **512 numbers**. `dt0` sets the dt at the start, softplus(dt0), which is drawn between `first[0]` and `first[1]`; Mamba's authors take .001 to .1. D adds a position's own input; a gate and a norm follow.
 
 
 # %%
@@ -537,7 +524,7 @@ show(
 )
 
 # %% [markdown]
-# What to see: what steers the scan, in orange, comes from the same input as x.
+# What steers the scan, in orange, comes from the same input as x.
 #
 # ## Take the convolution away
 #
@@ -552,7 +539,7 @@ tell(BUILT, SMALL)
 holds(min(three(SMALL)) < 0.7, "Without taps not every seed copies.")
 
 # %% [markdown]
-# Without taps one seed of three copies, and two stand at .56, as if both ? got the same answer. What else was chosen? The range of dt at the start. Now it is .2 to 1, in the place of .001 to .1. Nothing else is changed.
+# Without taps one seed of three copies, and two stand at .56, as if both ? got the same answer. Does the range of dt at the start matter? We change it alone: .2 to 1, in the place of .001 to .1.
 
 # %% jupyter={"source_hidden": true}
 ROWS = {
@@ -574,8 +561,7 @@ def nearest(level):
 
 # %% tags=["predict"]
 guess = predict(
-    "Mamba, 1 tap, one ?, first dt of .2 to 1: its worst seed has",
-    ["about .125", "about .60", "above .95"],
+    "First dt of .2 to 1: worst seed", ["about .125", "about .60", "above .95"]
 )
 
 # %% tags=["reveal", "trained"]
@@ -590,18 +576,22 @@ holds(max(low) < 0.6, "Tiny first dt, and no fading, do not copy.")
 guess.reveal(
     nearest(min(found["first dt .2 to 1"])),
     why={
-        "about .125": "It would have to lose the symbols altogether.",
-        "about .60": "After attention and Hyena this was to be expected.",
-        "above .95": "Both ? have the same C; but the state may have changed between "
-        "the two readings.",
+        "about .125": "It would have to lose the symbols.",
+        "about .60": "As with attention and Hyena.",
+        "above .95": "Both ? have the same C; but the state may have changed.",
     },
-    after="So attention's story is half right for Mamba. Without fading and with 1 tap "
-    "no network can pass .5625: the state is then a sum of what was written, and does "
-    "not show which came first.",
+    after="Without fading and with 1 tap no network of this form can pass .5625: a sum "
+    "does not show which came first. With a dt of .01 twelve positions still leave .89 "
+    "of a state (A = −1).",
 )
 
+# %% tags=["trained"] jupyter={"source_hidden": true}
+BOTH = "Mamba, small dt, 1 tap, ? and !"
+tell(BOTH)
+holds(min(three(BOTH)) > 0.8, "Two question tokens help with small dt.")
+
 # %% [markdown]
-# Large first dt are not better in general: texts have thousands of positions.
+# So a second question token helps here too, and large first dt are a second way.
 #
 # ## Four times the length
 #
@@ -611,12 +601,10 @@ guess.reveal(
 PARTS = {"dt, B and C selective": LARGE, "dt constant": "Mamba, constant dt"}
 PARTS |= {"B constant": "Mamba, constant B", "C constant": "Mamba, constant C"}
 PARTS["all constant"] = "Mamba, all constant"
-NAMED = {"dt": "the duration dt", "B": "the address B", "C": "the address C"}
 
 # %% tags=["predict"]
 guess = predict(
-    "At 48 positions it costs most to make constant",
-    ["the duration dt", "the address B", "the address C", "each about the same"],
+    "Worst at 48 is", ["dt constant", "B constant", "C constant", "all alike"]
 )
 
 # %% tags=["reveal", "trained"]
@@ -629,36 +617,40 @@ alt = "At 48 all selective has .86 and more, dt constant .64 and less, B or C co
 show(ax.figure, alt=alt + ".66 and more, and all constant below .3.")
 selective, constant = (three(name, 48) for name in (LARGE, "Mamba, constant dt"))
 holds(min(selective) > 0.8 > 0.7 > max(constant), "At 48 a constant dt costs most.")
-lost = {p: mean_of(LARGE, 48) - mean_of(f"Mamba, constant {p}", 48) for p in NAMED}
+lost = {
+    p: mean_of(LARGE, 48) - mean_of(f"Mamba, constant {p}", 48)
+    for p in ("dt", "B", "C")
+}
 print("lost at 48, means:", *(f"{part} {less:.2f}" for part, less in lost.items()))
 most, second = sorted(lost, key=lost.get, reverse=True)[:2]
 guess.reveal(
-    NAMED[most] if lost[most] > lost[second] + 0.1 else "each about the same",
+    f"{most} constant" if lost[most] > lost[second] + 0.1 else "all alike",
     why={
-        "the duration dt": "It fades and writes at 46 noise tokens in the place of 10.",
-        "the address B": "It says where a token is written to; with a short dt "
-        "little is written, wherever that is.",
-        "the address C": "Both questions are one token, and read alike with any C.",
-        "each about the same": "Each is one third of what is selective, and dt does "
-        "two things: it fades, and it writes.",
+        "dt constant": "It fades and writes at 46 noise tokens in the place of 10.",
+        "B constant": "With a short dt little is written, wherever that is.",
+        "C constant": "Both questions are one token, and read alike with any C.",
+        "all alike": "But dt does two things: it fades, and it writes.",
     },
-    after="So a dt that depends on the input helps here. Is it enough alone? Is it the "
-    "fading or the writing? The next rows show it.",
+    after="Is such a dt enough alone? Is it the fading or the writing?",
 )
 
+# %% [markdown]
+# In the next rows, dt alone is selective; what fades has a constant dt; what writes has one. Then longer trainings, and trainings *at* 48.
+
 # %% tags=["trained"] jupyter={"source_hidden": true}
-print(f"{'':42} 12 positions          |   24                 |   48")
+print(f"{'':42} 12 positions          |   48")
 ALONE, FADES, WRITES = "dt alone", "constant fading", "constant writing"
 ALONE, FADES, WRITES = (f"Mamba, {name}" for name in (ALONE, FADES, WRITES))
-LONGER, THREE = "Mamba, constant dt, 4,000 updates", "Attention, 3 taps, one ?"
-tell(ALONE, FADES, WRITES, LONGER, BUILT, THREE, lengths=LENGTHS)
-far = three(FADES, 48) + three(LONGER, 48) + three(THREE, 48)
-holds(max(far) < 0.75, "These do not carry to 48.")
+tell(ALONE, FADES, WRITES, lengths=(12, 48))
+LONGER = f"{FADES}, 4,000 updates", "Mamba, large dt, 4,000 updates"
+AT_48 = "Mamba, constant dt, trained at 48", "Mamba, large dt, trained at 48"
+tell(*LONGER, *AT_48, lengths=(12, 48))
+low = three(FADES, 48) + three(LONGER[0], 48)
+holds(max(low) < 0.75, "With a constant fading these do not carry to 48.")
+holds(max(three(AT_48[0], 48)) < 0.75, "Trained at 48 it has not learned 48 either.")
 
 # %% [markdown]
-# dt alone is not enough: one seed does not copy even 12. With a constant fading 48 is as low as with a constant dt, .57 and less; with a constant writing it is .61, .91 and .99. **So it is mostly the fading that carries**, where it depends on the input.
-#
-# A constant dt with ten times the updates copies 12, and is no better at 48. Mamba as in the first figure, small dt and 3 taps, has .65 to .75 there, attention .57 and less.
+# dt alone is not enough: one seed does not copy even 12. With a constant fading 48 is as low as with a constant dt; with a constant writing it is .91 and more in two of three seeds. **So it is mostly the fading that carries**, where it depends on the input. With ten times the updates a constant fading copies 12 too, and has .60 and less at 48; the selective one .92 and more. Trained at 48, a constant dt has .58 and less; of the selective ones two copy and one has .56.
 #
 # Here is ρ, what a position leaves of the state, for each head of the trained network:
 
@@ -677,7 +669,7 @@ holds(short > 0.9 > 0.75 > long, "Noise leaves nearly all, a symbol much less.")
 holds(kept["a question"][3] < 0.2, "A question leaves little of head 4.")
 
 # %% [markdown]
-# Noise leaves .96 to .98 of the state in each head, a symbol .57 or less: for this state noise is short, and a symbol long. With a constant dt one number has to do for both. As matrices, for one sequence:
+# For this state noise is short, and a symbol long. With a constant dt one number has to do for both. As matrices, for one sequence:
 
 
 # %% tags=["figure", "trained"] jupyter={"source_hidden": true}
@@ -704,11 +696,57 @@ show(fig, alt=alt + "from before d or a, and very little at the questions.")
 holds(own[12, 5] < 0.8 * own[8, 8] and last[12, 5] < 0.05, "a fades what d wrote.")
 
 # %% [markdown]
-# What to see: with the mean dt everywhere each diagonal has one shade, as in a convolution. With its own dt the shade changes at the rows of d and a; in head 4 a leaves nothing of what d wrote, and the framed ? little of anything. (Blue-grey: the future.)
+# What to see: with the mean dt each diagonal has one shade, as in a convolution. With its own dt the shade changes at d and a; in head 4 a leaves nothing of what d wrote, and the framed ? little of anything.
 #
 # ## How a question knows which symbol
 #
-# No taps, no positions, and both ? are one token with one C. How does the first ? find the first symbol, and the second the other? Here is what a symbol wrote, dt |x| |B|, as far as it is left at each ?; medians of 500 sequences of 12:
+# No taps, no positions, and both ? are one token with one C. How does each find its symbol? By the printed ρ a symbol leaves almost nothing in head 4: it holds the last symbol alone, and a ? leaves little of that.
+#
+# Two tests in trained networks, at the first ? only. A head is **emptied**: its state becomes 0 before it is read, and nothing is written there. Or it is **not faded**: the first ? leaves it as it was, for the second. Which symbol does the first ? give in seed 0, head 4 emptied?
+
+
+# %% jupyter={"source_hidden": true}
+def swaps_of(seed):
+    """Return how often each head swaps the answer, emptied and not faded."""
+    heads = [*(f"head {head}" for head in (1, 2, 3, 4)), "heads 2 to 4"]
+    of = ("seed + 3, " if seed > 2 else "") + "{} {}: 12"
+    ways = "emptied", "not faded"
+    return [[stored[seed % 3][of.format(h, way)] for h in heads] for way in ways]
+
+
+# %% tags=["predict"]
+guess = predict(
+    "Head 4 emptied: it gives", ["the first symbol", "the second symbol", "half each"]
+)
+
+# %% tags=["reveal", "trained"]
+# Answer first, then run this cell.
+print("       emptied: first ? gives second   not faded: second ? gives first")
+print("head", *["     1    2    3    4  2–4 "] * 2)
+swaps = [swaps_of(seed) for seed in range(6)]
+for seed, rows in enumerate(swaps):
+    told = ("".join(f"{share:5.2f}" for share in row) for row in rows)
+    print(f"seed {seed}", "  ".join(told))
+named = [(0, 3), (1, 3), (2, 3), (3, 3), (4, 1), (5, 4)]
+swapped = [swaps[seed][way][head] for seed, head in named for way in (0, 1)]
+holds(min(swapped) > 0.65, "One head, or three together, swaps the answer.")
+share = swaps[0][0][3]
+guess.reveal(
+    "half each"
+    if 0.2 < share < 0.8
+    else f"the {'first' if share < 0.5 else 'second'} symbol",
+    why={
+        "the first symbol": "So it would be if the others were read for the earlier.",
+        "the second symbol": "It is the larger one in the other heads.",
+        "half each": "Then the order would be in head 4 alone.",
+    },
+    after="**A head that keeps the last symbol, and that a ? empties, tells the two ? "
+    "apart:** head 4 in seeds 0 to 3, head 2 in seed 4, heads 2 to 4 together in seed "
+    "5. (.12: equal symbols.)",
+)
+
+# %% [markdown]
+# Heads 1 to 3 of seed 0 are the control: not faded they change nothing; emptied they spoil answers, and swap none. What a symbol wrote there, dt |x| |B|, as far as it is left at the first ? (medians):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 tokens, _ = copying(500, 12, torch.Generator().manual_seed(5))
@@ -717,53 +755,20 @@ with torch.no_grad():
 dt = parts["dt"]
 wrote = dt * parts["x"].norm(dim=-1) * parts["B"].norm(dim=-1)[..., None]
 total, symbols_at = (dt * A).cumsum(1), (tokens > 1).nonzero()[:, 1].view(-1, 2)
-print(f"{'':32} head 1  head 2  head 3  head 4")
+print(f"{'':17} head 1  head 2  head 3  head 4")
 sizes = []
-for ask, place in (("first", 12), ("second", 13)):
-    for symbol, at in zip(("first", "second"), symbols_at.T, strict=True):
-        rows = torch.arange(500), at
-        left = (total[:, place] - total[rows]).exp() * wrote[rows]
-        sizes.append(left.median(0).values)
-        told = "".join(f"{one:8.2f}" for one in sizes[-1])
-        print(f"at the {ask} ?, {symbol} symbol".ljust(30), told)
+for symbol, at in zip(("first", "second"), symbols_at.T, strict=True):
+    rows = torch.arange(500), at
+    left = (total[:, 12] - total[rows]).exp() * wrote[rows]
+    sizes.append(left.median(0).values)
+    print(f"{symbol} symbol".ljust(15), "".join(f"{one:8.2f}" for one in sizes[-1]))
 holds((sizes[0] < 0.7 * sizes[1]).all(), "At the first ? less is left of the first.")
 
 # %% [markdown]
-# Heads 1 to 3 hold both symbols, and more of the second, which faded the first. Head 4 holds the second alone, and each ? leaves .03 of it. So the order is in the sizes. But at the first ? every head holds more of the second symbol, and the first is wanted. What is head 4 for? In three trained networks, at the test alone, we empty head 4 at the first ?, before it is read.
-
-# %% tags=["predict"]
-guess = predict(
-    "Head 4 empty: the first ? answers with",
-    ["the first symbol", "the second symbol", "each half the time"],
-)
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-SYMBOLS = "first symbol", "second symbol"
-GIVES = [("first ?", SYMBOLS[1]), ("second ?", SYMBOLS[0])]
-print(f"{'':18}", "   ".join(f"{ask} gives {symbol}" for ask, symbol in GIVES))
-for test in ("as trained", "head 4 emptied", "head 4 not faded"):
-    cells = [three(f"{test}, {ask}, {symbol}") for ask, symbol in GIVES]
-    told = ("  ".join(f"{x:.2f}" for x in cell) for cell in cells)
-    print(f"{test:18}", "   ".join(f"{cell:27}" for cell in told).rstrip())
-given = [min(three(f"head 4 emptied, first ?, {symbol}")) for symbol in SYMBOLS]
-turned = three("head 4 not faded, second ?, first symbol")
-holds(given[1] > 0.9 and min(turned) > 0.9, "Head 4 decides which symbol is given.")
-guess.reveal(
-    f"the {SYMBOLS[given[1] > given[0]]}" if max(given) > 0.8 else "each half the time",
-    why={
-        "the first symbol": "So it would be if heads 1 to 3 were read for the earlier.",
-        "the second symbol": "It is the larger one in heads 1 to 3.",
-        "each half the time": "Then the order would be in head 4 alone.",
-    },
-    after="**The two ? differ by how often head 4 was faded.** Empty, the larger "
-    "symbol of heads 1 to 3 is given. Not faded by the first ?, the second ? gives the "
-    "*first* symbol: what is still in head 4 turns the answer to the earlier. "
-    "(As trained .12: equal symbols.)",
-)
+# Heads 1 to 3 hold more of the second symbol, which faded the first. Where head 4 is empty, the larger is given; what is still in it turns the answer to the earlier.
 
 # %% [markdown]
-# So these three networks do it. Trained with questions that write nothing, or do not fade:
+# Trained with questions that write nothing, or do not fade:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 ASKED = "Mamba, questions write nothing", "Mamba, questions do not fade"
@@ -771,16 +776,18 @@ tell(*ASKED)
 holds(min(three(ASKED[0])) > 0.9, "What a question writes is not needed.")
 
 # %% [markdown]
-# It is not the only way: two of three seeds copy where no question fades anything. There the two readings differ only by what the first ? wrote.
+# So it is not the only way: two of three copy where no question fades anything, by what the first ? wrote.
 
 # %% [markdown]
 # ## A state of fixed size
 #
-# Attention keeps every key and value, a scan one state: for 8 channels a table of 8 × N numbers. How many things can it hold? Take away all training: P **pairs** of a random address k, N numbers with length 1, and a value v, one of eight (a one-hot, so 8 channels). The state adds $v_i k_i^\top$ over all pairs, without fading, and is read with the address of one of them:
+# A scan keeps one state: for 8 channels a table of 8 × N numbers. How many things can it hold, without any training? P **pairs** of a random address k, N numbers with length 1, and a value v, one of eight (a one-hot, so 8 channels). The state adds $v_i k_i^\top$ over all pairs, without fading, and is read with the address of one of them:
 #
 # $$S k_j = \sum_i v_i\,(k_i \cdot k_j) = v_j + \sum_{i \ne j} v_i\,(k_i \cdot k_j)$$
 #
-# On paper: the wanted value has the weight 1. Each of the P − 1 others comes with $k_i \cdot k_j$, of mean 0 and variance 1/N. So the disturbance has a variance of (P − 1)/N in all: pairs and N doubled together should change little. Attention reads the same pairs with the weights softmax(20 $k_i \cdot k_j$); the 20 is our choice, which longer keys can make.
+# On paper: the wanted value has the weight 1. Each of the P − 1 others comes with $k_i \cdot k_j$, of mean 0 and variance 1/N. So the disturbance has a variance of (P − 1)/N in all: pairs and N doubled together should change little. Attention reads the same pairs with the weights softmax(s $k_i \cdot k_j$); longer keys give a larger sharpness s, here 20 or 5.
+#
+# The price: attention keeps P (N + 8) numbers, the state 8 N. With N = 4 attention keeps 12 P, and a state of as many has N = 1.5 P.
 
 
 # %% jupyter={"source_hidden": true}
@@ -795,25 +802,35 @@ def recalled(P, N, values=8, sharp=20, rows=200, seed=0):
     return [(one == value).float().mean().item() for one in (by_state, by_attention)]
 
 
-# %% tags=["figure"] jupyter={"source_hidden": true}
-found = {}
+# %% jupyter={"source_hidden": true}
+print("P / N:       1/4   1/2     1     2     4")
 for N in (4, 16, 64):
-    pairs = [P for P in (2, 4, 8, 16, 32, 64, 128) if 1 / 4 <= P / N <= 16]
-    found[f"N = {N}"] = [P / N for P in pairs], [recalled(P, N)[0] for P in pairs]
+    row = (recalled(int(share * N), N)[0] for share in (0.25, 0.5, 1, 2, 4))
+    print(f"N = {N:2}    ", "  ".join(f"{right:.2f}" for right in row))
+
+# %% tags=["figure"] jupyter={"source_hidden": true}
 pairs = [2, 4, 8, 16, 32, 64]
-found["attention, N = 4"] = [P / 4 for P in pairs], [recalled(P, 4)[1] for P in pairs]
+state, attends = zip(*(recalled(P, 4) for P in pairs), strict=True)
+flat = [recalled(P, 4, sharp=5)[1] for P in pairs]
+large_state = [recalled(P, P * 3 // 2)[0] for P in pairs]
+found = {
+    "attention, s = 20": (pairs, attends),
+    "state, N = 1.5 P": (pairs, large_state),
+}
+found |= {"attention, s = 5": (pairs, flat), "state, N = 4": (pairs, state)}
 ax = plots.plot_held(found, axes(3.2))
-ax.set_title("Eight values: with P / N fewer are recalled")
-alt = (
-    "Right answers over P/N: three curves for N of 4, 16 and 64 lie close together and "
-)
-show(ax.figure, alt=alt + "fall from 1 to .3; attention stays at 1.")
+ax.set(xlabel="pairs P; attention keeps 12 P numbers, N = 4 keeps 32")
+ax.set_title("With as many numbers a state recalls too")
+alt = "Right answers over pairs: attention with s = 20 at 1, a state of as many "
+alt += "numbers a little below, attention with s = 5 falling to .7, a state of 32 "
+show(ax.figure, alt=alt + "numbers to .3.")
+print("64 pairs:", *(f"{name} {row[1][-1]:.2f};" for name, row in found.items()))
 once, twice = recalled(16, 16)[0], recalled(32, 32)[0]
-print(f"16 pairs, N = 16: {once:.2f}; 32 pairs, N = 32: {twice:.2f}")
 holds(abs(twice - once) < 0.03, "Pairs and N doubled change little.")
+holds(min(large_state) > 0.9, "A state of as many numbers recalls nearly all.")
 
 # %% [markdown]
-# So it is. Now 16 pairs and N = 16, and one of 64 values in the place of 8:
+# Down a column of the table pairs and N grow together: little changes. Attention *stores* all pairs; it reads them if its scores are sharp enough. Now 16 pairs and N = 16, and one of 64 values in the place of 8:
 
 # %% tags=["predict"]
 guess = predict("64 values in the place of 8: right answers", ["rise", "fall", "stay"])
@@ -826,20 +843,16 @@ more = right[64] - right[8]
 guess.reveal(
     "stay" if abs(more) < 0.03 else "rise" if more > 0 else "fall",
     why={
-        "rise": "The disturbances are spread over more values, so fewer add up in one.",
-        "fall": "A guess is right less often; but the largest is taken, and no wrong "
-        "value gets as much.",
-        "stay": "The variance of all disturbances together stays. It is spread over "
-        "more values.",
+        "rise": "The disturbances are spread over more values.",
+        "fall": "A guess is right less often; but no wrong value gets as much.",
+        "stay": "The variance of all disturbances stays, spread over more values.",
     },
-    after="(P − 1)/N is how much disturbs in all; with more values less of it falls "
-    "to a wrong one. So P/N decides for a given number of values.",
+    after="(P − 1)/N disturbs in all; with more values less of it falls to a wrong "
+    "one. So P/N decides for a given number of values.",
 )
 
 # %% [markdown]
-# The price: attention keeps P (N + 8) numbers, the state 8 N.
-#
-# A check with trained networks of 6,000 parameters: eight pairs of one of 16 keys and a value, then the eight keys in another order; 3,000 updates, the better of the rates .005 and .01, Mamba with large first dt. Its state has 4 heads × 8 channels × N numbers. Beside each: random addresses in a state of as many numbers, so of 4 N each.
+# Trained networks of 6,000 parameters: eight pairs of one of 16 keys and a value, then the keys in another order; 3,000 updates, the better of two rates, Mamba with large first dt. Its state has 4 · 8 · N numbers. Circles: the state of random addresses above, with as many numbers.
 
 
 # %% tags=["figure", "trained"] jupyter={"source_hidden": true}
@@ -867,21 +880,78 @@ enough = better("N = 8") + better("N = 16") + better("attention")
 holds(min(enough) > 0.95, "From 256 numbers on all is recalled.")
 
 # %% [markdown]
-# From 256 numbers on every seed recalls all, as attention does. Below that it depends on the seed, and on the updates (rate .005):
+# Below 256 numbers it depends on the seed, and on the updates (rate .005):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 LONG = [f"recall, N = {N}, 6,000 updates" for N in (1, 2)]
 tell(*LONG)
-holds(min(three(LONG[1])) > max(room[2]), "With 64 numbers all are above the law.")
+STUCK = stored[0]["recall, N = 4, 6,000 updates: 12"]
+print(f"{'recall, N = 4, 6,000 updates':42} {STUCK:.2f}  (this seed alone)")
+holds(
+    min(three(LONG[1])) > max(room[2]),
+    "With 64 numbers all are above random addresses.",
+)
 holds(max(three(LONG[0])) > max(room[1]), "With 32 one is.")
+holds(STUCK > 0.95, "The seed at .39 recalls all.")
 
 # %% [markdown]
-# So **the law is no limit for a trained network**: with 64 numbers all three are now above it, and with 32 one is. What separates the mixers here is the memory: attention's grows with each pair, a scan's is chosen beforehand.
+# So **what random addresses recall is no limit for a trained network**: with 64 numbers all three are above it, with 32 one is. N = 4's seed at .39 had not learned it. Attention's memory grows with each pair, a scan's is chosen beforehand.
 
 # %% [markdown]
 # ## All positions at once
 #
-# A loop over T positions is slow where a product of matrices is fast, and `scan` above has T² entries. Two other ways give the same numbers: the associative scan (in the appendix), and **chunks**. Cut the sequence. Within a chunk use the matrix of all pairs, which is small; between chunks carry one state. By hand with chunks of two: chunk 1 writes ½ · 8 + 4 = 8, chunk 2 writes ½ · 2 + 0 = 1, and each keeps ¼ of what comes in. So the states *before* the chunks are 0 and 8. The first position of chunk 2 is then its own 2 and half of the 8 that came in: 6.
+# The loop of exercise 1 takes T small steps, one after another; `scan` above multiplies matrices of T × T. At T = 2,048 and N = 16, on this processor (seconds of processor time, one thread, no GPU):
+
+# %% jupyter={"source_hidden": true}
+import time
+
+from residual_edu.exercises.scan_by_hand import scan_by_hand as by_loop
+from residual_edu.exercises.states_before import states_before as carried
+
+
+def least(call, rounds=5):
+    """Return the least processor seconds of a call."""
+    spent = []
+    for _ in range(rounds):
+        start = time.process_time()
+        call()
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+T = 2048
+x, dt, B, C = torch.randn(T), torch.rand(T), torch.randn(T, 16), torch.randn(T, 16)
+whole = x.view(1, T, 1, 1), dt.view(1, T, 1), torch.tensor([A1 := -0.1]), B[None]
+ways = {
+    "loop": lambda: by_loop(x, dt, A1, B, C),
+    "T × T matrix": lambda: scan(*whole, C[None]).flatten(),
+}
+
+# %% tags=["predict"]
+guess = predict(
+    "Against the loop, T × T takes", ["a tenth", "about as much", "ten times as much"]
+)
+
+# %% tags=["reveal", "nbval-ignore-output"]
+# Answer first, then run this cell.
+times = {name: least(way) for name, way in ways.items()}
+for name, spent in times.items():
+    print(f"{name:13} {1000 * spent:5.0f} ms")
+more = times["T × T matrix"] / times["loop"]
+names = "a tenth", "about as much", "ten times as much"
+guess.reveal(
+    names[(more > 1 / 3) + (more > 4)],
+    why={
+        "a tenth": "So it would be if both computed as much.",
+        "about as much": "Few operations, and each on all pairs.",
+        "ten times as much": "2,048 times as many entries, and no Python between.",
+    },
+    after="4,194,304 entries to subtract, mask, exponentiate and multiply, against "
+    "2,048 steps with 16 numbers each.",
+)
+
+# %% [markdown]
+# Two other ways give the same numbers: the associative scan (in the appendix), and **chunks**. Within a chunk use the small matrix of all pairs; between chunks carry one state. By hand with chunks of two: chunk 1 writes ½ · 8 + 4 = 8, chunk 2 writes ½ · 2 + 0 = 1, and each keeps ¼ of what comes in. So the states *before* the chunks are 0 and 8.
 #
 # ### Exercise 2 · 12 minutes · ●●●○○
 #
@@ -909,7 +979,7 @@ def states_before(x, dt, A, B, length):
 check(states_before, "states_before")
 
 # %% [markdown]
-# From these states to y: what came in is read after it has faded, and the pairs within the chunk are added.
+# From these states to y:
 
 
 # %%
@@ -929,63 +999,28 @@ y = by_chunks(x, torch.ones(4), -math.log(2), ones, ones, by_hand, 2)
 print("by hand:", *y.tolist())
 
 # %% [markdown]
-# All three at 2,048 positions, N = 16, chunks of 64. Then one token more after 8,192, with 32 channels: attention reads its keys and values, a scan its state.
+# With chunks of 64, so 2,048 · 64 = 131,072 pairs:
 
 # %% tags=["nbval-ignore-output"] jupyter={"source_hidden": true}
-import time
-
-from residual_edu.exercises.scan_by_hand import scan_by_hand as by_loop
-from residual_edu.exercises.states_before import states_before as carried
-
-
-def least(call, rounds=5):
-    """Return the least processor seconds of a call."""
-    spent = []
-    for _ in range(rounds):
-        start = time.process_time()
-        call()
-        spent.append(time.process_time() - start)
-    return min(spent)
-
-
-T = 2048
 x, dt, B, C = torch.randn(T), torch.rand(T), torch.randn(T, 16), torch.randn(T, 16)
-whole = x.view(1, T, 1, 1), dt.view(1, T, 1), torch.tensor([A1 := -0.1]), B[None]
-ways = {
-    "loop": lambda: by_loop(x, dt, A1, B, C),
-    "T × T matrix": lambda: scan(*whole, C[None]).flatten(),
-    "chunks": lambda: by_chunks(x, dt, A1, B, C, carried(x, dt, A1, B, 64), 64),
-}
+whole = x.view(1, T, 1, 1), dt.view(1, T, 1), torch.tensor([A1]), B[None]
+ways["chunks"] = lambda: by_chunks(x, dt, A1, B, C, carried(x, dt, A1, B, 64), 64)
 results = [way() for way in ways.values()]
 holds(all(torch.allclose(results[0], y, atol=1e-3) for y in results), "All the same.")
 times = {name: least(way) for name, way in ways.items()}
-print("time:", *(f"{name} {t / times['chunks']:.0f};" for name, t in times.items()))
-holds(
-    times["chunks"] < 0.5 * min(times["loop"], times["T × T matrix"]), "Chunks first."
-)
-
-# %% tags=["nbval-ignore-output"] jupyter={"source_hidden": true}
-q, k, v = torch.randn(2, 1, 16), torch.randn(2, 8192, 16), torch.randn(2, 8192, 16)
-S, B, C = torch.randn(32, 16), torch.randn(16), torch.randn(16)
-token = {
-    "attention": lambda: F.scaled_dot_product_attention(q, k, v),
-    "scan": lambda: (0.9 * S + torch.outer(S[:, 0], B)) @ C,
-}
-kept = {"attention": k.numel() + v.numel(), "scan": S.numel()}
-for name, call in token.items():
-    ms = 1000 * least(lambda call=call: [call() for _ in range(50)]) / 50
-    print(f"{name:10} keeps {kept[name]:7,} numbers, {ms:.3f} ms for one token")
+print(*(f"{name} {1000 * spent:.0f} ms;" for name, spent in times.items()))
+before = min(times["loop"], times["T × T matrix"])
+holds(times["chunks"] < 0.5 * before, "Chunks take least.")
 
 # %% [markdown]
 # ## What it costs
 #
-# On paper, for one head of d channels. Attention: two products with T × T scores, 4 T² d operations. Scan in chunks of L: T · L pairs in the place of T², and T N d for the states. Long convolution: T log T. Twice the length costs 4, 2, and a little over 2 times as much. The library's layers, 32 channels (folded):
+# On paper, for one head of d channels. Attention: 4 T² d operations. Scan in chunks of L: T · L pairs in the place of T², and T N d for the states. Long convolution: T log T. Twice the length costs 4, 2, and a little over 2 times as much. `residual_edu` has these mixers as layers (folded: how they are built); 32 channels, forward and back, processor time of one thread. From which length on does attention cost more than Mamba?
 
 # %% jupyter={"source_hidden": true}
 from residual_edu import mixers as library
 from residual_edu.config import LazyConfig, build
 from residual_edu.parts.causal_conv import CausalConv1D
-from residual_edu.parts.flop_count import flop_count
 
 
 def convolutions(width, length):
@@ -1048,7 +1083,13 @@ def cheapest(models, length, rounds):
     return {name: min(row[name] for row in spent) for name in models}
 
 
-# %% tags=["figure", "nbval-ignore-output"]
+# %% tags=["predict"]
+guess = predict(
+    "Attention costs more from", ["128 or 256", "about 1,000", "4,096 or 8,192"]
+)
+
+# %% tags=["figure", "reveal", "nbval-ignore-output"] jupyter={"source_hidden": true}
+# Answer first, then run this cell.
 lengths = [128, 256, 512, 1024, 2048, 4096, 8192]
 cheapest(models, 128, 2)
 rows = [cheapest(models, T, 5 if T < 4096 else 2) for T in lengths]
@@ -1061,13 +1102,21 @@ show(ax.figure, alt=alt + "positions, and not at 128.")
 steep = plots.slope(lengths, costs["Attention"])
 flat = [plots.slope(lengths, costs[name]) for name in costs if name != "Attention"]
 holds(steep > 1.35 > max(flat), "Attention's time rises most steeply.")
-
-# %% jupyter={"source_hidden": true}
-grown = {k: flop_count(m, 8192) / flop_count(m, 4096) for k, m in models.items()}
-print("operations, 8,192 over 4,096:", *(f"{k} {x:.2f}" for k, x in grown.items()))
+dearer = [row["Attention"] > row["Mamba"] for row in rows]
+start = lengths[dearer.index(True)] if any(dearer) else lengths[-1]
+names = "128 or 256", "about 1,000", "4,096 or 8,192"
+guess.reveal(
+    names[(start >= 512) + (start >= 4096)],
+    why={
+        "128 or 256": "T² grows faster; but at a small T it is a small number.",
+        "about 1,000": "Below it what each call costs by itself counts.",
+        "4,096 or 8,192": "So it would be if a scan's chunks cost as much as T².",
+    },
+    after="These are times of one processor; on other hardware the order can differ.",
+)
 
 # %% [markdown]
-# The slopes are those of the last doubling; at small T they are less, where what each call costs by itself counts. At 128 positions attention is among the cheapest: at your length, measure.
+# At 128 positions attention is among the cheapest: at your length, on your hardware, measure.
 #
 # ## A mixer with three wrong lines
 #
@@ -1089,8 +1138,7 @@ class Handed(nn.Module):
         dt = F.softplus(dt + self.dt0)
         dt = dt / dt.mean(1, keepdim=True)
         v = v.unflatten(-1, (len(self.dt0), -1)) * dt[..., None]
-        fixed = F.softplus(self.dt0).expand_as(dt)
-        total = (fixed * -self.log_A.exp()).cumsum(1).mT
+        total = -(F.softplus(self.dt0) * self.log_A.exp()).expand_as(dt).cumsum(1).mT
         later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
         left = total[..., :, None] - total[..., None, :]
         left = left.masked_fill(later, -torch.inf).exp()
@@ -1106,7 +1154,7 @@ holds(score(handed, 48) < 0.8, "The handed mixer does not carry to 48 positions.
 # %% [markdown]
 # ### Exercise 3 · 15 minutes · ●●●●○
 #
-# Return a mixer with at most 1,000 parameters: no output depends on a later input, and after 400 updates it is right in .95 at 12 positions and in .85 at 48 (one of three seeds is enough). Any mend counts, a new class as well. Measure first, in a cell of your own, on a mixer that is not trained.
+# Return a mixer with at most 1,000 parameters: no output depends on a later input, and after 400 updates it is right in .95 at 12 and in .85 at 48 (one of three seeds is enough). Any mend counts. Measure first, on a mixer that is not trained.
 #
 # <details><summary>Hint 1</summary>Three measurements. Change the last input: does the first output move? Change the first input: how far does the last output move, once with small inputs in between, once with large ones? Print dt.</details>
 # <details><summary>Hint 2</summary>Write the equation of <code>S</code> beside the lines, and compare the first dt with those that copied.</details>
@@ -1128,6 +1176,11 @@ def mended_scan():
             v = v.unflatten(-1, (len(self.dt0), -1))
             return self.leave(scan(v, dt, -self.log_A.exp(), B, C).flatten(2))
 
+    # One fault left, and the others mended (three seeds, right at 12 | at 48):
+    # the first dt     .55 .61 .55 | .56 .57 .56
+    # the fading       .63 .94 .63 | .57 .46 .49
+    # the mean         1.00 .97 .98 | .23 .20 .23
+    # none             1.00 1.00 1.00 | .88 .99 .87
     return Mended()
     ### END SOLUTION
 
@@ -1135,8 +1188,14 @@ def mended_scan():
 # %% nbgrader={"grade": true, "grade_id": "mended-scan-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check(mended_scan, "mended_scan")
 
+# %% tags=["trained"] jupyter={"source_hidden": true}
+MENDS = "none", "the first dt", "the fading", "the mean"
+ends = {fault: three(f"mended but {fault}", 48) for fault in MENDS}
+holds(min(ends.pop("none")) > 0.85, "Mended, 840 parameters carry to 48: .87 and more.")
+holds(max(map(max, ends.values())) < 0.7, "With any one fault left, none does.")
+
 # %% [markdown]
-# (Folded: the code of the stored runs.)
+# So no gate, norm or D is needed here. The solution ends with what each fault does alone. (Folded: the stored runs.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -1190,7 +1249,7 @@ def without_decay():
     return mixer
 
 
-def fixed(*names):
+def constant(*names):
     """Return a Mamba of which dt, B or C do not depend on the input, as named."""
     mixer = large()
     N, heads = mixer.parts[1], mixer.cut[2]
@@ -1244,30 +1303,88 @@ APART = {
 
 
 # %% jupyter={"source_hidden": true}
-def tests_of(dt):
-    """Return what is changed in a trained network, as what fades and what writes."""
-    head = part(dt, FIRST, 3)
-    return {
-        "as trained": (dt, dt),
-        "head 4 emptied": (dt.masked_fill(head, 50.0), dt.masked_fill(head, 0.0)),
-        "head 4 not faded": (dt.masked_fill(head, 1e-4), dt),
-    }
+HEADS = {f"head {head}": head - 1 for head in (1, 2, 3, 4)}
+HEADS["heads 2 to 4"] = slice(1, None)
+
+
+def changes(head):
+    """Return what is changed at the first ?, as what fades and what writes."""
+
+    def emptied(own, same):
+        places = part(own, FIRST, head)
+        return own.masked_fill(places, 50.0), own.masked_fill(places, 0.0)
+
+    def kept(own, same):
+        return own.masked_fill(part(own, FIRST, head), 1e-4), own
+
+    return {"emptied": emptied, "not faded": kept}
 
 
 @torch.no_grad()
 def answers(net):
-    """Return which symbol each question gives, with each change of `tests_of`."""
+    """Return how often each change of a head swaps a question's answer."""
     tokens, symbols = copying(4000, 12, torch.Generator().manual_seed(7))
     found = {}
-    for test in tests_of(torch.ones(1, 14, 4)):
-        net.mixer.change = lambda own, same, test=test: tests_of(own)[test]
-        given = net(tokens)[:, -2:].argmax(-1)
-        for ask in (0, 1):
-            for place in (0, 1):
-                share = (given[:, ask] == symbols[:, place]).float().mean().item()
-                names = ("first", "second")[ask], ("first", "second")[place]
-                found["{}, {} ?, {} symbol: 12".format(test, *names)] = round(share, 4)
+    for name, head in HEADS.items():
+        for way, change in changes(head).items():
+            net.mixer.change = change
+            given = net(tokens)[:, -2:].argmax(-1)
+            ask = 0 if way == "emptied" else 1  # the first ?, or the second
+            share = (given[:, ask] == symbols[:, 1 - ask]).float().mean().item()
+            found[f"{name} {way}: 12"] = round(share, 4)
     return found
+
+
+# %% jupyter={"source_hidden": true}
+@torch.no_grad()
+def by_case(net):
+    """Return the right answers where the two stand near, one at an end, and else."""
+    tokens, symbols = copying(6000, 12, torch.Generator().manual_seed(7))
+    first, second = (tokens[:, :12] > 1).nonzero()[:, 1].view(-1, 2).T
+    near = second - first <= 2
+    edge = ((first < 2) | (second > 9)) & ~near
+    right = (net(tokens)[:, -2:].argmax(-1) == symbols).float().mean(1)
+    cases = {"near": near, "edge": edge, "rest": ~near & ~edge}
+    return {case: round(right[rows].mean().item(), 4) for case, rows in cases.items()}
+
+
+@torch.no_grad()
+def attended(net):
+    """Return the mean weight of ? on the first symbol, and of ! on the second."""
+    tokens, _ = copying(4000, 12, torch.Generator().manual_seed(7), two=True)
+    parts = net.mixer.enter(net.norm1(net.embed(tokens)))
+    parts = net.mixer.taps(parts).unflatten(-1, (3, net.mixer.heads, -1))
+    q, k, _ = parts.movedim(-3, 0).transpose(2, 3)
+    angles = rotary_angles([14], q.shape[3])
+    scores = rotate(q, angles)[:, :, -2:] @ rotate(k, angles).mT / q.shape[3] ** 0.5
+    scores[:, :, 0, -1] = -torch.inf  # ? does not attend to !
+    weights, at = scores.softmax(-1), (tokens[:, :12] > 1).nonzero()[:, 1].view(-1, 2)
+    both = torch.stack([weights[range(4000), :, a, at[:, a]].mean(0) for a in (0, 1)])
+    first, second = both[:, both.sum(0).argmax()].tolist()  # of the head that does
+    names = "? attends to the first: 12", "! attends to the second: 12"
+    return dict(zip(names, (round(first, 4), round(second, 4)), strict=True))
+
+
+# %% jupyter={"source_hidden": true}
+class OneFault(Handed):
+    """The handed mixer, mended but for the faults that are named."""
+
+    def __init__(self, *left):
+        super().__init__()
+        self.left = left
+        if "the first dt" not in left:
+            nn.init.zeros_(self.dt0)
+
+    def forward(self, x):
+        v, B, C, dt = self.enter(x).split(self.cut, dim=-1)
+        dt = F.softplus(dt + self.dt0)
+        if "the mean" in self.left:
+            dt = dt / dt.mean(1, keepdim=True)
+        v, fade = v.unflatten(-1, (len(self.dt0), -1)), dt
+        if "the fading" in self.left:
+            fade = F.softplus(self.dt0).expand_as(dt)
+        v = v * (dt / fade)[..., None]
+        return self.leave(scan(v, fade, -self.log_A.exp(), B, C).flatten(2))
 
 
 # %% jupyter={"source_hidden": true}
@@ -1336,18 +1453,43 @@ JOBS |= {
     "Mamba, two heads": {"make": lambda: large(heads=2)},
     "Mamba, equal dt": {"make": lambda: large(first=(0.45, 0.45))},
     "Mamba, no decay": {"make": without_decay},
-    "Mamba, constant dt": {"make": lambda: fixed("dt")},
-    "Mamba, constant B": {"make": lambda: fixed("B")},
-    "Mamba, constant C": {"make": lambda: fixed("C")},
-    "Mamba, all constant": {"make": lambda: fixed("dt", "B", "C")},
+    "Mamba, constant dt": {"make": lambda: constant("dt")},
+    "Mamba, constant B": {"make": lambda: constant("B")},
+    "Mamba, constant C": {"make": lambda: constant("C")},
+    "Mamba, all constant": {"make": lambda: constant("dt", "B", "C")},
     "CKConv, one ?, 4,000 updates": {"make": CKConv, "updates": 4000},
     "CKConv, ? and !, 4,000 updates": {"make": CKConv, "updates": 4000, "two": True},
-    "Mamba, constant dt, 4,000 updates": {"make": lambda: fixed("dt"), "updates": 4000},
+    "Mamba, constant dt, 4,000 updates": {
+        "make": lambda: constant("dt"),
+        "updates": 4000,
+    },
     "Attention, 1 tap, no positions": {"make": Unplaced},
-    "Mamba, dt alone": {"make": lambda: fixed("B", "C")},
+    "Mamba, dt alone": {"make": lambda: constant("B", "C")},
 }
+
+# %% jupyter={"source_hidden": true}
+UNPLACED = "Attention, taps on the twelve, no positions"
+JOBS |= {
+    "Attention, 1 tap, no positions, ? and !": {"make": Unplaced, "two": True},
+    UNPLACED: {"make": lambda: neighbours(Unplaced, False)},
+    "Attention, rate 0.003": {"make": Attention, "rate": 0.003},
+    "Attention, rate 0.03": {"make": Attention, "rate": 0.03},
+    "Mamba, large dt, trained at 48": {"make": large, "length": 48},
+    "Mamba, large dt, 4,000 updates": {"make": large, "updates": 4000},
+}
+JOBS["Mamba, constant dt, trained at 48"] = {
+    "make": lambda: constant("dt"),
+    "length": 48,
+}
+for fault in ("none", "the first dt", "the fading", "the mean"):
+    JOBS[f"mended but {fault}"] = {"make": lambda fault=fault: OneFault(fault)}
 for name, change in APART.items():
     JOBS[f"Mamba, {name}"] = {"make": lambda change=change: Apart(change)}
+FADING = APART["constant fading"]
+JOBS["Mamba, constant fading, 4,000 updates"] = {
+    "make": lambda: Apart(FADING),
+    "updates": 4000,
+}
 RECALL = {f"N = {N}": lambda N=N: large(N=N) for N in (1, 2, 4, 8, 16)}
 RECALL["attention"] = Attention
 
@@ -1361,12 +1503,19 @@ def runs(seed, within=0.5):
         for length in (12, 24, 48):
             right = score(net, length, job.get("two", False))
             found[f"{name}: {length}"] = round(right, 4)
-    found |= answers(learn(lambda: Apart(lambda own, same: (own, own)), seed))
+        if name == "Attention, 1 tap, ? and !":
+            found |= attended(net)
+        if name == UNPLACED:
+            cases = by_case(net).items()
+            found |= {f"{name}, {case}: 12": right for case, right in cases}
+    for told, more in (("", 0), ("seed + 3, ", 3)):
+        net = learn(lambda: Apart(lambda own, same: (own, own)), seed + more)
+        found |= {told + name: share for name, share in answers(net).items()}
     for name, make in RECALL.items():
         for rate in (0.005, 0.01):
             right = round(recall_learned(make, seed, rate), 4)
             found[f"recall, {name}, rate {rate}: 12"] = right
-    for name in ("N = 1", "N = 2"):
+    for name in ("N = 1", "N = 2", "N = 4") if seed == 0 else ("N = 1", "N = 2"):
         right = round(recall_learned(RECALL[name], seed, 0.005, 6000), 4)
         found[f"recall, {name}, 6,000 updates: 12"] = right
     return found
@@ -1375,10 +1524,10 @@ def runs(seed, within=0.5):
 # %% [markdown]
 # | law | where it stops |
 # |---|---|
-# | 1. A difference between two networks has as many possible causes as they have differences. 3 taps, or a second question token, took attention and Hyena from .64 to 1.00; Mamba with small first dt got there by larger ones too | 12 positions, 400 updates. After 4,000 attention copied 12 with neither |
-# | 2. A scan keeps ρ = exp(dt A) of its state and writes dt x B. With constant dt, B and C it is a convolution with the kernel C·B dt ρ^m | A below 0; with dt, B and C from the input there is no fixed kernel |
-# | 3. From 12 to 48 positions a fading that depends on the input carried further: .86 to .88, and .57 and less with a constant one | one task, one block, large first dt, three seeds. Selective dt alone was not enough: .56 to .84 |
-# | 4. P pairs at random addresses of N numbers: with eight values (P − 1) / N decides what a state recalls. Attention keeps all pairs, and pays T² where a scan pays T | nothing trained; more values change it; trained states of 64 numbers were above it. At 128 positions attention is among the cheapest |
+# | 1. Two networks may differ by any of their differences. 3 taps, or a second question token, took Hyena, and attention with rotary positions, from .64 to 1.00; Mamba without taps got there by large first dt | 12 positions, 400 updates. After 4,000 attention copied 12 with neither |
+# | 2. A scan keeps ρ = exp(dt A) of its state and writes dt x B. With constant dt, B and C: a convolution, kernel C·B dt ρ^m | A below 0; with dt, B and C from the input there is no fixed kernel |
+# | 3. From 12 to 48 positions a fading that depends on the input carried further: .86 to .88, and .57 and less with a constant one | one task, one block, large first dt, three seeds; selective dt alone: .56 to .84 |
+# | 4. P pairs at random addresses of N numbers: with eight values (P − 1) / N decides what a state recalls. Attention stores all pairs, reads them if its scores are sharp, and pays T² where a scan pays T | nothing trained; more values change it; trained states of 64 numbers were above it |
 
 # %%
 summary("08c")
@@ -1387,6 +1536,6 @@ summary("08c")
 # ## Next
 #
 # - [Lesson 09](09_vit5_block.ipynb) puts these mixers into the block of a vision transformer.
-# - [The appendix](08c_selective_scan_more.ipynb): every switch to try, other positions, the associative scan, the library's Mamba.
+# - [The appendix](08c_selective_scan_more.ipynb): other positions, the associative scan, the library's Mamba.
 # - [Homework for lessons 08c and 09](homework/hw_08c_09.ipynb), after lesson 09.
 # - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -172,7 +172,7 @@ def plot_held(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axe
     ax.axhline(1 / 8, color=REFERENCE, ls=":", lw=1)
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter(lambda value, at: f"{value:g}" if value >= 1 else f"1/{1 / value:g}")
-    ax.legend(loc="lower left")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.14))  # above the line of a guess
     ax.set(xlabel="pairs for each number of an address, P / N", ylabel="right answers", ylim=(0, 1.05))
     return ax
 
