@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -90,7 +91,9 @@ def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes, total: st
     if total is not None and total not in terms:
         raise InvalidInput(f"total must be one of {', '.join(terms)}, got {total!r}")
     for (name, term), (color, dash, _) in zip(terms.items(), SERIES, strict=False):
-        look = {"color": DROPPED, "lw": 3.5, "alpha": 0.6} if name == total else {"color": color, "ls": dash, "lw": 1.8}
+        look: dict[str, Any] = (
+            {"color": DROPPED, "lw": 3.5, "alpha": 0.6} if name == total else {"color": color, "ls": dash, "lw": 1.8}
+        )
         ax.plot(np.asarray(term, float), label=name, **look)
     _mark_length(trained, ax)
     ax.axhline(0, color=REFERENCE, lw=0.8)
