@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.plotting.style import REFERENCE, SERIES, A
+from residual_edu.invalid_input import InvalidInput
+from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A
 from residual_edu.plotting.takes import takes
 
 WINDOW = 9  # positions or steps over which a curve is averaged
@@ -84,10 +86,15 @@ def plot_by_distance(shares: Mapping[str, ArrayLike], trained: int, ax: Axes) ->
 
 
 @takes(terms="<=4: distances", trained=", whole, 1..")
-def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes) -> Axes:
-    """Draw terms of a score over the distance of the key."""
+def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes, total: str | None = None) -> Axes:
+    """Draw terms of a score over the distance of the key; the one named ``total`` is a thick line."""
+    if total is not None and total not in terms:
+        raise InvalidInput(f"total must be one of {', '.join(terms)}, got {total!r}")
     for (name, term), (color, dash, _) in zip(terms.items(), SERIES, strict=False):
-        ax.plot(np.asarray(term, float), color=color, ls=dash, lw=1.8, label=name)
+        look: dict[str, Any] = (
+            {"color": DROPPED, "lw": 3.5, "alpha": 0.6} if name == total else {"color": color, "ls": dash, "lw": 1.8}
+        )
+        ax.plot(np.asarray(term, float), label=name, **look)
     _mark_length(trained, ax)
     ax.axhline(0, color=REFERENCE, lw=0.8)
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
