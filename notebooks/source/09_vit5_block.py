@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 09 · ViT-5, one change at a time
 #
-# 90 minutes. Nothing is downloaded. It follows [lesson 08c](08c_selective_scan.ipynb). Of [lesson 08a](08a_attention.ipynb) it uses attention and the rotation of queries and keys, of [lesson 05](05_layer_scale.ipynb) LayerScale, and of [lesson 02](02_layer_norm.ipynb) LayerNorm and RMSNorm.
+# 90 minutes by our count; readers took 107 to 125. Nothing is downloaded. It follows [lesson 08c](08c_selective_scan.ipynb). Of [lesson 08a](08a_attention.ipynb) it uses attention and the rotation of queries and keys, of [lesson 05](05_layer_scale.ipynb) LayerScale, and of [lesson 02](02_layer_norm.ipynb) LayerNorm and RMSNorm.
 #
 # By the end you can
 #
@@ -75,15 +75,15 @@ print("guessing: right 10%, test loss 2.30")
 holds(max(three("ViT: right")) < 0.6 < 0.7 < min(three("ViT-5: right")), "It leads.")
 
 # %% [markdown]
-# The seven changes (3 to 7 act on q, k and v):
+# The seven changes (3 and 5 to 7 act inside attention; 4 adds tokens):
 #
 # | | in ViT | in ViT-5 | used for |
 # |---|---|---|---|
 # | 1 LayerScale | x + f(norm(x)) | x + γ f(norm(x)); γ is learned, from 0.0001 | deep networks |
 # | 2 RMSNorm | LayerNorm | no mean taken away, no bias | fewer operations |
 # | 3 rotary | a learned vector for each place | besides it, q and k turn with row and column | places in every block |
-# | 4 registers | | four more tokens that belong to no patch | room for what is no patch |
-# | 5 their rotation | | the registers turn as well, on a grid of 2 by 2 | telling them apart |
+# | 4 registers | | four more tokens that belong to no patch | room for what is of no place |
+# | 5 their rotation | | the registers turn as well, on a grid of 2 by 2 | as in the authors' code |
 # | 6 QK-norm | | RMSNorm on each q and each k | scores that stay bounded |
 # | 7 no bias | q, k, v have a bias | they have none | fewer parameters |
 #
@@ -152,7 +152,7 @@ def grid_angles(side, pairs, base):
 check(grid_angles, "grid_angles")
 
 # %% [markdown]
-# The library has them as `rotary_angles`, with the base 10,000. On our grid the last patch, in row 3 and column 3, has the angles 3, 0.3, 0.03, 0.003, and the same four again: one pair in four turns far, two hardly at all. The registers' base is 100, as in the authors' code. CLS belongs to no place: as in the authors' code, its q and k are not turned, so its angles are 0. (Folded: `turn`, which turns the pairs of q and k as in lesson 08a, and `angles_of`, the angles of all tokens.)
+# The library has them as `rotary_angles`, with the base 10,000. The registers' base is 100, and CLS, which belongs to no place, has a q and a k that are not turned, both as in the authors' code. (Folded: `turn`, which turns the pairs of q and k as in lesson 08a, and `angles_of`, the angles of all tokens.)
 
 # %% jupyter={"source_hidden": true}
 from residual_edu.parts.position import rotary_angles
@@ -172,12 +172,12 @@ def angles_of(c):
 
 
 # %% [markdown]
-# Let all 16 patches have the same key, so that a score can only depend on the place. CLS asks, with a query that is not turned.
+# Let all 16 patches have the same key, so that a score can only depend on the place. CLS and all patches have the same query too: a patch's query is turned by its place, CLS's is not.
 
 # %% tags=["predict"]
 guess = predict(
-    "16 equal keys, turned; CLS's query is not. Its 16 scores are",
-    ["all equal", "those of the middle", "those of one corner"],
+    "CLS gives the 16 places the same scores as a patch with this query that stands",
+    ["nowhere: no patch does", "in the middle", "at row 0, column 0"],
 )
 
 # %% tags=["reveal"]
@@ -186,32 +186,32 @@ angles = angles_of({"rotary": 1, "registers": 0, "turned": 0})
 q, k = torch.randn(2, 16, generator=torch.Generator().manual_seed(7))
 queries, keys = (turn(each.expand(17, 16), angles) for each in (q, k))
 scores = queries @ keys[1:].T / 4
-ax = Figure(figsize=(6, 3)).add_subplot()
-plots.plot_on_grid(scores[0].view(4, 4), ax)
-ax.set_title("CLS's score with 16 equal keys, by place", loc="center")
-show(ax.figure, alt="A grid of 16 numbers, which differ with row and column.")
+axes = Figure(figsize=(7.2, 2.8)).subplots(1, 3)
+titles = ("CLS's scores", "a patch at (0, 0): equal", "a patch at (2, 2): not")
+for token, title, ax in zip((0, 1, 11), titles, axes, strict=True):
+    plots.plot_on_grid(scores[token].view(4, 4), ax, digits=1)
+    ax.set_title(title, loc="center")
+alt = "Three grids of 16 scores: those of CLS and of a patch at row 0, column 0 are "
+show(ax.figure, alt=alt + "equal; those of a patch at row 2, column 2 differ.")
 same = [place for place in range(16) if scores[place + 1].equal(scores[0])]
 print("patches whose query has the same 16 scores, bit for bit:", same)
-held = turn(q, angles[11]) @ keys[1:].T / 4  # as CLS, which does not turn it again
-near = [place for place in range(16) if scores[place + 1].allclose(held, atol=1e-5)]
-print("CLS with the query that patch 10 has after its turn: the scores of", near)
-corner = "those of one corner" if same == [0] else "those of the middle"
 guess.reveal(
-    "all equal" if len(same) == 16 else corner,
+    {(): "nowhere: no patch does", (0,): "at row 0, column 0"}.get(
+        tuple(same), "in the middle"
+    ),
     why={
-        "all equal": "The keys are turned, and a score depends on both angles.",
-        "those of the middle": "The middle has angles of its own, and they are not 0.",
-        "those of one corner": "The angle 0 belongs to a place: row 0, column 0.",
+        "nowhere: no patch does": "Not turned is turned by 0, which a place has too.",
+        "in the middle": "The middle has angles of its own, and they are not 0.",
+        "at row 0, column 0": "Its angles are 0: it is not turned either.",
     },
-    after="A rotation has no value that means nowhere: CLS and the first register have "
-    "the angles of row 0, column 0. No corner is favoured: CLS's query is learned, and "
-    "another one gives it the scores of another place (second line).",
+    after="A rotation has no value that means nowhere. The largest score need not be "
+    "at that place.",
 )
 
 # %% [markdown]
 # ### Attention, block, network
 #
-# Three heads of 16 features. (Folded: the MLP, 48 to 192 and back, with GELU between; and `start`: weights from 0.5 / √width, since the authors' 0.02 at width 768 is 0.55 / √width.)
+# Three heads of 16 features. (Folded: the MLP, 48 to 192 and back, with GELU between; and `start`: weights of linear maps from 0.5 / √width, since the authors' 0.02 at width 768 is 0.55 / √width. `embed` starts as torch starts it; the 0.02 of table, CLS and registers is not rescaled.)
 
 
 # %%
@@ -282,7 +282,7 @@ class ViT(nn.Module):
 
 
 # %% [markdown]
-# (Folded: the settings. `VIT` and `VIT5` are dictionaries, and each change is one entry, such as `"rotary": 1` in the place of `"rotary": 0`; `"mlp"` is for later. Then the training, with one rise and fall of the rate and gradients clipped at 1; and the test loss.)
+# (Folded: the settings. `VIT` and `VIT5` are dictionaries, and each change is one entry, such as `"rotary": 1` in the place of `"rotary": 0`; `"mlp"` is for later. Then the training: AdamW with weight decay 0.05 on all parameters, γ and the table among them; OneCycleLR raises the rate for a tenth of the steps and lowers it after, and moves AdamW's β₁ between 0.95 and 0.85, the other way; gradients are clipped at 1. `gates` multiplies the rate of γ alone, for later. And the test loss.)
 
 # %% jupyter={"source_hidden": true}
 VIT = {"gamma": None, "norm": nn.LayerNorm, "table": 0.02, "rotary": 0}
@@ -302,9 +302,13 @@ for change in CHANGES.values():
 
 
 # %% jupyter={"source_hidden": true}
-def train(net, seed=0, steps=300, rate=2e-3, clip=1.0):
-    adam = torch.optim.AdamW(net.parameters(), rate, weight_decay=0.05, fused=True)
-    plan = torch.optim.lr_scheduler.OneCycleLR(adam, rate, steps, pct_start=0.1)
+def train(net, seed=0, steps=300, rate=2e-3, clip=1.0, gates=1):
+    groups = [{"params": []}, {"params": []}]
+    for name, each in net.named_parameters():
+        groups["gamma" in name]["params"].append(each)
+    adam = torch.optim.AdamW(groups, rate, weight_decay=0.05, fused=True)
+    peaks = [rate, gates * rate]
+    plan = torch.optim.lr_scheduler.OneCycleLR(adam, peaks, steps, pct_start=0.1)
     generator, (x, y) = torch.Generator().manual_seed(seed), training
     for _ in range(steps):
         rows = torch.randint(len(x), (32,), generator=generator).to(device)
@@ -317,6 +321,7 @@ def train(net, seed=0, steps=300, rate=2e-3, clip=1.0):
     return net
 
 
+# %% jupyter={"source_hidden": true}
 def made(c, seed=0, adjust=None):
     torch.manual_seed(seed)
     net = ViT(c).to(device)
@@ -372,7 +377,7 @@ plots.plot_runs(rows, ax, beside="ViT-5")
 ax.set_title("Three of seven stand out after 300 steps")
 alt = "Test losses, three seeds each: without LayerScale, rotary or QK-norm far above "
 show(ax.figure, alt=alt + "ViT-5; the other four within 0.1 of it, on both sides.")
-print("raised by", *(f"{name} {gap:+.2f};" for name, gap in gaps.items()))
+print("raised by taking out", *(f"{name} {gap:+.2f};" for name, gap in gaps.items()))
 print(f"widest range of a row: {widest:.2f}")
 out = [name for name in CHANGES if gaps[name] > widest]
 holds(out == ["LayerScale", "rotary", "QK-norm"], "Three stand out.")
@@ -414,67 +419,77 @@ mean = [sum(losses) / 3 for losses in path.values()]
 steps = [a - b for a, b in zip(mean[:-1], mean[1:], strict=True)]
 large = sorted(range(7), key=lambda at: -steps[at])[:3]
 holds({[*CHANGES][at] for at in large} == set(out), "The same three.")
+widest = max(max(losses) - min(losses) for losses in path.values())
+print("lowered by adding", *(f"{[*CHANGES][at]} {steps[at]:.3f};" for at in large))
+print(f"widest range of a row: {widest:.3f}")
+passed = [[*CHANGES][at] for at in large if steps[at] > widest]
+holds(passed == ["rotary"], "Rotary alone passes the rule on the way up.")
 
 # %% [markdown]
-# **After 300 steps at rate 0.002, LayerScale, rotary positions and QK-norm count (QK-norm by little: .17 beside .14); what the other four do, these seeds do not tell.** That is no verdict on them: RMSNorm is used for its fewer operations, and registers were made for large networks ([Darcet et al., 2023](https://arxiv.org/abs/2309.16588); what four of them get here: [appendix](09_vit5_block_more.ipynb)).
+# By the rule, only rotary passes on the way up: ViT's own seeds lie .295 apart, just more than LayerScale's step.
+#
+# **Taken out of ViT-5, 300 steps at rate 0.002, LayerScale, rotary positions and QK-norm count (QK-norm by little: .17 beside .14); what the other four do, these seeds do not tell.** That is no verdict on them: RMSNorm is used for its fewer operations, and registers were made for large networks ([Darcet et al., 2023](https://arxiv.org/abs/2309.16588); what four of them get here: [appendix](09_vit5_block_more.ipynb)).
 #
 # ## Is there a control?
 #
-# A comparison says as much about the baseline. ViT has numbers of its own that are in no list of changes. Each of three was tried at other values:
+# A comparison says as much about the baseline. ViT has numbers of its own that are in no list of changes. Three of them were tried at a tenth and at ten times, and the first two at half and twice as well:
 #
-# - the rate: half of it, and twice it;
-# - the size of the first weights in all linear maps: half, and twice;
-# - the size with which the position table starts, 0.02: ten times, 0.2.
+# - the rate;
+# - the size of the first weights in all linear maps;
+# - the size with which the position table starts.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-WIDE = "a table from 0.2"
-names = {"rate halved": "ViT, rate .001", "rate doubled": "ViT, rate .004"}
-names |= {f"first weights × {factor}": "" for factor in (0.5, 2)} | {WIDE: ""}
+names = {"rate × 0.1": "", "rate × 0.5": "ViT, rate .001", "rate × 2": "ViT, rate .004"}
+names |= {"rate × 10": ""} | {f"first weights × {f}": "" for f in (0.1, 0.5, 2, 10)}
+names |= {"table × 0.1": "", "table × 10": "table from 0.2"}
+numbers = [*names]
 names = {"ViT": ""} | names | {f"{name} alone": "" for name in out}
 alone = {name: three(row or name) for name, row in names.items()}
 mean = {name: sum(losses) / 3 for name, losses in alone.items()}
-lowest = min([*mean][1:6], key=mean.get)
 holds(1.2 < mean["ViT"] < 1.9, "The stored runs are those of ViT.")
-KINDS = {"rate": "the rate", "first": "the first weights", "a": "the table"}
+KINDS = {"rate": "the rate", "first": "the first weights", "table": "the table"}
 
 # %% tags=["predict"]
 guess = predict(
-    "Which of these lowers ViT's mean loss most?",
+    "Which of the three numbers, at another value, lowers ViT's mean loss most?",
     ["the rate", "the first weights", "the table", "none of them"],
 )
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
-ax = Figure(figsize=(6, 3.4)).add_subplot()
+ax = Figure(figsize=(6, 4.6)).add_subplot()
 plots.plot_runs(alone, ax)
-ax.set_title("One number in the baseline goes furthest")
+ax.set_title("Of these values, a table × 10 is lowest")
 alt = "Test losses, three seeds: ViT at 1.6; with first weights twice as large, and "
-alt += "with three named changes, 1.0 to 1.3; the table from 0.2 from 0.9 to 1.1."
+alt += "with three named changes, 1.0 to 1.3; with a table ten times as large 0.9 "
+alt += "to 1.1; other rates, smaller weights and a smaller table help little or not."
 show(ax.figure, alt=alt)
-print("ViT, a table from 0.2: right", *(f"{r:.0%}" for r in three(f"{WIDE}: right")))
-holds(min(mean, key=mean.get) == WIDE, "The table from 0.2 is lowest.")
+TABLE, lowest = "table from 0.2", min(numbers, key=mean.get)
+print("ViT, table × 10: right", *(f"{r:.0%}" for r in three(f"{TABLE}: right")))
+holds(min(mean, key=mean.get) == "table × 10", "The table from 0.2 is lowest.")
 gains = mean["ViT"] - mean[lowest] > 0.1
 guess.reveal(
     KINDS[lowest.split()[0]] if gains else "none of them",
     why={
-        "the rate": "Twice it changes little, half of it is worse.",
+        "the rate": "Twice it changes little; the others are worse.",
         "the first weights": "Twice as large they help. Another number does more.",
-        "the table": "It lowers the mean more than each change that stood out does.",
-        "none of them": "Two of the three were far from the best of these values.",
+        "the table": "Ten times as large. Its mean is below that of each change alone.",
+        "none of them": "Two of the three are far from the best of these values.",
     },
-    after="The number costs no time and no parameter. A baseline is rarely tuned as "
-    "carefully as what is compared with it.",
+    after="A table from 0.2 costs no time and no parameter. A baseline is rarely tuned "
+    "as carefully as what is compared with it.",
 )
 
 # %% [markdown]
-# (By our rule the table is not apart from rotary alone, whose seeds range widely. With three more seeds it is lower again, in each pair.)
+# (By our rule the table is not apart from rotary alone, whose seeds range widely. Three more seeds of both follow.)
 #
-# ## What the number does
+# ## What the table does
 #
 # Compare the table with what it is added to. As size we take the root of the mean square (RMS):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-low, high = (three(f"{name}, three more seeds") for name in (WIDE, "rotary alone"))
+tell(TABLE, "rotary alone", more=", three more seeds")
+low, high = (three(f"{name}, three more seeds") for name in (TABLE, "rotary alone"))
 holds(all(a < b for a, b in zip(low, high, strict=True)), "It is lower again.")
 with torch.no_grad():
     for name, tokens in (("new", made(VIT).tokens), ("after 300 steps", vit.tokens)):
@@ -485,23 +500,21 @@ with torch.no_grad():
 holds(0.01 < sizes[1] < 0.15, "The table stays small.")
 
 # %% [markdown]
-# The norm before the first attention sees patches with hardly any place in them, and in 300 steps the table does not grow to their size. Three questions, each with rows of its own:
+# The norm before the first attention sees patches with hardly any place in them, and in 300 steps the table does not grow to their size. Two questions, each with rows of its own:
 #
 # - must places *differ*? One learned vector from 0.2, the same for all places;
-# - must the table be *learned*? Random tables from 0.2 and from 0.02, never trained;
-# - is it the *ratio* of table to patch? The same ratio with patches a tenth, and five times, as large.
+# - must the table be *learned*? Random tables from 0.2 and from 0.02, never trained.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 places = {
     "from 0.02": three("ViT"),
     "learned? from 0.02, fixed": three("from 0.02, not trained"),
-    "from 0.2": three(WIDE),
-    "learned? from 0.2, fixed": three(f"{WIDE}, not trained"),
+    "from 0.2": three(TABLE),
+    "learned? from 0.2, fixed": three(f"{TABLE}, not trained"),
     "differ? from 0.2, one vector": three("one vector from 0.2 for all"),
-    "ratio? from 0.02, patches × 0.1": three("from 0.02, patches a tenth as large"),
-    "ratio? from 1.0, patches × 5": three("from 1, patches five times as large"),
 }
-holds(min(places["differ? from 0.2, one vector"]) > 1.2, "Places must differ.")
+low, high = (max(places["from 0.2"]), min(places["from 0.02"]))
+holds(low < high, "A table from 0.2 is lower.")
 
 # %% tags=["predict"]
 guess = predict(
@@ -515,8 +528,8 @@ ax = Figure(figsize=(6, 3.4)).add_subplot()
 plots.plot_runs(places, ax)
 ax.set_title("What is missing: places that differ")
 alt = "Test losses after 300 steps. From 0.02: 1.6, not trained 2.0. From 0.2: 1.0, "
-alt += "trained or not; one vector for all 2.0. At the same ratio, small patches 1.2, "
-show(ax.figure, alt=alt + "large patches 0.9.")
+show(ax.figure, alt=alt + "trained or not; one vector for all 2.0.")
+holds(min(places["differ? from 0.2, one vector"]) > 1.2, "Places must differ.")
 kept = [
     abs(sum(places[size]) - sum(places[f"learned? {size}, fixed"])) < 0.3
     for size in ("from 0.2", "from 0.02")
@@ -535,36 +548,39 @@ guess.reveal(
 )
 
 # %% [markdown]
-# **What the plain ViT lacks in these 300 steps is a difference between places that is not lost beside the patches.** From 0.2 the table need not be learned; from 0.02 nearly all that it gives is learned. The ratio is not all: at the same ratio, large patches give the lower loss, in each of three seeds (by our rule not apart).
+# **What the plain ViT lacks in these 300 steps is a difference between places that is not lost beside the patches.** From 0.2 the table need not be learned; from 0.02 nearly all that it gives is learned. (The code of these rows is folded, at the end.)
 #
-# Then what is rotary's part in ViT-5? ViT-5 without it, with a table from 0.2:
+# Then what is rotary's part in ViT-5? ViT-5 without and with it, first as above, then with a table from 0.2:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-tell("ViT-5", "− rotary, a table from 0.2", "− rotary")
-kept = three("− rotary, a table from 0.2")
-holds(max(kept) < min(three("− rotary")), "The table keeps rotary's gain.")
+pairs = [("− rotary", "ViT-5"), ("− rotary, table from 0.2", "ViT-5, table from 0.2")]
+for pair in pairs:
+    tell(*pair)
+costs = [sum(three(without)) / 3 - sum(three(name)) / 3 for without, name in pairs]
+print("mean cost of taking rotary out:", " and ".join(f"{c:.2f}" for c in costs))
+holds(0.04 < costs[1] < costs[0] / 2, "With the table rotary gives less.")
 
 # %% [markdown]
-# With the table nothing of rotary's gain is missing.
+# With a table from 0.2, a quarter of rotary's gain remains.
 #
 # ## One number, or seven changes?
 #
 # Does anything remain for the changes? ViT with a table from 0.2, alone and with one or two of them, 300 steps; then 1,000 steps:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-LQ = f"{WIDE}, LayerScale, QK-norm"
-tell(WIDE, f"{WIDE} and LayerScale", f"{WIDE} and QK-norm", LQ, "ViT-5")
-tell(WIDE, "ViT-5", more=", 1,000 steps")
-pair = three(f"{WIDE} and LayerScale") + three(f"{WIDE} and QK-norm")
-holds(max(pair) < min(three(WIDE)), "Beside the table each of them still helps.")
-level = sum(three(f"{WIDE}, 1,000 steps")) / sum(three("ViT-5, 1,000 steps"))
+LQ = f"{TABLE}, LayerScale, QK-norm"
+tell(TABLE, f"{TABLE} and LayerScale", f"{TABLE} and QK-norm", LQ, "ViT-5")
+tell(TABLE, "ViT-5", more=", 1,000 steps")
+pair = three(f"{TABLE} and LayerScale") + three(f"{TABLE} and QK-norm")
+holds(max(pair) < min(three(TABLE)), "Beside the table each of them still helps.")
+level = sum(three(f"{TABLE}, 1,000 steps")) / sum(three("ViT-5, 1,000 steps"))
 holds(0.8 < level < 1.4, "After 1,000 steps the two are about level.")
 
 # %% [markdown]
-# In 300 steps the plain ViT with the number and two named changes has a lower mean than ViT-5. With the number alone it is level with ViT-5 after 1,000: one seed is level, one higher, one lower. So one number does what seven changes do? The comparison has a fault.
+# In 300 steps the plain ViT with a table from 0.2 and two named changes has a lower mean than ViT-5 (by our rule not apart). With the table alone it is level with ViT-5 after 1,000: one seed is level, one higher, one lower. So one number does what seven changes do? The comparison has a fault.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-SEVEN, LATER = "ViT-5, a table from 0.2", ", 1,000 steps"
+SEVEN, LATER = "ViT-5, table from 0.2", ", 1,000 steps"
 
 
 def by_rate(name, more=""):
@@ -578,37 +594,44 @@ def best(name, more=LATER):
     return min(by_rate(name, more).values(), key=sum)
 
 
-bare, seven = (sum(three(f"{name}{LATER}")) for name in (WIDE, "ViT-5"))
-ratios = {"as above": bare / seven}
-ratios["ViT-5 with the number"] = bare / sum(three(f"{SEVEN}{LATER}"))
-ratios["a rate for each"] = sum(best(WIDE)) / sum(best("ViT-5"))
-ratios["both"] = sum(best(WIDE)) / sum(best(SEVEN))
-holds(ratios["both"] > 1.3, "With both controls ViT-5 leads.")
+def ratios_of():
+    bare, seven = (sum(three(f"{name}{LATER}")) for name in (TABLE, "ViT-5"))
+    table = bare / sum(three(f"{SEVEN}{LATER}"))
+    rates = sum(best(TABLE)) / sum(best("ViT-5"))
+    found = {"as above": bare / seven, "the same table in ViT-5": table}
+    return found | {
+        "a rate for each": rates,
+        "both": sum(best(TABLE)) / sum(best(SEVEN)),
+    }
+
+
+holds(len(by_rate("ViT-5")) == 5, "ViT-5 was trained at five rates.")
 
 # %% tags=["predict"]
 guess = predict(
-    "Which control changes that most, once it is run?",
-    ["ViT-5 with the number", "a rate for each", "more seeds", "a larger network"],
+    "Which control changes the ratio of these two losses at 1,000 steps most?",
+    ["the same table in ViT-5", "a rate for each", "more seeds", "a larger network"],
 )
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
 ax = Figure(figsize=(6, 3)).add_subplot()
-four = {"ViT": "ViT", "ViT, table 0.2": WIDE, "ViT-5": "ViT-5"}
-four["ViT-5, table 0.2"] = SEVEN
+four = {"ViT": "ViT", "ViT, table from 0.2": TABLE, "ViT-5": "ViT-5"}
+four["ViT-5, table from 0.2"] = SEVEN
 plots.plot_rates({short: by_rate(name) for short, name in four.items()}, ax)
-ax.set_title("0.002 is the best rate for one of the four")
+ax.set_title("300 steps: 0.002 is the best for one of four")
 alt = "Test loss after 300 steps by rate, 0.001 to 0.016. ViT with a table from 0.2 is "
 alt += "lowest at 0.002, 1.0; ViT-5 at 0.004 and 0.008, 0.55, with the table 0.45; "
 show(ax.figure, alt=alt + "ViT stays above 1.4.")
-print("1,000 steps: the mean loss of ViT with the number, over ViT-5's")
+ratios = ratios_of()
+print("1,000 steps: mean loss of ViT with a table from 0.2, over ViT-5's")
 for name, ratio in ratios.items():
-    print(f"{name:22} {ratio:.1f}")
-holds(ratios["a rate for each"] > 1.4, "Each at its own rate, ViT-5 leads.")
+    print(f"{name:24} {ratio:.1f}")
+holds(min(ratios["both"], ratios["a rate for each"]) > 1.3, "ViT-5 leads.")
 guess.reveal(
     max([*ratios][1:3], key=ratios.get),
     why={
-        "ViT-5 with the number": "At this rate it gains from it as well, by little.",
+        "the same table in ViT-5": "At this rate it gains from it as well, by little.",
         "a rate for each": "One rate served all. Nobody had looked whom it suits.",
         "more seeds": "They tell smaller differences, and make no comparison fair.",
         "a larger network": "Another question, and it was not run.",
@@ -618,28 +641,33 @@ guess.reveal(
 )
 
 # %% [markdown]
-# Now each network at the best rate that was tried with it (picked on the letters of the test, for all alike):
+# Now each network at all rates that were tried with it: mean losses, and the three seeds at the best rate (picked on the letters of the test, for all alike). A dash was not run.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-for more in ("", LATER):
-    print("1,000 steps" if more else "300 steps")
-    for name in ("ViT", "ViT-5", WIDE, LQ, SEVEN):
+RATES_SHOWN = (1, 2, 4, 8, 16)
+
+
+def by_rates(shown, more=""):
+    head = " ".join(f".{rate:03d}" for rate in RATES_SHOWN)
+    steps = "1,000 steps, rate" if more else "300 steps, rate"
+    print(f"{steps:42} {head}  at its best")
+    for short, name in shown.items():
         found = by_rate(name, more)
-        rate = min(found, key=lambda each: sum(found[each]))
-        told = "  ".join(f"{loss:.2f}" for loss in found[rate])
-        print(f"  {name:38} rate {rate:.3f}  {told}")
-holds(max(best(SEVEN)) < min(best(WIDE)), "With both tuned, ViT-5 leads.")
+        means = {rate: f"{sum(losses) / 3:.2f}" for rate, losses in found.items()}
+        told = (means.get(rate / 1000, "   –") for rate in RATES_SHOWN)
+        print(f"{short:42}", *told, "", *(f"{x:.2f}" for x in best(name, more)))
+
+
+five = {short: name for short, name in four.items() if name != SEVEN}
+five |= {"ViT, table from 0.2, LayerScale, QK-norm": LQ, "ViT-5, table from 0.2": SEVEN}
+by_rates(five)
+by_rates(five, LATER)
+holds(max(best(SEVEN)) < min(best(TABLE)), "With both tuned, ViT-5 leads.")
 
 # %% [markdown]
-# **At rate 0.002 the plain ViT with the number was level with ViT-5 after 1,000 steps. Each at its best rate, its loss is 2.0 times ViT-5's** (1.6 with the number in both: at its best rate it no longer helps ViT-5). The rate of this lesson, 0.002, is the best for ViT with the number, and for none of the others: one side had been tuned, and the other had not.
+# **After 1,000 steps at rate 0.002, the plain ViT with a table from 0.2 is level with ViT-5. Each at its best rate, its loss is 2.0 times ViT-5's** (1.6 times with a table from 0.2 in both). One side had been tuned, and the other had not. Of the four lines, 0.002 is in 300 steps the best rate only for ViT with a table from 0.2; in 1,000 it is that again, and the better of two for the plain ViT. Where the best stands at an edge of what was tried, a better one may lie outside.
 #
-# With the number and two named changes, LayerScale and QK-norm, the plain ViT is where ViT-5 is with seven in 300 steps, and about half-way there after 1,000. These two bear a higher rate; QK-norm without LayerScale does not:
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-tell(f"{WIDE} and QK-norm", f"{WIDE} and QK-norm, rate .004")
-tell(LQ, f"{LQ}, rate .004")
-low, high = (sum(three(f"{LQ}{rate}")) for rate in ("", ", rate .004"))
-holds(high < low, "With LayerScale too, the higher rate is better.")
+# At its best rate ViT-5 gains from the table in 300 steps in each seed (.55 to .44, by our rule not apart), and loses by it in 1,000 (.10 to .13). With a table from 0.2, LayerScale and QK-norm, the plain ViT is level with ViT-5 in 300 steps; in 1,000 it has .13, below the .20 of the table alone and by our rule not apart from ViT-5's .10.
 
 # %% [markdown]
 # ## Two gates in one branch
@@ -735,8 +763,9 @@ guess.reveal(
         "hardly at all": "In one seed it helps, in one it harms.",
         "up by as much": "The conflict is not so strong in 300 steps.",
     },
-    after="The last line has one sign in all three seeds: beside SwiGLU, LayerScale "
-    "does less. This is the kind of number that the claim is about.",
+    after="The last line has one sign in three seeds, which chance alone gives one "
+    "time in four. It is a difference of losses; as factors, LayerScale takes the mean "
+    "to 0.69 of it beside GELU and to 1.02 beside SwiGLU.",
 )
 
 # %% [markdown]
@@ -768,42 +797,71 @@ guess.reveal(
     why={
         "to half or less": "300 steps gave no such sign.",
         "hardly anywhere": "So it was after 300. The losses have become small since.",
-        "to twice or more": "In 300 steps the cost was hidden in larger losses.",
+        "to twice or more": "It rises in each seed. After 300 steps it did not.",
     },
-    after="Beside GELU these seeds do not tell whether anything is left of its gain.",
+    after="The last line is -0.01, +0.12 and +0.13: as a difference, two seeds of "
+    "three say what they said after 300. As factors it is 1.03 beside GELU and 2.2 "
+    "beside SwiGLU.",
 )
 
 # %% [markdown]
-# Beside SwiGLU it costs in each seed, at this rate. The paper's choice, GELU with LayerScale, is not the lowest here: SwiGLU *without* LayerScale is.
-#
-# ## The gates, or their start?
-#
-# Gates that start at 0.0001 change three things: there are gates, branches start small, and they stay small for a while. So three controls: gates that are learned as before, but from 1; branches that start at 0 *without* gates (the last map of each from 0); another rate. And where do the gates get to? Their mean size, in the order in which x passes them (mean of three seeds):
+# Beside SwiGLU it costs in each seed. By our rule it is not apart: +0.08, and the seeds of GELU without gates range over 0.11. And one rate served all four, the fault of the last section. A rate for each:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-print("GELU, 300 steps")
-tell("− LayerScale", "GELU, branches from 0", "GELU, gates from 1", "ViT-5")
-print("SwiGLU, 1,000 steps")
-kinds = ("SwiGLU", "SwiGLU, branches from 0", "SwiGLU, gates from 1")
-tell(*kinds, "SwiGLU, LayerScale", more=LATER)
-kinds = ("SwiGLU", "SwiGLU, LayerScale")
-tell(*kinds, more=", rate .004, 1,000 steps")
-costs = [
-    sum(three(f"SwiGLU, LayerScale{more}")) - sum(three(f"SwiGLU{more}"))
-    for more in (LATER, f", rate .004{LATER}")
-]
-holds(0 < costs[1] < costs[0], "At twice the rate it costs less.")
-kinds = ("ViT-5", f"ViT-5{LATER}", f"SwiGLU, LayerScale{LATER}")
-for name in kinds:
-    gates = [three(f"{name}: gate {number}") for number in range(8)]
-    print(f"gates of {name}:", *(f"{sum(gate) / 3:.3f}" for gate in gates))
-    holds(max(map(max, gates)) < 0.1, "The gates stay small.")
+square = {"GELU": "− LayerScale", "GELU, LayerScale": "ViT-5", "SwiGLU": "SwiGLU"}
+square["SwiGLU, LayerScale"] = "SwiGLU, LayerScale"
+by_rates(square, LATER)
+at_best = [best(name, LATER) for name in square.values()]
+means = [sum(losses) / 3 for losses in at_best]
+print("what LayerScale changes, each at its best rate:")
+by_seed({"GELU": at_best[:2], "SwiGLU": at_best[2:]})
+holds(means[1] < 0.8 * means[0] and means[3] > 1.2 * means[2], "Opposite signs.")
 
 # %% [markdown]
-# Beside SwiGLU, neither gates from 1 nor branches from 0 without gates cost anything: it is not the gates as such, and not the small start of a branch as such. **What costs is gates that start at 0.0001. Their mean size is at most 0.05 after 1,000 steps; at twice the rate the cost is 0.03 instead of 0.08.** That fits gates that open too slowly, and does not prove it. Beside GELU, whether a small start without gates gives a part of LayerScale's gain, three seeds do not tell: their range is wider than the gain.
+# **Each at the best rate tried, after 1,000 steps, LayerScale lowers the loss beside GELU (.18 to .10) and raises it beside SwiGLU (.07 to .10), in each of three seeds.** (By our rule, with the .11 over which GELU's seeds without gates range, neither step is apart.) At 0.002 the first of the two was not seen. The paper's choice, GELU with LayerScale, is not the lowest here: SwiGLU *without* LayerScale is.
 #
-# Limits: width 48, four blocks, each picture seen less than once on average, 1,000 steps, no stochastic depth (blocks left out at random in training, [lesson 03](03_dropout_and_stochastic_depth.ipynb)); whether more steps close the gap was not run. The paper's claim is about ImageNet, and nothing here says that it is wrong there.
+# And SwiGLU is none of the seven. In the plain ViT with a table from 0.2, it takes the mean loss from .20 to .087 after 1,000 steps at rate 0.002, level with ViT-5 at its best rate (.10; by our rule not apart):
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+furthest = "ViT, table from 0.2, SwiGLU"
+tell(TABLE, furthest, "ViT-5, rate .008", more=LATER)
+lower = max(three(f"{furthest}{LATER}")) < min(three(f"{TABLE}{LATER}"))
+holds(lower, "SwiGLU lowers the loss of the plain ViT.")
+
+# %% [markdown]
+# ## The gates, or their start?
 #
+# Gates that start at 0.0001 change three things: there are gates, branches start small, and they stay small for a while. So three controls: gates that are learned as before, but from 1; branches that start at 0 *without* gates (the last map of each from 0); gates that are learned at ten times the rate, all else at 0.002. And where do the gates get to? Their mean size, of three seeds:
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+kinds = ("SwiGLU", "SwiGLU, branches from 0", "SwiGLU, gates from 1")
+FAST = "SwiGLU, LayerScale, rate of gates × 10"
+tell(*kinds, "SwiGLU, LayerScale", FAST, more=LATER)
+print("mean size of the gates")
+for name in ("ViT-5", f"ViT-5{LATER}", f"SwiGLU, LayerScale{LATER}", f"{FAST}{LATER}"):
+    sizes = [sum(three(f"{name}: gate {number}")) / 3 for number in range(8)]
+    told = [sum(sizes[first::2]) / 4 for first in (0, 1)]
+    print(f"{name:52} attention {told[0]:.3f}, MLP {told[1]:.3f}")
+slow, fast, bare = (
+    sum(three(f"{name}{LATER}")) for name in ("SwiGLU, LayerScale", FAST, "SwiGLU")
+)
+holds(bare < fast < slow, "Gates that learn faster cost less.")
+
+# %% [markdown]
+# Beside SwiGLU, neither gates from 1 nor branches from 0 without gates cost anything: it is not the gates as such, and not the small start of a branch as such. **What costs is gates that start at 0.0001. With ten times the rate for the gates alone, the cost goes from .08 to .03: slow opening carries a part of it.** The rest stays in each seed (by our rule not apart).
+#
+# Limits: width 48, four blocks, each picture seen less than once on average, 1,000 steps, no stochastic depth (blocks left out at random in training, [lesson 03](03_dropout_and_stochastic_depth.ipynb)); whether more steps close the gap was not run. The paper's claim is about ImageNet, and nothing here says that it is wrong there. Both networks can be tuned further: first weights × 2 take ViT with a table from 0.2 from a mean of 1.01 to .80, and ViT-5 from .55 to .45 (300 steps):
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+twice = (
+    f"{TABLE}, first weights × 2, rate .004",
+    "ViT-5, first weights × 2, rate .008",
+)
+tell(*twice)
+holds(sum(three(twice[0])) < sum(best(TABLE, "")), "ViT can be tuned further.")
+holds(sum(three(twice[1])) < sum(best("ViT-5", "")), "So can ViT-5.")
+
+# %% [markdown]
 # ## QK-norm and the bias, on paper
 #
 # **QK-norm** ([Henry et al., 2020](https://arxiv.org/abs/2010.04245)). RMSNorm makes the mean square of the 16 features 1, so |q| = |k| = √16 (times learned gains, 1 at the start). Rotation keeps lengths. Then
@@ -832,7 +890,7 @@ holds(normed.std() > 1.25 * bare.std(), "With QK-norm new scores are larger.")
 # %% [markdown]
 # q and k start short, and are made as long as √16. Whether this helps in 300 steps, or the bound, was not separated. (The bound at a high rate: [appendix](09_vit5_block_more.ipynb).)
 #
-# **The bias of k.** With a bias b on k, a score is $q \cdot (k_j + b) = q \cdot k_j + q \cdot b$. The last term is the same for every key j, and a softmax ignores what is added to all of its scores. So in the plain ViT k's bias is 48 numbers a block that do nothing; with rotation or QK-norm it is no longer the same for every key.
+# **The bias of k** adds $q \cdot b$ to the score of every key alike, and a softmax ignores that: in the plain ViT these 48 numbers a block do nothing. With rotation or QK-norm it is no longer the same for every key.
 
 # %% [markdown]
 # ## A ViT that stays behind
@@ -885,6 +943,21 @@ def mended_vit():
             super().__init__()
             self.table = 48**0.5 * 0.2 * torch.randn(1, 17, 48)
 
+    @torch.no_grad()
+    def measured(net, name):
+        x = test[0][:100]
+        logits, moved = net(x), net(x.roll(4, dims=2))  # the patches in another order
+        patch = (net.embed(x) * 48**0.5).square().mean().sqrt()
+        rows = net.table - net.table.mean(1, keepdim=True)
+        order = (moved - logits).std() / logits.std()
+        print(f"{name:16} order moves {order:.4f}; ", end="")
+        print(f"patch {patch:.1f}, rows differ by {rows.square().mean().sqrt():.2f}")
+
+    measured(Handed(), "as handed")
+    one = Handed()
+    one.table = 0.02 * torch.randn(1, 17, 48)
+    measured(one, "17 rows of 0.02")
+    measured(Mended(), "17 rows of 1.4")
     return Mended()
     ### END SOLUTION
 
@@ -895,14 +968,7 @@ check(mended_vit, "mended_vit")
 # %% [markdown]
 # ## Which to switch on
 #
-# In a small ViT of your own, check first that the position table is not far smaller than the patches: one line, and no cost. Tune the rate of every network that you compare. Then try LayerScale, QK-norm and rotary positions, and SwiGLU, with three seeds each; keep what moves the mean by more than the seeds of one network differ. The other four are cheap: take them for what they do in large networks, or leave them. After 1,000 steps two rows went furthest, ViT-5 with SwiGLU and without LayerScale, and one that has none of the seven (below them ViT-5 at its best rate):
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-furthest = "ViT, a table from 0.2, SwiGLU"
-tell("SwiGLU", furthest, more=", 1,000 steps")
-tell("ViT-5, rate .008", more=", 1,000 steps")
-gain = max(three(f"{furthest}, 1,000 steps")) < min(three(f"{WIDE}, 1,000 steps"))
-holds(gain, "It goes further than with GELU.")
+# In a small ViT of your own, check first that the position table is not far smaller than the patches: one line, and no cost. Tune the rate of every network that you compare. Then try LayerScale, QK-norm and rotary positions, and SwiGLU, with three seeds each; keep what moves the mean by more than the seeds of one network differ. After 1,000 steps, lowest are ViT-5 with SwiGLU and without LayerScale (.071), the plain ViT with a table from 0.2 and SwiGLU (.087), and ViT-5 at its best rate (.101); by our rule only the first and the last are apart.
 
 # %% [markdown]
 # (Folded: the code of the stored runs.)
@@ -915,11 +981,6 @@ def frozen(net):
 
 def one_vector(net):
     net.tokens.table = nn.Parameter(net.tokens.table[:, :1].detach())
-
-
-def patches(net, factor):
-    net.tokens.embed.weight.data *= factor
-    net.tokens.embed.bias.data *= factor
 
 
 def first_weights(net, factor):
@@ -950,19 +1011,22 @@ def short_jobs():
 # %% jupyter={"source_hidden": true}
 def table_jobs():
     wide, found = VIT | {"table": 0.2}, {}
-    found["a table from 0.2, not trained"] = {"c": wide, "adjust": frozen}
+    found["table from 0.2, not trained"] = {"c": wide, "adjust": frozen}
     found["from 0.02, not trained"] = {"c": VIT, "adjust": frozen}
     found["one vector from 0.2 for all"] = {"c": wide, "adjust": one_vector}
-    found["− rotary, a table from 0.2"] = {"c": VIT5 | {"table": 0.2, "rotary": 0}}
-    change = partial(patches, factor=0.1)
-    found["from 0.02, patches a tenth as large"] = {"c": VIT, "adjust": change}
-    change = partial(patches, factor=5)
-    name = "from 1, patches five times as large"
-    found[name] = {"c": VIT | {"table": 1.0}, "adjust": change}
-    for factor in (0.5, 2):
+    found["− rotary, table from 0.2"] = {"c": VIT5 | {"table": 0.2, "rotary": 0}}
+    found["table × 0.1"] = {"c": VIT | {"table": 0.002}}
+    for factor in (0.1, 10):
+        found[f"rate × {factor}"] = {"c": VIT, "rate": factor * 2e-3}
+    for factor in (0.1, 0.5, 2, 10):
         change = partial(first_weights, factor=factor)
         found[f"first weights × {factor}"] = {"c": VIT, "adjust": change}
-    name = "a table from 0.2 and LayerScale"
+    for end, rate in (("", 2e-3), (", rate .004", 4e-3)):
+        job = {"c": wide, "rate": rate, "adjust": partial(first_weights, factor=2)}
+        found[f"table from 0.2, first weights × 2{end}"] = job
+    job = {"c": VIT5, "rate": 8e-3, "adjust": partial(first_weights, factor=2)}
+    found["ViT-5, first weights × 2, rate .008"] = job
+    name = "table from 0.2 and LayerScale"
     return found | {name: {"c": wide | CHANGES["LayerScale"]}}
 
 
@@ -970,10 +1034,10 @@ def table_jobs():
 def rate_jobs():
     wide, found = VIT | {"table": 0.2}, {}
     with_qk = wide | CHANGES["QK-norm"]
-    nets = {"ViT": VIT, "a table from 0.2": wide, "ViT-5": VIT5}
-    nets["ViT-5, a table from 0.2"] = VIT5 | {"table": 0.2}
-    nets["a table from 0.2 and QK-norm"] = with_qk
-    nets["a table from 0.2, LayerScale, QK-norm"] = with_qk | CHANGES["LayerScale"]
+    nets = {"ViT": VIT, "table from 0.2": wide, "ViT-5": VIT5}
+    nets["ViT-5, table from 0.2"] = VIT5 | {"table": 0.2}
+    nets["table from 0.2 and QK-norm"] = with_qk
+    nets["table from 0.2, LayerScale, QK-norm"] = with_qk | CHANGES["LayerScale"]
     for (name, c), (short, long) in zip(nets.items(), RATES, strict=True):
         for at, rate in enumerate((*short, *long)):
             steps = 300 if at < len(short) else 1000
@@ -985,22 +1049,24 @@ def rate_jobs():
 
 RATES = [((1, 2, 4, 8, 16), (2, 4)), ((1, 2, 4, 8), (1, 2, 4))]
 RATES += [((1, 2, 4, 8, 16), (2, 4, 8)), ((2, 4, 8, 16), (2, 4, 8))]
-RATES += [((2, 4), ()), ((2, 4, 8), (4,))]
+RATES += [((2,), ()), ((2, 4, 8), (4, 8))]
 
 
 # %% jupyter={"source_hidden": true}
 def gate_jobs():
     gated, bare = VIT5 | {"mlp": SwiGLU}, {"gamma": None}
     found = {"SwiGLU": {"c": gated | bare}, "SwiGLU, LayerScale": {"c": gated}}
-    longer = {"ViT, a table from 0.2, SwiGLU": VIT | {"table": 0.2, "mlp": SwiGLU}}
+    longer = {"ViT, table from 0.2, SwiGLU": VIT | {"table": 0.2, "mlp": SwiGLU}}
     longer["− LayerScale"] = VIT5 | bare
     longer["SwiGLU, gates from 1"] = gated | {"gamma": 1.0}
     longer |= {name: job["c"] for name, job in found.items()}
-    for name in [*found]:
-        job = {"c": found[name]["c"], "steps": 1000, "rate": 4e-3}
-        found[f"{name}, rate .004, 1,000 steps"] = job
-    found["GELU, gates from 1"] = {"c": VIT5 | {"gamma": 1.0}}
-    found["GELU, branches from 0"] = {"c": VIT5 | bare, "adjust": closed}
+    tuned = [(name, found[name]["c"], 4) for name in found]
+    tuned += [("SwiGLU, LayerScale", gated, 8), ("− LayerScale", VIT5 | bare, 4)]
+    for name, c, rate in tuned:
+        job = {"c": c, "steps": 1000, "rate": rate / 1000}
+        found[f"{name}, rate .{rate:03d}, 1,000 steps"] = job
+    job = {"c": gated, "steps": 1000, "gates": 10}
+    found["SwiGLU, LayerScale, rate of gates × 10, 1,000 steps"] = job
     for name, c in longer.items():
         found[f"{name}, 1,000 steps"] = {"c": c, "steps": 1000}
     job = {"c": gated | bare, "steps": 1000, "adjust": closed}
@@ -1014,6 +1080,7 @@ def gate_sizes(net):
 
 
 LOOKED_INTO = ["ViT-5", "ViT-5, 1,000 steps", "SwiGLU, LayerScale, 1,000 steps"]
+LOOKED_INTO += ["SwiGLU, LayerScale, rate of gates × 10, 1,000 steps"]
 
 
 # %% tags=["runs"] jupyter={"source_hidden": true}
@@ -1021,7 +1088,7 @@ def runs(seed, within=0.3):
     """Return test losses, shares of right letters, and the sizes of gates."""
     jobs = {**short_jobs(), **table_jobs(), **rate_jobs(), **gate_jobs()}
     again = ["ViT-5", "− registers", "− RMSNorm", "− QK-norm", "rotary alone"]
-    for name in [*again, "a table from 0.2"]:
+    for name in [*again, "table from 0.2"]:
         jobs[f"{name}, three more seeds"] = jobs[name]
     found = {}
     for name, job in jobs.items():
@@ -1039,8 +1106,8 @@ def runs(seed, within=0.3):
 # | law | where it stops |
 # |---|---|
 # | 1. Taken out of ViT-5 one at a time, after 300 steps at rate 0.002, LayerScale, rotary positions and QK-norm raise the mean loss by more than the widest range of three seeds; of the other four these seeds do not tell | these letters, width 48, four blocks |
-# | 2. Look for the control, on both sides. At one rate, the plain ViT with a table from 0.2 is level with ViT-5 after 1,000 steps; with a rate for each its loss is twice ViT-5's. From 0.2 the table need not be learned, from 0.02 it must | the same; patches of size 0.28; rates picked on the test |
-# | 3. A claim about two changes needs four runs. At rate 0.002 LayerScale from 0.0001 helps beside GELU and not beside SwiGLU in 300 steps; in 1,000 it costs beside SwiGLU, and beside GELU these seeds do not tell. Gates from 1 do neither, and beside SwiGLU branches from 0 without gates cost nothing; at rate 0.004 the cost is a third | no stochastic depth; 1,000 steps; not ImageNet |
+# | 2. Look for the control, on both sides. After 1,000 steps at one rate, the plain ViT with a table from 0.2 is level with ViT-5; with a rate for each its loss is twice ViT-5's; with SwiGLU, which is none of the seven, it is level again (.20 to .087 at rate 0.002; ViT-5 at its best .10). From 0.2 the table need not be learned, from 0.02 it must | the same; patches of size 0.28; rates picked on the test |
+# | 3. A claim about two changes needs four runs, each at its own rate. After 1,000 steps, in each seed, LayerScale from 0.0001 helps beside GELU (.18 to .10) and costs beside SwiGLU (.07 to .10). There gates from 1 cost nothing, nor do branches from 0 without gates; with ten times the rate for the gates alone the cost at 0.002 goes from .08 to .03 | few rates; no stochastic depth; not ImageNet |
 # | 4. On paper: with QK-norm no score is above √d times the largest gains of q and of k; k's bias does nothing without it and without rotation; a token with the angle 0 has the angles of row 0, column 0 | exact |
 
 # %%
