@@ -72,19 +72,6 @@ def plot_by_position(curves: Mapping[str, ArrayLike], trained: int, ax: Axes) ->
     return ax
 
 
-@takes(shares="<=4: distances", trained=", whole, 1..")
-def plot_by_distance(shares: Mapping[str, ArrayLike], trained: int, ax: Axes) -> Axes:
-    """Draw the percentage of attention over the distance of the key, on a logarithmic scale."""
-    for (name, share), (color, dash, _) in zip(shares.items(), SERIES, strict=False):
-        heights = np.maximum(np.asarray(share, float), 1e-3)
-        ax.plot(np.arange(len(heights)), heights, color=color, ls=dash, lw=1.5, label=name)
-    _mark_length(trained, ax)
-    ax.set(xlabel="distance of the key", ylabel="% of attention", yscale="log", ylim=(1e-2, 100))
-    ax.set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
-    ax.legend(loc="upper right")
-    return ax
-
-
 @takes(terms="<=4: distances", trained=", whole, 1..")
 def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes, total: str | None = None) -> Axes:
     """Draw terms of a score over the distance of the key; the one named ``total`` is a thick line."""

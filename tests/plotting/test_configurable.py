@@ -45,12 +45,6 @@ def test_losses_by_position_have_a_line_at_the_trained_length(ax):
     assert [text.get_text() for text in ax.texts] == ["plain", "masked", "trained to 12"]
 
 
-def test_attention_by_distance_is_drawn_on_a_logarithmic_scale(ax):
-    plots.plot_by_distance({"plain": [50.0, 5.0, 0.0]}, 2, ax)
-    assert ax.get_yscale() == "log" and list(ax.lines[0].get_ydata()) == [50.0, 5.0, 1e-3]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["plain"]
-
-
 def test_terms_are_drawn_as_they_are_with_a_line_at_zero(ax):
     plots.plot_terms({"pair 3": [1.0, -2.0, 1.5], "pair 4": np.zeros(3)}, 2, ax)
     third, fourth, length, zero = ax.lines
