@@ -79,7 +79,9 @@ def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes, total: st
         raise InvalidInput(f"total must be one of {', '.join(terms)}, got {total!r}")
     for (name, term), (color, dash, _) in zip(terms.items(), SERIES, strict=False):
         look: dict[str, Any] = (
-            {"color": DROPPED, "lw": 3.5, "alpha": 0.6} if name == total else {"color": color, "ls": dash, "lw": 1.8}
+            {"color": DROPPED, "lw": 3.5, "alpha": 0.6, "zorder": 1}
+            if name == total
+            else {"color": color, "ls": dash, "lw": 1.8}
         )
         ax.plot(np.asarray(term, float), label=name, **look)
     _mark_length(trained, ax)
