@@ -355,54 +355,65 @@ for name, net in (("ViT", vit), ("ViT-5", vit5)):
 rows = {"ViT-5": three("ViT-5")}
 rows |= {f"without {name}": three(f"− {name}") for name in [*CHANGES][:-1]}
 rows["with the bias"] = three("− no bias")
-means = {name: sum(losses) / 3 for name, losses in rows.items()}
+without = dict(zip(CHANGES, [*rows.values()][1:], strict=True))
+gaps = {name: (sum(x) - sum(rows["ViT-5"])) / 3 for name, x in without.items()}
 widest = max(max(losses) - min(losses) for losses in rows.values())
-without = [*means.values()][1:]
-gaps = {name: m - means["ViT-5"] for name, m in zip(CHANGES, without, strict=True)}
 holds(widest < 0.2, "Three seeds of one network are less than 0.2 apart.")
 
 # %% [markdown]
-# How large must a difference be to mean something? Three seeds of one network differ too. We count a change if it moves the *mean* of three seeds by more than the widest range of any row. The rule is ours, and strict: three numbers say little about their own spread.
+# How large must a difference be to mean something? Three seeds of one network differ too. The rule of this lesson: two rows of three losses are **apart** if their means differ by more than the wider of their two ranges. (Drawn from one normal distribution, 1 pair of rows in 20 is apart all the same.)
+
+
+# %%
+def apart(a, b):
+    wider = max(max(row) - min(row) for row in (a, b))
+    return abs(sum(a) - sum(b)) / 3 > wider
+
 
 # %% tags=["predict"]
 guess = predict(
-    "How many of the seven, taken out alone, raise the mean loss by more than that?",
-    ["one", "three", "five", "all seven"],
+    "How many of the seven, taken out alone, leave a higher loss, apart from ViT-5's?",
+    ["one", "two", "four", "all seven"],
 )
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
 ax = Figure(figsize=(6, 3.4)).add_subplot()
 plots.plot_runs(rows, ax, beside="ViT-5")
-ax.set_title("Three of seven stand out after 300 steps")
+ax.set_title("Four of seven raise the loss after 300 steps")
 alt = "Test losses, three seeds each: without LayerScale, rotary or QK-norm far above "
 show(ax.figure, alt=alt + "ViT-5; the other four within 0.1 of it, on both sides.")
 print("raised by taking out", *(f"{name} {gap:+.2f};" for name, gap in gaps.items()))
-print(f"widest range of a row: {widest:.2f}")
-out = [name for name in CHANGES if gaps[name] > widest]
-holds(out == ["LayerScale", "rotary", "QK-norm"], "Three stand out.")
-COUNTS = {1: "one", 3: "three", 7: "all seven"}
+seen = [name for name, losses in without.items() if apart(losses, rows["ViT-5"])]
+print("apart:", ", ".join(seen))
+raised = [name for name in seen if gaps[name] > 0]
+holds(len(raised) == 4 and len(seen) == 5, "Four above, one below.")
+COUNTS = {1: "one", 2: "two", 7: "all seven"}
 guess.reveal(
-    COUNTS.get(len(out), "five"),
+    COUNTS.get(len(raised), "four"),
     why={
         "one": "One change could carry all of the gap. Here no single one does.",
-        "three": "LayerScale, rotary positions and QK-norm.",
-        "five": "Registers, their rotation, RMSNorm and the bias stay below it.",
+        "two": "LayerScale and rotary positions raise it most. Two more are apart.",
+        "four": "LayerScale, rotary positions, registers and QK-norm.",
         "all seven": "Each was chosen by someone who measured a gain, at another size "
         "and after longer training.",
     },
-    after="Registers and RMSNorm do not overlap with ViT-5 either, one above, one "
-    "below, and QK-norm is just over the rule. Three more seeds:",
+    after="Without RMSNorm it is lower, and apart as well. But seven pairs were looked "
+    "at, and chance makes 1 in 20. So the three nearest were trained with three more "
+    "seeds:",
 )
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-tell("ViT-5", "− QK-norm", "− registers", "− RMSNorm", more=", three more seeds")
-names = ("− registers", "ViT-5", "− QK-norm")
-fewer, seven, bare = (sum(three(f"{name}, three more seeds")) for name in names)
-holds(fewer < seven < bare, "Registers change sign, QK-norm does not.")
+NEAREST = ("− QK-norm", "− registers", "− RMSNorm")
+tell("ViT-5", *NEAREST, more=", three more seeds")
+again = {name: three(f"{name}, three more seeds") for name in ("ViT-5", *NEAREST)}
+still = [name for name in NEAREST if apart(again[name], again["ViT-5"])]
+print("apart again:", *still)
+holds(still == ["− QK-norm"], "QK-norm alone is apart again.")
+out = ["LayerScale", "rotary", "QK-norm"]
 
 # %% [markdown]
-# Without QK-norm it is worse again. The two small differences are gone; that of the registers changes its sign. Three and three numbers can stand in 20 orders, and in 2 of them do not overlap: by chance alone, one change in ten looks like this, and we looked at four that may do nothing.
+# QK-norm is apart again. RMSNorm's difference is gone, and that of the registers has changed its sign. Three changes are left: **what was found by looking at many rows must be found once more with new seeds**.
 #
 # And on the way up, one change after the other?
 
@@ -419,16 +430,15 @@ mean = [sum(losses) / 3 for losses in path.values()]
 steps = [a - b for a, b in zip(mean[:-1], mean[1:], strict=True)]
 large = sorted(range(7), key=lambda at: -steps[at])[:3]
 holds({[*CHANGES][at] for at in large} == set(out), "The same three.")
-widest = max(max(losses) - min(losses) for losses in path.values())
-print("lowered by adding", *(f"{[*CHANGES][at]} {steps[at]:.3f};" for at in large))
-print(f"widest range of a row: {widest:.3f}")
-passed = [[*CHANGES][at] for at in large if steps[at] > widest]
-holds(passed == ["rotary"], "Rotary alone passes the rule on the way up.")
+found = [*path.values()]
+passed = [[*CHANGES][at] for at in range(7) if apart(found[at], found[at + 1])]
+print("apart from the row before:", ", ".join(passed))
+holds(passed == ["rotary", "QK-norm"], "Two steps are apart on the way up.")
 
 # %% [markdown]
-# By the rule, only rotary passes on the way up: ViT's own seeds lie .295 apart, just more than LayerScale's step.
+# (LayerScale's step is not: ViT's own seeds range as widely.)
 #
-# **Taken out of ViT-5, 300 steps at rate 0.002, LayerScale, rotary positions and QK-norm count (QK-norm by little: .17 beside .14); what the other four do, these seeds do not tell.** That is no verdict on them: RMSNorm is used for its fewer operations, and registers were made for large networks ([Darcet et al., 2023](https://arxiv.org/abs/2309.16588); what four of them get here: [appendix](09_vit5_block_more.ipynb)).
+# **Taken out of ViT-5, 300 steps at rate 0.002, LayerScale, rotary positions and QK-norm count; what the other four do, these seeds do not tell.** That is no verdict on them: RMSNorm is used for its fewer operations, and registers were made for large networks ([Darcet et al., 2023](https://arxiv.org/abs/2309.16588); what four of them get here: [appendix](09_vit5_block_more.ipynb)).
 #
 # ## Is there a control?
 #
@@ -481,7 +491,7 @@ guess.reveal(
 )
 
 # %% [markdown]
-# (By our rule the table is not apart from rotary alone, whose seeds range widely. Three more seeds of both follow.)
+# (The table is not apart from rotary alone. Three more seeds of both follow.)
 #
 # ## What the table does
 #
@@ -561,7 +571,7 @@ print("mean cost of taking rotary out:", " and ".join(f"{c:.2f}" for c in costs)
 holds(0.04 < costs[1] < costs[0] / 2, "With the table rotary gives less.")
 
 # %% [markdown]
-# With a table from 0.2, a quarter of rotary's gain remains.
+# With a table from 0.2, a quarter of rotary's gain remains, at this rate.
 #
 # ## One number, or seven changes?
 #
@@ -577,7 +587,7 @@ level = sum(three(f"{TABLE}, 1,000 steps")) / sum(three("ViT-5, 1,000 steps"))
 holds(0.8 < level < 1.4, "After 1,000 steps the two are about level.")
 
 # %% [markdown]
-# In 300 steps the plain ViT with a table from 0.2 and two named changes has a lower mean than ViT-5 (by our rule not apart). With the table alone it is level with ViT-5 after 1,000: one seed is level, one higher, one lower. So one number does what seven changes do? The comparison has a fault.
+# In 300 steps the plain ViT with a table from 0.2 and two named changes has a lower mean than ViT-5 (not apart). With the table alone it is level with ViT-5 after 1,000: one seed is level, one higher, one lower. So one number does what seven changes do? The comparison has a fault.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 SEVEN, LATER = "ViT-5, table from 0.2", ", 1,000 steps"
@@ -610,7 +620,7 @@ holds(len(by_rate("ViT-5")) == 5, "ViT-5 was trained at five rates.")
 # %% tags=["predict"]
 guess = predict(
     "Which control changes the ratio of these two losses at 1,000 steps most?",
-    ["the same table in ViT-5", "a rate for each", "more seeds", "a larger network"],
+    ["the same table in ViT-5", "a rate for each", "neither: it stays near 1.1"],
 )
 
 # %% tags=["reveal", "trained"]
@@ -628,20 +638,20 @@ print("1,000 steps: mean loss of ViT with a table from 0.2, over ViT-5's")
 for name, ratio in ratios.items():
     print(f"{name:24} {ratio:.1f}")
 holds(min(ratios["both"], ratios["a rate for each"]) > 1.3, "ViT-5 leads.")
+most = max([*ratios][1:3], key=ratios.get)
 guess.reveal(
-    max([*ratios][1:3], key=ratios.get),
+    most if ratios[most] > 1.2 else "neither: it stays near 1.1",
     why={
         "the same table in ViT-5": "At this rate it gains from it as well, by little.",
         "a rate for each": "One rate served all. Nobody had looked whom it suits.",
-        "more seeds": "They tell smaller differences, and make no comparison fair.",
-        "a larger network": "Another question, and it was not run.",
+        "neither: it stays near 1.1": "Both sides would have to gain alike from both.",
     },
     after="We had tuned the baseline, and not what it is compared with. Our own "
     "control lacked one.",
 )
 
 # %% [markdown]
-# Now each network at all rates that were tried with it: mean losses, and the three seeds at the best rate (picked on the letters of the test, for all alike). A dash was not run.
+# Now 1,000 steps at all rates that were tried: mean losses, and the three seeds at the best rate (picked on the letters of the test, for all alike). A dash was not run.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 RATES_SHOWN = (1, 2, 4, 8, 16)
@@ -660,14 +670,13 @@ def by_rates(shown, more=""):
 
 five = {short: name for short, name in four.items() if name != SEVEN}
 five |= {"ViT, table from 0.2, LayerScale, QK-norm": LQ, "ViT-5, table from 0.2": SEVEN}
-by_rates(five)
 by_rates(five, LATER)
 holds(max(best(SEVEN)) < min(best(TABLE)), "With both tuned, ViT-5 leads.")
 
 # %% [markdown]
-# **After 1,000 steps at rate 0.002, the plain ViT with a table from 0.2 is level with ViT-5. Each at its best rate, its loss is 2.0 times ViT-5's** (1.6 times with a table from 0.2 in both). One side had been tuned, and the other had not. Of the four lines, 0.002 is in 300 steps the best rate only for ViT with a table from 0.2; in 1,000 it is that again, and the better of two for the plain ViT. Where the best stands at an edge of what was tried, a better one may lie outside.
+# **After 1,000 steps at rate 0.002, the plain ViT with a table from 0.2 is level with ViT-5. Each at its best rate, its loss is about twice ViT-5's** (1.6 times with a table from 0.2 in both). One side had been tuned, and the other had not. Where the best rate stands at an edge of what was tried, a better one may lie outside.
 #
-# At its best rate ViT-5 gains from the table in 300 steps in each seed (.55 to .44, by our rule not apart), and loses by it in 1,000 (.10 to .13). With a table from 0.2, LayerScale and QK-norm, the plain ViT is level with ViT-5 in 300 steps; in 1,000 it has .13, below the .20 of the table alone and by our rule not apart from ViT-5's .10.
+# ViT-5 loses by the table (.10 to .13, apart). With a table from 0.2, LayerScale and QK-norm, the plain ViT has .13, below the .20 of the table alone and not apart from ViT-5's .10.
 
 # %% [markdown]
 # ## Two gates in one branch
@@ -717,9 +726,32 @@ tell("ViT-5", "SwiGLU, LayerScale")
 holds(max(three("SwiGLU, LayerScale")) < min(three("ViT-5")), "SwiGLU is lower here.")
 
 # %% [markdown]
-# SwiGLU is a little lower. Is the paper refuted? **Write down which networks one must train to test its claim, before you read on.**
-#
-# These two cannot: the claim is about what *LayerScale adds beside SwiGLU, compared with what it adds beside GELU*. That takes four. Beside GELU, it lowers the loss (300 steps):
+# SwiGLU is a little lower. Is the paper refuted?
+
+# %% tags=["predict"]
+guess = predict(
+    "Which networks must one train, beside these two, to test its claim?",
+    ["none: these two say it", "SwiGLU without LayerScale", "both without LayerScale"],
+)
+
+# %% tags=["reveal"]
+# Answer first, then run this cell.
+needed = [(mlp, scaled) for mlp in ("GELU", "SwiGLU") for scaled in (True, False)]
+missing = [mlp for mlp, scaled in needed if not scaled]  # both of these have LayerScale
+guess.reveal(
+    "both without LayerScale" if len(missing) == 2 else f"{missing[0]} without it",
+    why={
+        "none: these two say it": "Both have LayerScale: they say what SwiGLU adds.",
+        "SwiGLU without LayerScale": "It says what LayerScale adds to SwiGLU, and not "
+        "whether that is less than elsewhere.",
+        "both without LayerScale": "Two gains of LayerScale can then be compared.",
+    },
+    after="The claim is about what *LayerScale adds beside SwiGLU, compared with what "
+    "it adds beside GELU*. That takes four networks.",
+)
+
+# %% [markdown]
+# Beside GELU, it lowers the loss (300 steps):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 tell("− LayerScale", "ViT-5")
@@ -763,9 +795,8 @@ guess.reveal(
         "hardly at all": "In one seed it helps, in one it harms.",
         "up by as much": "The conflict is not so strong in 300 steps.",
     },
-    after="The last line has one sign in three seeds, which chance alone gives one "
-    "time in four. It is a difference of losses; as factors, LayerScale takes the mean "
-    "to 0.69 of it beside GELU and to 1.02 beside SwiGLU.",
+    after="As factors, LayerScale takes the mean to 0.69 of it beside GELU and to 1.02 "
+    "beside SwiGLU.",
 )
 
 # %% [markdown]
@@ -805,7 +836,7 @@ guess.reveal(
 )
 
 # %% [markdown]
-# Beside SwiGLU it costs in each seed. By our rule it is not apart: +0.08, and the seeds of GELU without gates range over 0.11. And one rate served all four, the fault of the last section. A rate for each:
+# Beside SwiGLU it costs in each seed, and the two are apart; GELU's two are not. But one rate served all four, the fault of the last section. A rate for each:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 square = {"GELU": "− LayerScale", "GELU, LayerScale": "ViT-5", "SwiGLU": "SwiGLU"}
@@ -813,14 +844,12 @@ square["SwiGLU, LayerScale"] = "SwiGLU, LayerScale"
 by_rates(square, LATER)
 at_best = [best(name, LATER) for name in square.values()]
 means = [sum(losses) / 3 for losses in at_best]
-print("what LayerScale changes, each at its best rate:")
-by_seed({"GELU": at_best[:2], "SwiGLU": at_best[2:]})
 holds(means[1] < 0.8 * means[0] and means[3] > 1.2 * means[2], "Opposite signs.")
 
 # %% [markdown]
-# **Each at the best rate tried, after 1,000 steps, LayerScale lowers the loss beside GELU (.18 to .10) and raises it beside SwiGLU (.07 to .10), in each of three seeds.** (By our rule, with the .11 over which GELU's seeds without gates range, neither step is apart.) At 0.002 the first of the two was not seen. The paper's choice, GELU with LayerScale, is not the lowest here: SwiGLU *without* LayerScale is.
+# **Each at the best rate tried, after 1,000 steps, LayerScale lowers the loss beside GELU (.18 to .10) and raises it beside SwiGLU (.07 to .10), in each of three seeds.** (Beside SwiGLU the two are apart; beside GELU not, whose seeds without gates range over .11. Two rates were tried without gates, three with.) At 0.002 the first of the two was not seen. The paper's choice, GELU with LayerScale, is not the lowest here: SwiGLU *without* LayerScale is.
 #
-# And SwiGLU is none of the seven. In the plain ViT with a table from 0.2, it takes the mean loss from .20 to .087 after 1,000 steps at rate 0.002, level with ViT-5 at its best rate (.10; by our rule not apart):
+# And SwiGLU is none of the seven. In the plain ViT with a table from 0.2, it takes the mean loss from .20 to .087 after 1,000 steps at rate 0.002, level with ViT-5 at its best rate (.10; not apart):
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 furthest = "ViT, table from 0.2, SwiGLU"
@@ -831,10 +860,11 @@ holds(lower, "SwiGLU lowers the loss of the plain ViT.")
 # %% [markdown]
 # ## The gates, or their start?
 #
-# Gates that start at 0.0001 change three things: there are gates, branches start small, and they stay small for a while. So three controls: gates that are learned as before, but from 1; branches that start at 0 *without* gates (the last map of each from 0); gates that are learned at ten times the rate, all else at 0.002. And where do the gates get to? Their mean size, of three seeds:
+# Gates that start at 0.0001 change three things: there are gates, branches start small, and they stay small for a while. So three controls: gates that are learned as before, but from 1, 0.2 or 0.03; branches that start at 0 *without* gates (the last map of each from 0); gates that are learned at ten times the rate, all else at 0.002. And where do the gates get to? Their mean size, of three seeds:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-kinds = ("SwiGLU", "SwiGLU, branches from 0", "SwiGLU, gates from 1")
+kinds = ["SwiGLU", "SwiGLU, branches from 0"]
+kinds += [f"SwiGLU, gates from {size}" for size in (1, 0.2, 0.03)]
 FAST = "SwiGLU, LayerScale, rate of gates × 10"
 tell(*kinds, "SwiGLU, LayerScale", FAST, more=LATER)
 print("mean size of the gates")
@@ -848,18 +878,9 @@ slow, fast, bare = (
 holds(bare < fast < slow, "Gates that learn faster cost less.")
 
 # %% [markdown]
-# Beside SwiGLU, neither gates from 1 nor branches from 0 without gates cost anything: it is not the gates as such, and not the small start of a branch as such. **What costs is gates that start at 0.0001. With ten times the rate for the gates alone, the cost goes from .08 to .03: slow opening carries a part of it.** The rest stays in each seed (by our rule not apart).
+# Beside SwiGLU, neither gates from 1 nor branches from 0 without gates cost anything: it is not the gates as such, and not the small start of a branch as such. **What costs is gates that stay small: from 0.03 as much as from 0.0001, from 0.2 about half.** With ten times the rate for the gates alone they grow to 0.15 and more, and the cost goes from .08 to .03 (apart from both).
 #
-# Limits: width 48, four blocks, each picture seen less than once on average, 1,000 steps, no stochastic depth (blocks left out at random in training, [lesson 03](03_dropout_and_stochastic_depth.ipynb)); whether more steps close the gap was not run. The paper's claim is about ImageNet, and nothing here says that it is wrong there. Both networks can be tuned further: first weights × 2 take ViT with a table from 0.2 from a mean of 1.01 to .80, and ViT-5 from .55 to .45 (300 steps):
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-twice = (
-    f"{TABLE}, first weights × 2, rate .004",
-    "ViT-5, first weights × 2, rate .008",
-)
-tell(*twice)
-holds(sum(three(twice[0])) < sum(best(TABLE, "")), "ViT can be tuned further.")
-holds(sum(three(twice[1])) < sum(best("ViT-5", "")), "So can ViT-5.")
+# Limits: width 48, four blocks, each picture seen less than once on average, 1,000 steps, no stochastic depth (blocks left out at random in training, [lesson 03](03_dropout_and_stochastic_depth.ipynb)); whether more steps close the gap was not run. The paper's claim is about ImageNet, and nothing here says that it is wrong there.
 
 # %% [markdown]
 # ## QK-norm and the bias, on paper
@@ -968,7 +989,7 @@ check(mended_vit, "mended_vit")
 # %% [markdown]
 # ## Which to switch on
 #
-# In a small ViT of your own, check first that the position table is not far smaller than the patches: one line, and no cost. Tune the rate of every network that you compare. Then try LayerScale, QK-norm and rotary positions, and SwiGLU, with three seeds each; keep what moves the mean by more than the seeds of one network differ. After 1,000 steps, lowest are ViT-5 with SwiGLU and without LayerScale (.071), the plain ViT with a table from 0.2 and SwiGLU (.087), and ViT-5 at its best rate (.101); by our rule only the first and the last are apart.
+# In a small ViT of your own, check first that the position table is not far smaller than the patches. Tune the rate of every network that you compare. Then try LayerScale, QK-norm and rotary positions, and SwiGLU, with three seeds each; keep what moves the mean by more than the seeds of one network differ. After 1,000 steps, lowest are ViT-5 with SwiGLU and without LayerScale (.071), the plain ViT with a table from 0.2 and SwiGLU (.087), and ViT-5 at its best rate (.101); only the first and the last are apart. With both, start the gates at 1.
 
 # %% [markdown]
 # (Folded: the code of the stored runs.)
@@ -1021,11 +1042,6 @@ def table_jobs():
     for factor in (0.1, 0.5, 2, 10):
         change = partial(first_weights, factor=factor)
         found[f"first weights × {factor}"] = {"c": VIT, "adjust": change}
-    for end, rate in (("", 2e-3), (", rate .004", 4e-3)):
-        job = {"c": wide, "rate": rate, "adjust": partial(first_weights, factor=2)}
-        found[f"table from 0.2, first weights × 2{end}"] = job
-    job = {"c": VIT5, "rate": 8e-3, "adjust": partial(first_weights, factor=2)}
-    found["ViT-5, first weights × 2, rate .008"] = job
     name = "table from 0.2 and LayerScale"
     return found | {name: {"c": wide | CHANGES["LayerScale"]}}
 
@@ -1058,7 +1074,8 @@ def gate_jobs():
     found = {"SwiGLU": {"c": gated | bare}, "SwiGLU, LayerScale": {"c": gated}}
     longer = {"ViT, table from 0.2, SwiGLU": VIT | {"table": 0.2, "mlp": SwiGLU}}
     longer["− LayerScale"] = VIT5 | bare
-    longer["SwiGLU, gates from 1"] = gated | {"gamma": 1.0}
+    for size in (1, 0.2, 0.03):
+        longer[f"SwiGLU, gates from {size}"] = gated | {"gamma": float(size)}
     longer |= {name: job["c"] for name, job in found.items()}
     tuned = [(name, found[name]["c"], 4) for name in found]
     tuned += [("SwiGLU, LayerScale", gated, 8), ("− LayerScale", VIT5 | bare, 4)]
@@ -1105,9 +1122,9 @@ def runs(seed, within=0.3):
 # %% [markdown]
 # | law | where it stops |
 # |---|---|
-# | 1. Taken out of ViT-5 one at a time, after 300 steps at rate 0.002, LayerScale, rotary positions and QK-norm raise the mean loss by more than the widest range of three seeds; of the other four these seeds do not tell | these letters, width 48, four blocks |
+# | 1. Taken out of ViT-5 one at a time, after 300 steps at rate 0.002, LayerScale, rotary positions and QK-norm leave losses apart from ViT-5's, and QK-norm does with new seeds; of the other four these seeds do not tell | these letters, width 48, four blocks |
 # | 2. Look for the control, on both sides. After 1,000 steps at one rate, the plain ViT with a table from 0.2 is level with ViT-5; with a rate for each its loss is twice ViT-5's; with SwiGLU, which is none of the seven, it is level again (.20 to .087 at rate 0.002; ViT-5 at its best .10). From 0.2 the table need not be learned, from 0.02 it must | the same; patches of size 0.28; rates picked on the test |
-# | 3. A claim about two changes needs four runs, each at its own rate. After 1,000 steps, in each seed, LayerScale from 0.0001 helps beside GELU (.18 to .10) and costs beside SwiGLU (.07 to .10). There gates from 1 cost nothing, nor do branches from 0 without gates; with ten times the rate for the gates alone the cost at 0.002 goes from .08 to .03 | few rates; no stochastic depth; not ImageNet |
+# | 3. A claim about two changes needs four runs, each at its own rate. After 1,000 steps, in each seed, LayerScale from 0.0001 helps beside GELU (.18 to .10) and costs beside SwiGLU (.07 to .10). There gates from 1 cost nothing at 0.002, nor do branches from 0 without gates; gates from 0.03 cost as much as from 0.0001 | few rates; no stochastic depth; not ImageNet |
 # | 4. On paper: with QK-norm no score is above √d times the largest gains of q and of k; k's bias does nothing without it and without rotation; a token with the angle 0 has the angles of row 0, column 0 | exact |
 
 # %%
