@@ -56,7 +56,7 @@ scores = {
 explore_switches(scores)
 
 # %% [markdown]
-# <details><summary>Answer</summary>CKConv is the same in all four. At 48 the Mamba with large first dt is ahead: with 1 tap and one ? .86 to .88. Taps do not help it there: .67 to .88. With two question tokens and 1 tap two seeds are higher still, and one did not learn it at 12.</details>
+# <details><summary>Answer</summary>CKConv is the same in all four. At 48 the Mamba with large starting dt is ahead: with 1 tap and one ? .86 to .88. Taps do not help it there: .67 to .88. With two question tokens and 1 tap two seeds are higher still, and one did not learn it at 12.</details>
 #
 # ## Other positions for attention
 #
@@ -74,7 +74,7 @@ holds(max(far) < 0.8, "At 48 none of them comes near .85.")
 #
 # ## How long a state lasts
 #
-# With first dt of .001 to .1, and of .2 to 1:
+# With starting dt of .001 to .1, and of .2 to 1:
 
 # %%
 for dt, rate in ((0.001, 1), (0.1, 4), (0.2, 1), (1.0, 4)):
