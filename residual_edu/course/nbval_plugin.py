@@ -3,7 +3,8 @@
 Every stored output, those of reveals and solutions too, is compared with the one that the cell prints now, line by
 line, as ``comparison`` says.
 A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine. A
-busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel.
+busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel,
+and half as much again, since a machine's speed changes while a lesson runs and ``pace`` is measured at its end.
 torch's builds differ in memory by hundreds of MB, so what counts is what a lesson adds to a kernel that imported it
 and made an optimizer.
 """
@@ -27,6 +28,7 @@ from residual_edu.course.comparison import TRAINED, Tolerant, Trained
 from residual_edu.course.exercise_cells import tags
 
 SECONDS, MEGABYTES = 60, 320  # processor time that a lesson may use, and memory that it may add to ``IMPORTS``
+UNSTEADY = 1.5  # a lesson of 49 s took 64 s on a virtual machine whose pace at its end was 1
 # torch loads its compiler with the first optimizer, 80 MB in one build and 160 MB in another.
 IMPORTS = "import torch, matplotlib.pyplot, ipywidgets; torch.optim.SGD(torch.nn.Linear(1, 1).parameters())"
 POLL = 1  # seconds between two looks at whether the kernel is alive
@@ -89,11 +91,11 @@ def measure(lesson: IPyNbFile) -> None:
     name, megabytes = lesson.path.name, peak * UNIT / 1e6
     added = megabytes - base()
     slow = f", on a machine {pace:.1f} times as slow as in quiet" if pace > 1 else ""
+    slow += f", over the {SECONDS} s that it may use" if seconds > SECONDS * pace else ""
     lesson.config.stash.setdefault(USED, {})[name] = f"{seconds:6.1f} s {megabytes:6.0f} MB, {added:.0f} added{slow}"
     on_cpu = os.environ.get("RESIDUAL_EDU_DEVICE", "cpu") == "cpu"
-    if seconds > SECONDS * pace:
-        said = f"{name} used {seconds:.1f} s of processor time{slow}; a lesson may use {SECONDS} s"
-        pytest.fail(said, pytrace=False)
+    if seconds > UNSTEADY * SECONDS * pace:
+        pytest.fail(f"{name} used {seconds:.1f} s of processor time{slow}", pytrace=False)
     if on_cpu and added > MEGABYTES:
         said = f"{name} added {added:.0f} MB to the {base():.0f} MB of {IMPORTS!r}; it may add {MEGABYTES} MB"
         pytest.fail(said, pytrace=False)

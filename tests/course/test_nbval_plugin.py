@@ -121,7 +121,7 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
 @pytest.mark.parametrize(
     ("bound", "sentence", "workers"),
     [
-        ("SECONDS", "s of processor time; a lesson may use 0 s", []),
+        ("SECONDS", "s of processor time, over the 0 s that it may use", []),
         pytest.param("MEGABYTES", "parameters())'; it may add -999 MB", TWO_AT_A_TIME, marks=pytest.mark.slow),
     ],
 )
@@ -132,6 +132,15 @@ def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
     assert done.returncode == 1
     assert sentence in done.stdout
     assert "1 passed, 1 error" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_little_over_its_bound_is_said_and_is_not_red(tmp_path):
+    limit = TIGHT.format("SECONDS", 0.01) + TIGHT.format("UNSTEADY", 1e6)
+    (tmp_path / "conftest.py").write_text(limit + "plugin.PACE = '1.0'\n")
+    done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cpu")
+    assert done.returncode == 0, done.stdout
+    assert ", over the 0.01 s that it may use" in done.stdout
 
 
 @pytest.mark.slow
