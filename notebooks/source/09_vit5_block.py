@@ -710,7 +710,7 @@ guess.reveal(
         "more than twice as much": "Two seeds go wrong without it: the rate is too "
         "high for that network.",
     },
-    after="All three count at this rate too. But QK-norm is what lets ViT-5 use it.",
+    after="All three count at this rate too. Without QK-norm, ViT-5 could not use it.",
 )
 
 # %% [markdown]
@@ -834,7 +834,7 @@ guess.reveal(
         "hardly at all": "Then the gain of one would be gone, and no more.",
         "up": "The lowest of the four is SwiGLU without it.",
     },
-    after="The two changes have opposite signs. This is what the paper's word means.",
+    after="The two means change in opposite directions, as the paper's word says.",
 )
 
 # %% [markdown]
