@@ -4,7 +4,7 @@ Every stored output, those of reveals and solutions too, is compared with the on
 line, as ``comparison`` says.
 A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine. A
 busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel,
-and half as much again, since a machine's speed changes while a lesson runs and ``pace`` is measured at its end.
+and twice that, since a machine's speed changes while a lesson runs and ``pace`` is measured at its end.
 torch's builds differ in memory by hundreds of MB, so what counts is what a lesson adds to a kernel that imported it
 and made an optimizer.
 """
@@ -28,7 +28,7 @@ from residual_edu.course.comparison import TRAINED, Tolerant, Trained
 from residual_edu.course.exercise_cells import tags
 
 SECONDS, MEGABYTES = 60, 320  # processor time that a lesson may use, and memory that it may add to ``IMPORTS``
-UNSTEADY = 1.5  # a lesson of 49 s took 64 s on a virtual machine whose pace at its end was 1
+UNSTEADY = 2  # a lesson of 49 s took 64 s on a virtual machine whose pace at its end was 1
 # torch loads its compiler with the first optimizer, 80 MB in one build and 160 MB in another.
 IMPORTS = "import torch, matplotlib.pyplot, ipywidgets; torch.optim.SGD(torch.nn.Linear(1, 1).parameters())"
 POLL = 1  # seconds between two looks at whether the kernel is alive
