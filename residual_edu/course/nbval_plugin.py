@@ -4,7 +4,7 @@ Every stored output, those of reveals and solutions too, is compared with the on
 line, as ``comparison`` says.
 A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine. A
 busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel,
-and twice that, since a machine's speed changes while a lesson runs and ``pace`` is measured at its end.
+on the average over the lesson: a virtual machine's speed changes while it runs.
 torch's builds differ in memory by hundreds of MB, so what counts is what a lesson adds to a kernel that imported it
 and made an optimizer.
 """
@@ -26,9 +26,10 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 from residual_edu.course.answers import answers_of, join
 from residual_edu.course.comparison import TRAINED, Tolerant, Trained
 from residual_edu.course.exercise_cells import tags
+from residual_edu.course.pace import QUIET
 
 SECONDS, MEGABYTES = 60, 320  # processor time that a lesson may use, and memory that it may add to ``IMPORTS``
-UNSTEADY = 2  # a lesson of 49 s took 64 s on a virtual machine whose pace at its end was 1
+EVERY = 15  # cells between two looks at the pace
 # torch loads its compiler with the first optimizer, 80 MB in one build and 160 MB in another.
 IMPORTS = "import torch, matplotlib.pyplot, ipywidgets; torch.optim.SGD(torch.nn.Linear(1, 1).parameters())"
 POLL = 1  # seconds between two looks at whether the kernel is alive
@@ -42,6 +43,7 @@ PEAK, UNIT = {
 USAGE = {"seconds": "__import__('time').process_time()", "peak": PEAK}
 PACE = "__import__('residual_edu.course.pace').course.pace.pace()"
 USED = pytest.StashKey[dict[str, str]]()
+PACES = pytest.StashKey[list[float]]()
 
 
 def get_message(self: RunningKernel, stream: str, timeout: float | None = None) -> dict[str, Any]:
@@ -87,21 +89,29 @@ def base() -> float:
 def measure(lesson: IPyNbFile) -> None:
     """Note what ``lesson`` used, and fail if that was too much; on a GPU its driver's memory is not the lesson's."""
     seconds, peak = ask(lesson.kernel, **USAGE)
-    (pace,) = ask(lesson.kernel, pace=PACE) if seconds > SECONDS / 2 else (1.0,)
+    paces = [*lesson.stash.get(PACES, []), *ask(lesson.kernel, pace=PACE)]
+    pace, seconds = sum(paces) / len(paces), seconds - QUIET * sum(paces[:-1])
     name, megabytes = lesson.path.name, peak * UNIT / 1e6
     added = megabytes - base()
     slow = f", on a machine {pace:.1f} times as slow as in quiet" if pace > 1 else ""
-    slow += f", over the {SECONDS} s that it may use" if seconds > SECONDS * pace else ""
     lesson.config.stash.setdefault(USED, {})[name] = f"{seconds:6.1f} s {megabytes:6.0f} MB, {added:.0f} added{slow}"
     on_cpu = os.environ.get("RESIDUAL_EDU_DEVICE", "cpu") == "cpu"
-    if seconds > UNSTEADY * SECONDS * pace:
-        pytest.fail(f"{name} used {seconds:.1f} s of processor time{slow}", pytrace=False)
+    if seconds > SECONDS * pace:
+        said = f"{name} used {seconds:.1f} s of processor time{slow}; a lesson may use {SECONDS} s"
+        pytest.fail(said, pytrace=False)
     if on_cpu and added > MEGABYTES:
         said = f"{name} added {added:.0f} MB to the {base():.0f} MB of {IMPORTS!r}; it may add {MEGABYTES} MB"
         pytest.fail(said, pytrace=False)
 
 
-nbval_sanitize, nbval_teardown = IPyNbCell.sanitize, IPyNbFile.teardown
+nbval_runtest, nbval_sanitize, nbval_teardown = IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.teardown
+
+
+def runtest(self: IPyNbCell) -> None:
+    """Run a cell, and now and then look at the machine's pace after it."""
+    nbval_runtest(self)
+    if self.cell_num % EVERY == EVERY - 1 and self.parent.kernel.is_alive():
+        self.parent.stash.setdefault(PACES, []).extend(ask(self.parent.kernel, pace=PACE))
 
 
 def sanitize(self: IPyNbCell, output: Any) -> Any:
@@ -120,11 +130,11 @@ def teardown(self: IPyNbFile) -> None:
 
 
 def pytest_configure() -> None:
-    """Replace four methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
+    """Replace five methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the kernels, as is the next
     os.environ["RESIDUAL_EDU_STRICT"] = "1"
     RunningKernel.get_message, RunningKernel.execute_cell_input = get_message, execute_cell_input
-    IPyNbCell.sanitize, IPyNbFile.teardown = sanitize, teardown
+    IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.teardown = runtest, sanitize, teardown
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -121,7 +121,7 @@ TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
 @pytest.mark.parametrize(
     ("bound", "sentence", "workers"),
     [
-        ("SECONDS", "s of processor time, over the 0 s that it may use", []),
+        ("SECONDS", "s of processor time; a lesson may use 0 s", []),
         pytest.param("MEGABYTES", "parameters())'; it may add -999 MB", TWO_AT_A_TIME, marks=pytest.mark.slow),
     ],
 )
@@ -135,12 +135,11 @@ def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
 
 
 @pytest.mark.slow
-def test_a_little_over_its_bound_is_said_and_is_not_red(tmp_path):
-    limit = TIGHT.format("SECONDS", 0.01) + TIGHT.format("UNSTEADY", 1e6)
-    (tmp_path / "conftest.py").write_text(limit + "plugin.PACE = '1.0'\n")
-    done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cpu")
-    assert done.returncode == 0, done.stdout
-    assert ", over the 0.01 s that it may use" in done.stdout
+def test_the_pace_is_an_average_over_the_lesson(tmp_path):
+    pace = "plugin.PACE = \"globals().__setitem__('n', globals().get('n', 0) + 500.0) or n\"\n"
+    (tmp_path / "conftest.py").write_text(TIGHT.format("SECONDS", 0.01) + TIGHT.format("EVERY", 1) + pace)
+    done, _, _ = run(tmp_path, PASSING[:2], RESIDUAL_EDU_DEVICE="cpu")
+    assert ", on a machine 1000.0 times as slow as in quiet" in done.stdout  # 500, 1000 and, at the end, 1500
 
 
 @pytest.mark.slow
