@@ -64,6 +64,7 @@ def unhook(monkeypatch):
             monkeypatch.setattr(owner, name, plain)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items):
     """Two workers share the tests by file; one takes all of grading, which looks for processes that it left behind."""
     for item in items:

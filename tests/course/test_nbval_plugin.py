@@ -97,6 +97,7 @@ def test_a_passing_lesson_reports_what_it_used(tmp_path, workers):
     assert 30 < float(megabytes) < 200 and float(added) < 0  # it imports nothing
 
 
+@pytest.mark.slow
 def test_a_dead_kernel_is_noticed_long_before_the_timeout(tmp_path):
     cells = [prints("import os\nos._exit(1)", ""), prints("print(1)", "1\n")]
     done, verdicts, cases = run(tmp_path, cells, "--nbval-cell-timeout=600")
@@ -118,11 +119,12 @@ def test_a_hang_ends_at_the_timeout(tmp_path):
 TIGHT = "import residual_edu.course.nbval_plugin as plugin\nplugin.{} = {}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bound", "sentence", "workers"),
     [
         ("SECONDS", "s of processor time; a lesson may use 0 s", []),
-        pytest.param("MEGABYTES", "parameters())'; it may add -999 MB", TWO_AT_A_TIME, marks=pytest.mark.slow),
+        ("MEGABYTES", "parameters())'; it may add -999 MB", TWO_AT_A_TIME),
     ],
 )
 def test_a_lesson_beyond_its_bounds_fails(tmp_path, bound, sentence, workers):
