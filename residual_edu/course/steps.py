@@ -11,7 +11,8 @@ PYTEST = ["pytest", "-q", "-rs"]
 TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
 QUICK = ["-m", "not slow"]
 NO_APPENDIX = ["--ignore-glob=*_more.ipynb"]
-BY_GROUP = ["-n2", "--dist=loadgroup"]  # groups: tests/conftest.py
+# Groups: tests/conftest.py. In the order of the files: by the number of tests, the longest would come last.
+BY_GROUP = ["-n2", "--dist=loadgroup", "--no-loadscope-reorder"]
 PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, and many times that on a busy machine
 STYLE = {
     "ruff": ["ruff", "check"],
