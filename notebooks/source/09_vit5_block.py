@@ -726,7 +726,7 @@ guess.reveal(
         "more than twice as much": "Two seeds go wrong without it: the rate is too "
         "high for that network.",
     },
-    after="All three count at this rate too.",
+    after="All three cost here, QK-norm not apart.",
 )
 
 # %% [markdown]
@@ -1024,7 +1024,7 @@ check(mended_vit, "mended_vit")
 # %% [markdown]
 # ## Which to switch on
 #
-# In a ViT of your own, check that the position table is not far smaller than the patches. Tune the rate of every network that you compare. Then try LayerScale, QK-norm and rotary positions, and SwiGLU, with three seeds each; keep what is apart.
+# In your own ViT, check that the position table is not far smaller than the patches. Tune the rate of every network that you compare. Then try LayerScale, QK-norm and rotary positions, and SwiGLU, with three seeds each; keep what is apart.
 
 # %% [markdown]
 # (Folded: the code of the stored runs.)
