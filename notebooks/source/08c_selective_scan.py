@@ -1484,7 +1484,6 @@ JOBS |= {
     "CKConv, one ?, 4,000 updates": {"make": CKConv, "updates": 4000},
     "CKConv, ? and !, 4,000 updates": {"make": CKConv, "updates": 4000, "two": True},
     "Attention, 1 tap, no positions": {"make": Unplaced},
-    "Mamba, dt alone": {"make": lambda: constant("B", "C")},
 }
 
 # %% jupyter={"source_hidden": true}
@@ -1510,12 +1509,13 @@ LONGER |= {"Mamba, constant writing": lambda: Apart(APART["constant writing"])}
 LONGER |= {"Attention, ALiBi": lambda: Slopes(taps=3)}
 for name, make in LONGER.items():
     JOBS[f"{name}, 4,000 updates"] = {"make": make, "updates": 4000}
-TWO = {"make": LONGER["Mamba, constant fading"], "two": True}
-JOBS["Mamba, constant fading, ? and !"] = TWO
-JOBS["Mamba, constant fading, ? and !, 4,000 updates"] = TWO | {"updates": 4000}
+JOBS["Mamba, constant fading, ? and !, 4,000 updates"] = {
+    "make": LONGER["Mamba, constant fading"],
+    "updates": 4000,
+    "two": True,
+}
 RECALL = {f"N = {N}": lambda N=N: large(N=N) for N in (1, 2, 4, 8, 16)}
 RECALL["attention"] = Attention
-RECALL |= {f"constant {part}": lambda part=part: constant(part) for part in "BC"}
 RECALL["constant B and C"] = lambda: constant("B", "C")
 
 
@@ -1538,7 +1538,7 @@ def runs(seed, within=0.5):
         for rate in (0.005, 0.01):
             right = round(recall_learned(make, seed, rate), 4)
             found[f"recall, {name}, rate {rate}: 12"] = right
-    for name in ("N = 1", "N = 2", "constant B", "constant B and C"):
+    for name in ("N = 1", "N = 2", "constant B and C"):
         right = round(recall_learned(RECALL[name], seed, 0.005, 6000), 4)
         found[f"recall, {name}, 6,000 updates: 12"] = right
     return found

@@ -129,7 +129,7 @@ def test_the_forms(checkout, monkeypatch):
     usual, everything = steps.usual(), steps.everything()
     assert " ".join(step.name for step in usual) == f"{style} units notebooks browser"
     assert " ".join(step.name for step in everything) == f"{style} units notebooks browser delays"
-    for some, all_of in zip(usual, everything, strict=False):
+    for some, all_of in zip(usual, everything[:-1], strict=True):
         slow_left_out = some.command[0] == "pytest"
         words = [word for word in all_of.command if (all_of.name, word) != ("units", "--timeout=1800")]
         left_out = (["-m", "not slow"] if slow_left_out else []) + steps.NO_APPENDIX * (some.name == "notebooks")
