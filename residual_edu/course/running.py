@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task
@@ -14,6 +15,12 @@ from rich.text import Text
 PERCENT = re.compile(r"\[ *(\d+)%\]$")  # what pytest writes at the end of a line
 # One thread, no learner's file, and claims that raise where they do not hold.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RESIDUAL_EDU_STRICT": "1", "PYTHONUNBUFFERED": "1"}
+ALL_IT_SAYS: dict[str, Any] = {
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.STDOUT,
+    "encoding": "utf-8",
+    "errors": "replace",
+}
 ENOUGH = 100  # seconds of work after which this machine's pace counts
 
 
@@ -65,11 +72,10 @@ class TimeLeft(ProgressColumn):
 def run(command: Sequence[str], folder: Path, console: Console, forecast: Forecast) -> int:
     """Run ``command`` in ``folder`` and return its exit code; at Ctrl-C, which reaches it too, it may clean up."""
     bar = Progress(TimeLeft(forecast), BarColumn(), console=console, transient=True, disable=not console.is_terminal)
-    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
-    with subprocess.Popen(command, cwd=folder, env={**os.environ, **ENVIRONMENT}, **pipe) as process, bar:  # type: ignore
+    with subprocess.Popen(command, cwd=folder, env={**os.environ, **ENVIRONMENT}, **ALL_IT_SAYS) as process, bar:
         task = bar.add_task("", total=1)
         try:
-            for line in process.stdout:
+            for line in process.stdout or ():
                 console.out(line.rstrip("\n"), highlight=False)
                 if found := PERCENT.search(line.rstrip()):
                     forecast.share = int(found[1]) / 100
@@ -78,6 +84,21 @@ def run(command: Sequence[str], folder: Path, console: Console, forecast: Foreca
         except KeyboardInterrupt:
             process.wait()
             raise
+
+
+class Captured(NamedTuple):
+    """What a command came to: its exit code, what it printed, and the seconds that it took."""
+
+    code: int
+    said: str
+    seconds: float
+
+
+def captured(command: Sequence[str], folder: Path) -> Captured:
+    """Run ``command`` in ``folder`` to its end, beside something else."""
+    start = time.monotonic()
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **ENVIRONMENT}, **ALL_IT_SAYS)
+    return Captured(done.returncode, done.stdout, time.monotonic() - start)
 
 
 def words(seconds: float) -> str:

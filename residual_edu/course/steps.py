@@ -1,4 +1,4 @@
-"""What the test command runs: the steps of its three forms, each with the seconds that it takes on two quiet cores."""
+"""What the test command runs: the steps of its three forms, each with the seconds that it adds on two quiet cores."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +8,14 @@ from residual_edu.course.changed import readers_of_changes
 COURSE = ["residual_edu.course"]
 NBVAL = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
 PYTEST = ["pytest", "-q", "-rs"]
+WITHOUT_NBVAL = ["-p", "no:nbval"]  # importing it takes seconds, in each process
 TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
 QUICK = ["-m", "not slow"]
 NO_APPENDIX = ["--ignore-glob=*_more.ipynb"]
 # Groups: tests/conftest.py. In the order of the files: by the number of tests, the longest would come last.
 BY_GROUP = ["-n2", "--dist=loadgroup", "--no-loadscope-reorder"]
 PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, and many times that on a busy machine
+BROWSER = [*PYTEST, *WITHOUT_NBVAL, "--timeout=600"]
 STYLE = {
     "ruff": ["ruff", "check"],
     "format": ["ruff", "format", "--check"],
@@ -24,18 +26,18 @@ STYLE = {
 }
 # The delays of explorers are read off the clock: by --all alone, last, with nothing beside them.
 RUN = {
-    "units": [*PYTEST, "tests", "--ignore=tests/browser", *BY_GROUP],
+    "units": [*PYTEST, *WITHOUT_NBVAL, "tests", "--ignore=tests/browser", *BY_GROUP],
     "notebooks": [*PYTEST, *NBVAL, "--timeout=900", "notebooks", *TWO_AT_A_TIME],
-    "browser": [*PYTEST, "--timeout=600", "tests/browser", "--ignore=tests/browser/test_delays.py", *TWO_AT_A_TIME],
-    "delays": [*PYTEST, "--timeout=600", "tests/browser/test_delays.py"],
+    "browser": [*BROWSER, "tests/browser", "--ignore=tests/browser/test_delays.py", *TWO_AT_A_TIME],
+    "delays": [*BROWSER, "tests/browser/test_delays.py"],
 }
-SECONDS = {  # as the command takes them, and with --all where that is more
+SECONDS = {  # as the command takes them, and with --all where that is more; the first six run two at a time
     "ruff": (1, 1),
     "format": (1, 1),
-    "types": (22, 22),
-    "promote": (7, 7),
-    "build": (5, 5),
-    "lessons": (10, 10),
+    "types": (25, 25),
+    "promote": (1, 1),
+    "build": (1, 1),
+    "lessons": (4, 4),
     "units": (300, 790),
     "notebooks": (290, 420),
     "browser": (190, 750),
@@ -45,11 +47,16 @@ SECONDS = {  # as the command takes them, and with --all where that is more
 
 @dataclass(frozen=True)
 class Step:
-    """A step: its name, the module that it runs with its words, and about how many seconds it takes."""
+    """A step: its name, the module that it runs with its words, and about how many seconds it adds."""
 
     name: str
     command: list[str]
     seconds: int
+
+    @property
+    def on_one_core(self) -> bool:
+        """Whether it leaves a core to another; pytest takes both."""
+        return self.command[0] != "pytest"
 
 
 def usual() -> list[Step]:
@@ -68,5 +75,5 @@ def everything() -> list[Step]:
 def fast(root: Path) -> list[Step]:
     """Return style, types and the lessons' form, and the unit tests of what differs from the last commit."""
     steps, files = usual()[: len(STYLE)], readers_of_changes(root)
-    command = [*PYTEST, *map(str, files), *QUICK, *TWO_AT_A_TIME]
+    command = [*PYTEST, *WITHOUT_NBVAL, *map(str, files), *QUICK, *TWO_AT_A_TIME]
     return [*steps, Step("units", command, 5 + 3 * len(files))] if files else steps

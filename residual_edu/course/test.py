@@ -5,7 +5,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,6 +43,9 @@ class Outcome:
         skips = f", {self.skipped} skipped" if self.skipped else ""
         return ("failed" if self.failed else "passed") + skips
 
+    def __str__(self) -> str:
+        return f"{self.step} {self.verdict} in {self.seconds:.1f} s"
+
 
 def run(argv: Sequence[str]) -> int:
     """Run the steps of the form asked for, or those named with ``--only``; return 1 if any failed."""
@@ -71,32 +76,53 @@ def run(argv: Sequence[str]) -> int:
 
 
 def perform_all(chosen: Sequence[steps.Step], root: Path, seconds: float = math.inf) -> list[Outcome]:
-    """Run the steps one after the other, and print what they came to and how long it took.
+    """Run the steps in order, those on one core two at a time, and print what they came to and how long it took.
 
     A step is left out where, at the pace of this run, it would not end within ``seconds``.
     """
     console, forecast, outcomes = Console(), running.Forecast([step.seconds for step in chosen]), []
-    for step in chosen:
-        if forecast.passed() + forecast.pace * step.seconds <= seconds:
-            outcomes.append(perform(step, root, console, forecast))
-        else:
-            outcomes.append(Outcome(step.name, None, 0, 0.0))
-            forecast.leave_out()
-        forecast.advance()
-        left = f"; {running.words(forecast.left())}" if len(outcomes) < len(chosen) else ""
-        console.print(f"{step.name} {outcomes[-1].verdict} in {outcomes[-1].seconds:.1f} s{left}\n", highlight=False)
-    console.print(summary(outcomes))
+    with two_at_a_time([step for step in chosen if step.on_one_core], root) as begun:
+        for step in chosen:
+            if step.name in begun or forecast.passed() + forecast.pace * step.seconds <= seconds:
+                outcomes.append(perform(step, root, console, forecast, begun.get(step.name)))
+            else:
+                outcomes.append(Outcome(step.name, None, 0, 0.0))
+                forecast.leave_out()
+            forecast.advance()
+            left = f"; {running.words(forecast.left())}" if len(outcomes) < len(chosen) else ""
+            console.print(f"{outcomes[-1]}{left}\n", highlight=False)
+    console.print(summary(outcomes, forecast.passed()))
     return outcomes
 
 
-def perform(step: steps.Step, root: Path, console: Console, forecast: running.Forecast) -> Outcome:
-    """Run one step in ``root``, with its output shown as it comes."""
+@contextmanager
+def two_at_a_time(some: Sequence[steps.Step], root: Path) -> Iterator[dict[str, Future[running.Captured]]]:
+    """Begin these steps, and yield by name what they will come to; none begins any more after Ctrl-C."""
+    two = ThreadPoolExecutor(2)
+    try:
+        yield {step.name: two.submit(running.captured, words(step), root) for step in some}
+    finally:
+        two.shutdown(cancel_futures=True)
+
+
+def words(step: steps.Step, *more: str) -> list[str]:
+    """Return the command of a step as it is run."""
+    return [sys.executable, "-m", *step.command, *more]
+
+
+def perform(
+    step: steps.Step, root: Path, console: Console, forecast: running.Forecast, begun: Future[running.Captured] | None
+) -> Outcome:
+    """Run one step in ``root`` with its output shown as it comes, or show that of a step that has ``begun``."""
     console.rule(f"{step.name}: {' '.join(step.command)}", align="left")
+    if begun is not None:
+        code, said, seconds = begun.result()
+        console.out(said, end="", highlight=False)
+        return Outcome(step.name, code, 0, seconds)
     start = time.monotonic()
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        junit = [f"--junitxml={report}"] if step.command[0] == "pytest" else []
-        code = running.run([sys.executable, "-m", *step.command, *junit], root, console, forecast)
+        code = running.run(words(step, f"--junitxml={report}"), root, console, forecast)
         return Outcome(step.name, code, skips(report), time.monotonic() - start)
 
 
@@ -105,10 +131,9 @@ def skips(report: Path) -> int:
     return len(ElementTree.parse(report).findall(".//skipped")) if report.exists() else 0
 
 
-def summary(outcomes: Sequence[Outcome]) -> Table:
-    """Return the closing table: step, outcome, seconds, and their sum."""
-    whole = sum(outcome.seconds for outcome in outcomes)
-    table = Table("step", "outcome", "seconds", title="residual_edu", caption=f"{whole / 60:.1f} minutes")
+def summary(outcomes: Sequence[Outcome], seconds: float) -> Table:
+    """Return the closing table: step, outcome and seconds, and how long all of it took."""
+    table = Table("step", "outcome", "seconds", title="residual_edu", caption=f"{seconds / 60:.1f} minutes")
     for outcome in outcomes:
         style = "red" if outcome.failed else "green" if outcome.code == 0 else "yellow"
         table.add_row(outcome.step, outcome.verdict, f"{outcome.seconds:.1f}", style=style)

@@ -4,14 +4,12 @@ from functools import partial
 
 import pytest
 
-from .lessons import ALWAYS, every_lesson
+from .lessons import every_lesson, one_whole
 from .needed import questions_and_explorers
 from .page import NARROW, WIDE
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.parametrize("lesson", every_lesson(questions_and_explorers, ALWAYS), indirect=True, scope="module"),
-]
+EVERY = every_lesson(questions_and_explorers) + one_whole()
+pytestmark = [pytest.mark.browser, pytest.mark.parametrize("lesson", EVERY, indirect=True, scope="module")]
 
 
 def test_it_runs_to_its_end(lesson):

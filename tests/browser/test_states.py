@@ -64,7 +64,7 @@ def test_they_are_palette_pictures_600_wide_and_not_too_large_together():
     assert sum(path.stat().st_size for path in pictures) < LARGEST
 
 
-@pytest.mark.parametrize("lesson", every_lesson(explorers_only, (), tiny=False))
+@pytest.mark.parametrize("lesson", every_lesson(explorers_only, tiny=False))
 def test_the_first_and_the_last_state_are_what_the_explorer_draws_today(lesson, tmp_path):
     name, make = lesson
     notebook = make()

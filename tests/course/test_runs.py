@@ -1,5 +1,6 @@
 import ast
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -106,14 +107,26 @@ def test_what_is_further_than_its_band_is_found(again, found):
     assert runs.difference(computed({}, a=1.0, b=2.0), again) == found
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A checkout with three lessons with stored runs."""
+    root = tmp_path_factory.mktemp("built")
+    folder = root / "notebooks" / "source"
+    folder.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.setenv("PYTHONPATH", str(ROOT))
+        for name in ("01_a", "02_b", "03_c"):
+            (folder / f"{name}.py").write_text(LESSON.replace("base = 10", f"base = {name[1]}"))
+            assert main(["build", "--runs", name]) == 0
+    return root
+
+
 @pytest.fixture
-def three(checkout):
+def three(checkout, built):
     """Three lessons with stored runs, and one without."""
-    folder = checkout / "notebooks" / "source"
-    for name in ("01_a", "02_b", "03_c"):
-        (folder / f"{name}.py").write_text(LESSON.replace("base = 10", f"base = {name[1]}"))
-        assert main(["build", "--runs", name]) == 0
-    return sorted(folder.glob("*.py"))
+    shutil.copytree(built, checkout, dirs_exist_ok=True)
+    return sorted((checkout / "notebooks" / "source").glob("*.py"))
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 5])

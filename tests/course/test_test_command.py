@@ -91,11 +91,13 @@ def test_an_unknown_step_is_refused(three, capfd):
     assert "invalid choice: 'fourth'" in capfd.readouterr().err
 
 
-def test_every_step_takes_one_thread_and_is_strict(checkout, capfd, monkeypatch):
+@pytest.mark.parametrize("words", [["threads"], ["pytest", "-s", "-p", "no:cacheprovider", "threads.py"]])
+def test_every_step_takes_one_thread_and_is_strict(checkout, capfd, monkeypatch, words):
     (checkout / "threads.py").write_text(
         "import os; print('threads:', *map(os.environ.get, ('OMP_NUM_THREADS', 'RESIDUAL_EDU_STRICT')))\n"
+        "def test_nothing(): pass\n"
     )
-    monkeypatch.setattr(command.steps, "usual", lambda: [Step("units", ["threads"], 1)])
+    monkeypatch.setattr(command.steps, "usual", lambda: [Step("units", words, 1)])
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     assert command.run([]) == 0
     assert "threads: 1 1" in capfd.readouterr().out
@@ -119,7 +121,7 @@ def test_ctrl_c_ends_it_after_the_step_has_cleaned_up(three, capfd, monkeypatch,
 
     step = Interrupted()
     monkeypatch.setattr(running.subprocess, "Popen", lambda *words, **more: step)
-    assert command.run([]) == 130
+    assert command.run(["--only", "third"]) == 130
     assert step.waited == 2
     assert capfd.readouterr().err == "Stopped.\n"
 
@@ -139,7 +141,7 @@ def test_the_forms(checkout, monkeypatch):
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [Path("tests/test_config.py")])
     *before, units = steps.fast(checkout)
     assert " ".join(step.name for step in before) == style
-    assert units.command[:4] == ["pytest", "-q", "-rs", "tests/test_config.py"]
+    assert units.command[:6] == ["pytest", "-q", "-rs", "-p", "no:nbval", "tests/test_config.py"]
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [])
     assert " ".join(step.name for step in steps.fast(checkout)) == style
 

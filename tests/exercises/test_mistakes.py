@@ -16,7 +16,7 @@ from residual_edu.exercises.observation import diagnosis
 from residual_edu.exercises.report import LINES, WIDTH, not_attempted
 from residual_edu.exercises.session import ATTEMPTS, attempts
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 EXERCISES = catalogue().items()
 each = pytest.mark.parametrize("name, exercise", EXERCISES, ids=catalogue())

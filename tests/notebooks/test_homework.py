@@ -129,11 +129,12 @@ def test_an_unusual_right_answer_passes_all_tests(name, task, right):
 
 @pytest.mark.usefixtures("as_installed")
 @each
-def test_the_visible_tests_reject_some_and_are_not_enough(name):
+def test_the_visible_tests_reject_three_of_four_wrong_answers_and_are_not_enough(name):
     for task in tasks(name):
-        verdicts = [passes(task.visible, name, task, wrong) for wrong in answers("WRONG", name)[task.name]]
-        assert len(verdicts) >= WRONG_ANSWERS
-        assert {True, False} == set(verdicts), f"{task.name}: {verdicts}"
+        wrong = answers("WRONG", name)[task.name]
+        caught = sum(not passes(task.visible, name, task, answer) for answer in wrong)
+        assert len(wrong) >= WRONG_ANSWERS
+        assert 0.75 * len(wrong) <= caught < len(wrong), f"{task.name}: {caught} of {len(wrong)}"
 
 
 @each
@@ -221,12 +222,3 @@ def test_every_assert_says_what_it_got_and_what_was_wanted(name):
 def test_no_test_runs_without_gradients(name):
     for task in tasks(name):
         assert "no_grad" not in task.visible + task.hidden, task.name
-
-
-@pytest.mark.usefixtures("as_installed")
-@each
-def test_the_visible_tests_catch_three_of_four_wrong_answers(name):
-    for task in tasks(name):
-        wrong = answers("WRONG", name)[task.name]
-        caught = sum(not passes(task.visible, name, task, answer) for answer in wrong)
-        assert caught >= 0.75 * len(wrong), f"{task.name}: {caught} of {len(wrong)}"

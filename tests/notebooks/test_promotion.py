@@ -148,7 +148,7 @@ def package_own(piece):
     return getattr(import_module(dotted(piece.module)), piece.definition.name)
 
 
-@pytest.fixture(params=["as it stands", "refreshed"])
+@pytest.fixture(params=["as it stands", pytest.param("refreshed", marks=pytest.mark.slow)])
 def copy(request, lesson, tmp_path):
     """A lesson, or what ``promote --refresh`` makes of it, which a second time changes nothing."""
     if request.param == "as it stands":

@@ -10,7 +10,6 @@ import pytest
 from residual_edu.course.pieces import pieces
 from residual_edu.course.promote import code, difference
 
-EVERY = pieces(Path(__file__).parents[2])
 AT_LEAST = 20  # pieces that each kind of change is tried on, or all that have a place for it
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
 COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
@@ -109,10 +108,15 @@ def with_text(piece, text):
     return replace(piece, definition=replace(piece.definition, text=text))
 
 
+@pytest.fixture(scope="module")
+def every():
+    return pieces(Path(__file__).parents[2])
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_a_change_of_one_thing_is_seen_in_each_piece(change):
+def test_a_change_of_one_thing_is_seen_in_each_piece(every, change):
     tried = 0
-    for piece in EVERY:
+    for piece in every:
         shown = ast.parse(code(piece.definition.text)).body[0]
         if (mutant := changed(shown, change)) is not None and tried < AT_LEAST:
             assert difference(with_text(piece, ast.unparse(mutant))) != [], piece
@@ -120,6 +124,6 @@ def test_a_change_of_one_thing_is_seen_in_each_piece(change):
     assert tried >= AT_LEAST
 
 
-def test_most_pieces_are_long_enough_to_be_changed():
-    assert len(EVERY) > 50
-    assert sum(len(code(piece.definition.text).split("\n")) > 3 for piece in EVERY) > 50
+def test_most_pieces_are_long_enough_to_be_changed(every):
+    assert len(every) > 50
+    assert sum(len(code(piece.definition.text).split("\n")) > 3 for piece in every) > 50

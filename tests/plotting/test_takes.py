@@ -18,7 +18,7 @@ from residual_edu.plotting.takes import takes
 
 from .right_calls import FUNCTIONS, TAKING, axes, flow, needs_line, right_call, variants
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 NOT_OF_ARRAYS = re.compile(
     r"stream\.(draw_|span|lock_width|number|first_number|check_flow)|\.(brief|look|ticks|text_color)$"
 )

@@ -4,6 +4,9 @@ import ast
 import shutil
 import sys
 import types
+import venv
+from importlib.util import cache_from_source
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +23,7 @@ def test_the_second_run_installs_nothing_and_starts_at_once(prepared):
     version, verb = (prepared / "asked").read_text().splitlines()[len(before) :]  # nothing else is started
     assert version.startswith("-c") and verb.startswith("-m residual_edu.course lab")
     assert again.stdout == "verb residual_edu.course lab\n"
-    assert asked(prepared).count("pip") == 1
+    assert asked(prepared).count("pip") == asked(prepared).count("compileall") == 1
 
 
 @WINDOWS
@@ -77,6 +80,17 @@ def test_nbgrader_has_an_environment_of_its_own_and_sphinx_comes_with_the_book(p
 def test_pip_is_held_to_the_constraints(prepared):
     run(prepared, "lab")
     assert "-c constraints.txt -e .[lab,test]" in (prepared / "asked").read_text()
+
+
+def test_what_is_installed_is_compiled_and_what_is_no_python_is_left(course, capfd):
+    folder = course.LEARNING.folder
+    venv.create(folder)
+    made, broken = folder / "lib" / "made.py", folder / "lib" / "broken.py"
+    made.write_text("x = 1\n")
+    broken.write_text("{{ x }} =\n")
+    course.compile_all(course.LEARNING)
+    assert Path(cache_from_source(str(made))).exists() and not Path(cache_from_source(str(broken))).exists()
+    assert capfd.readouterr() == ("      compiling, on every core\n", "")
 
 
 @WINDOWS
