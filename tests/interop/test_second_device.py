@@ -1,6 +1,7 @@
 """Every part, block, network and the recorder on a device that refuses tensors of the CPU, as a GPU does.
 
-The device (``second_device/device.py``) changes torch for good, so it lives in a process of its own.
+The device (``second_device/device.py``) changes torch for good, so it lives in a process of its own. Where
+RESIDUAL_EDU_DEVICE names a GPU, it is that GPU.
 """
 
 from concurrent.futures import ProcessPoolExecutor

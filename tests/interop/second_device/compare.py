@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 import residual_edu as library
 from residual_edu.gradient_flow import GradientFlowRecorder, mixing_matrix
+from residual_edu.lesson import find_device
 from residual_edu.networks.denoiser import flow_matching_loss, sample
 from tests.fuzzing.outcome import tensors_in
 from tests.fuzzing.table import CASES
@@ -148,6 +150,8 @@ def refuse(name: str) -> None:
 
 
 def start() -> None:
-    """Give this process the device."""
+    """Give this process the device: the GPU that RESIDUAL_EDU_DEVICE names, else one that refuses what a GPU does."""
     global DEVICE
-    DEVICE = device.install()
+    name = os.environ.get("RESIDUAL_EDU_DEVICE", "cpu")
+    DEVICE = device.install() if name == "cpu" else find_device(name)
+    torch.backends.cudnn.allow_tf32 = False  # in a convolution it rounds to 10 bits
