@@ -370,7 +370,7 @@ plots.plot_three_curves({"weight gradient": papers[0][1]}, ax)
 plots.plot_reconstruction(papers[0][0], ax)
 ax.set(title="The third curve, from the other two", ylim=(1e-4, 1e-1))
 ratios = [a / b for paper, true in papers for a, b in zip(paper, true, strict=True)]
-print(f"three seeds: reconstructed / measured {min(ratios):.2f} to {max(ratios):.2f}")
+print(f"three seeds: reconstructed / measured {min(ratios):.1f} to {max(ratios):.1f}")
 holds(min(ratios) > 0.3 and max(ratios) < 3, "Paper is right to a factor of 3.")
 alt = "The measured weight gradients of 64 blocks, and dots from the other two curves: "
 show(ax.figure, alt=alt + "the dots lie about the line, without its ups and downs.")

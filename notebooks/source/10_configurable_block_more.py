@@ -664,6 +664,7 @@ class MLA(AttentionBase):
         # (batch, n_heads, keys, head_dim - rope_dim + head_dim)
         own = split_heads(self.kv_up(latent), self.n_heads)
         own, value = own.tensor_split([self.head_dim - self.rope_dim], dim=-1)
+        value = value.contiguous()  # a GPU's kernel asks for that
         # (batch, n_heads, keys, rope_dim)
         shared = shared[:, None].expand(-1, self.n_heads, -1, -1)
         key = torch.cat([shared, own], dim=-1)  # (batch, n_heads, keys, head_dim)

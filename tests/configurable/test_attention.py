@@ -106,6 +106,20 @@ def test_a_window_is_causal_and_windowed_whatever_mask_is_given(window, given):
     assert hears(module, signal(), masks[given]).equal(expected)
 
 
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_what_the_kernel_is_handed_begins_where_16_bytes_begin(name, position):
+    """Elsewhere torch's kernel for GPUs ends with "misaligned address", and the process with it."""
+    handed, module = [], attention(name, position=position).float()
+    module.attend = lambda query, key, value, mask: (
+        handed.extend((query, key, value)) or query.transpose(1, 2).flatten(2)
+    )
+    module(signal().float())
+    for each in handed:
+        places = [each.storage_offset(), *each.stride()[:-1]]
+        assert [place * each.element_size() % 16 for place in places] == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("name", ["mha", "gqa", "mla"])
 def test_without_a_mask_all_hear_all_and_a_mask_is_obeyed(name):
     module = attention(name, position="rope")
