@@ -108,8 +108,8 @@ class ViT5Attention(nn.Module):
             .unbind(0)
         )
         return (
-            rotate_by(self.q_norm(q), *self.cos_sin),
-            rotate_by(self.k_norm(k), *self.cos_sin),
+            rotate_by(self.q_norm(q), *self.cos_sin.tables),
+            rotate_by(self.k_norm(k), *self.cos_sin.tables),
             v,
         )
 

@@ -97,7 +97,7 @@ class ViT5Attention(nn.Module):
         """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
         check_shape("x", x, "batch", self.num_tokens, self.qkv.in_features, layer=self.qkv)
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        return rotate_by(self.q_norm(q), *self.cos_sin), rotate_by(self.k_norm(k), *self.cos_sin), v
+        return rotate_by(self.q_norm(q), *self.cos_sin.tables), rotate_by(self.k_norm(k), *self.cos_sin.tables), v
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample: maps, norms, rotations (3 a number), and two products of all pairs of tokens.
