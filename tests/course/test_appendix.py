@@ -39,6 +39,7 @@ SOURCES = {
     "02_draft.py": "# ---\n# jupyter:\n#   draft: true\n# ---\n\n" + ASKS.format(name="draft"),
 }
 BUILT = [f"{Path(name).stem}.ipynb" for name in SOURCES]
+pytestmark = pytest.mark.slow  # four notebooks are built
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,6 @@ def test_both_are_built_and_the_check_knows_them(course, capsys):
     assert "\n05_gone_more.py is the appendix of no lesson\n" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_nbval_compares_both(course):
     words = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "--rootdir", course, *NBVAL]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -78,6 +78,7 @@ def check(capsys):
     return code, capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_lesson_with_a_figure_builds_to_the_same_bytes_twice(checkout, capsys):
     (checkout / "source" / "00_small.py").write_text(LESSON)
     target = checkout / "00_small.ipynb"

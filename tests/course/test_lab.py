@@ -158,6 +158,7 @@ def test_a_lesson_that_was_not_built(checkout):
         lab.run(["--edit"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="ends the server by its process group")
 def test_it_really_starts_and_asks_nothing(checkout):
     with socket.socket() as free:

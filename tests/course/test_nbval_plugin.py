@@ -77,6 +77,7 @@ FAILING = [
 ]
 
 
+@pytest.mark.slow
 def test_each_cell_is_judged(tmp_path):
     done, verdicts, _ = run(tmp_path, PASSING + FAILING)
     right = {f"Cell {i}": set() if i < len(PASSING) else {"failure"} for i in range(len(PASSING + FAILING))}

@@ -122,6 +122,7 @@ def all_three():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     [

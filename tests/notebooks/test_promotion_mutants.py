@@ -113,6 +113,7 @@ def every():
     return pieces(Path(__file__).parents[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_a_change_of_one_thing_is_seen_in_each_piece(every, change):
     tried = 0
