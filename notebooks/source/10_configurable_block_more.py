@@ -664,7 +664,8 @@ class MLA(AttentionBase):
         # (batch, n_heads, keys, head_dim - rope_dim + head_dim)
         own = split_heads(self.kv_up(latent), self.n_heads)
         own, value = own.tensor_split([self.head_dim - self.rope_dim], dim=-1)
-        value = value.contiguous()  # a GPU's kernel asks for that
+        if own.shape[-1] * own.element_size() % 16:  # a GPU's kernel asks for that
+            value = value.contiguous()
         # (batch, n_heads, keys, rope_dim)
         shared = shared[:, None].expand(-1, self.n_heads, -1, -1)
         key = torch.cat([shared, own], dim=-1)  # (batch, n_heads, keys, head_dim)

@@ -212,7 +212,8 @@ class MLA(AttentionBase):
         )  # (batch, keys, features)
         own = split_heads(self.kv_up(latent), self.n_heads)  # (batch, n_heads, keys, head_dim - rope_dim + head_dim)
         own, value = own.tensor_split([self.head_dim - self.rope_dim], dim=-1)
-        value = value.contiguous()  # on a GPU the kernel reads 16 bytes at once, from a place that 16 divides
+        if own.shape[-1] * own.element_size() % 16:  # a GPU's kernel reads 16 bytes at once, from where 16 divides
+            value = value.contiguous()
         shared = shared[:, None].expand(-1, self.n_heads, -1, -1)  # (batch, n_heads, keys, rope_dim)
         key = torch.cat([shared, own], dim=-1)  # (batch, n_heads, keys, head_dim)
         query = self.turn(split_heads(self.queries(x), self.n_heads), start)  # (batch, n_heads, positions, head_dim)
