@@ -38,9 +38,9 @@ SECONDS = {  # as the command takes them, and with --all where that is more; the
     "promote": (1, 1),
     "build": (1, 1),
     "lessons": (4, 4),
-    "units": (250, 1400),
-    "notebooks": (265, 420),
-    "browser": (115, 750),
+    "units": (260, 790),
+    "notebooks": (280, 420),
+    "browser": (125, 750),
     "delays": (150, 150),
 }
 

@@ -122,7 +122,6 @@ def all_three():
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     [
