@@ -402,7 +402,7 @@ holds(max(after[5] for _, after in pairs) < 1e-3, "Little of the distance is lef
 # weights of a sum move the same way, the output moves at a rate of 0.001 by 64 · 0.4 · 0.001 = 0.026. If each moved up or down by chance, it would move by
 # 0.001 · √(64 · ½) = 0.006.
 #
-# We compare each f of new networks before and after one step, on the same inputs.
+# We compare each f of new networks before and after a step.
 
 
 # %%
@@ -612,7 +612,8 @@ guess.reveal(
         "it trains": "A new network does, at this rate. But here the head "
         "receives the same numbers for all digits.",
         "half-way": "That would be so if some blocks had stayed as they were.",
-        "it still guesses": "What reaches the head is the same for all digits.",
+        "it still guesses": "When this training begins, the head receives the "
+        "same for all digits.",
     },
 )
 
@@ -703,7 +704,7 @@ least = min(min(row(f"post, {how}", 240)) for how in three)
 holds(max(row("post", 120)) < 0.3 < least, "Each change lets it learn.")
 
 # %% [markdown]
-# Each alone lets the network learn. The factor is far below 1 only where r is large *and* above the gain: where the common part is large.
+# Each alone lets the network learn for 240 steps. The factor is far below 1 only where r is large *and* above the gain: where the common part is large.
 
 # %% tags=["predict"]
 guess = predict(
@@ -753,7 +754,8 @@ holds(min(row(f"post, {taken}", 1200, " left")) > 0.5, "The distance is left.")
 #
 # ## What makes post-norm train
 #
-# Smaller initial weights, as with PyTorch's above; "branches / √48" divides f's last weights by √48, so that r = 0.14. And a smaller rate:
+# Smaller initial weights, as with PyTorch's above; "branches / √48" divides f's last weights by √48, so that r = 0.14 (one of two
+# later falls to 12 %, and returns). And a smaller rate:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 print(f"{'':36} 120 steps             240 steps")
@@ -843,8 +845,8 @@ explore_rates(
 )
 
 # %% [markdown]
-# <details><summary>Answer</summary>Post-norm, branches as large as x: 0.01 at 6 blocks (no larger was tried), 0.003
-# at 12, 0.001 at 24, and 0.0003 at 48, where it learns slowly. That is faster than 1 over the depth. With small branches the limit is
+# <details><summary>Answer</summary>Post-norm, branches as large as x: 0.01 at 6 blocks, 0.003
+# at 12, 0.001 at 24, and 0.0003 at 48, where it learns slowly. With small branches the limit is
 # several times higher: 48 blocks train at 0.003, and 24 fail at 0.01. All of pre-norm's settings train.</details>
 #
 # **Law 3.** The largest rate at which post-norm trains falls with the depth, here from 0.01 or more at 6 blocks to less than
