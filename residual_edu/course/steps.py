@@ -8,14 +8,13 @@ from residual_edu.course.changed import readers_of_changes
 COURSE = ["residual_edu.course"]
 NBVAL = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
 PYTEST = ["pytest", "-q", "-rs"]
-WITHOUT_NBVAL = ["-p", "no:nbval"]  # importing it takes seconds, in each process
 TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
 QUICK = ["-m", "not slow"]
 NO_APPENDIX = ["--ignore-glob=*_more.ipynb"]
 # Groups: tests/conftest.py. In the order of the files: by the number of tests, the longest would come last.
 BY_GROUP = ["-n2", "--dist=loadgroup", "--no-loadscope-reorder"]
 PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, and many times that on a busy machine
-BROWSER = [*PYTEST, *WITHOUT_NBVAL, "--timeout=600"]
+BROWSER = [*PYTEST, "--timeout=600"]
 STYLE = {
     "ruff": ["ruff", "check"],
     "format": ["ruff", "format", "--check"],
@@ -26,7 +25,7 @@ STYLE = {
 }
 # The delays of explorers are read off the clock: by --all alone, last, with nothing beside them.
 RUN = {
-    "units": [*PYTEST, *WITHOUT_NBVAL, "tests", "--ignore=tests/browser", *BY_GROUP],
+    "units": [*PYTEST, "tests", "--ignore=tests/browser", *BY_GROUP],
     "notebooks": [*PYTEST, *NBVAL, "--timeout=900", "notebooks", *TWO_AT_A_TIME],
     "browser": [*BROWSER, "tests/browser", "--ignore=tests/browser/test_delays.py", *TWO_AT_A_TIME],
     "delays": [*BROWSER, "tests/browser/test_delays.py"],
@@ -75,5 +74,5 @@ def everything() -> list[Step]:
 def fast(root: Path) -> list[Step]:
     """Return style, types and the lessons' form, and the unit tests of what differs from the last commit."""
     steps, files = usual()[: len(STYLE)], readers_of_changes(root)
-    command = [*PYTEST, *WITHOUT_NBVAL, *map(str, files), *QUICK, *TWO_AT_A_TIME]
+    command = [*PYTEST, *map(str, files), *QUICK, *TWO_AT_A_TIME]
     return [*steps, Step("units", command, 5 + 3 * len(files))] if files else steps

@@ -2,11 +2,12 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 Item = TypeVar("Item")
+LATELY = 10  # commits: what they changed has its turn at once
 ALL = "all"  # the value of RESIDUAL_EDU_TURN that leaves nothing to other commits
 
 
@@ -14,10 +15,21 @@ def turn(root: Path) -> int | None:
     """Return whose turn it is: how many commits led to this checkout, 0 without git; None where all is to be done."""
     if os.environ.get("RESIDUAL_EDU_TURN") == ALL:
         return None
-    done = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=root, capture_output=True, text=True)
-    return int(done.stdout) if done.returncode == 0 else 0
+    return int(git(root, "rev-list", "--count", "HEAD") or 0)
 
 
 def share(items: Sequence[Item], parts: int, turn: int | None) -> list[Item]:
     """Return one of ``parts`` shares of ``items``; all of them where ``turn`` is None."""
     return list(items) if turn is None else list(items[turn % parts :: parts])
+
+
+def due(read: Mapping[str, set[Path]], parts: int, root: Path) -> set[str]:
+    """Return the names whose turn it is, one of ``parts``, and those that read a file changed in ``LATELY`` commits."""
+    now = turn(root)
+    changed = {root / line for line in git(root, "log", f"-{LATELY}", "--name-only", "--format=").splitlines()}
+    return {*share(list(read), parts, now), *(name for name, files in read.items() if files & changed)}
+
+
+def git(root: Path, *words: str) -> str:
+    """Return what git says in ``root``; nothing where it has nothing to say."""
+    return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True).stdout

@@ -141,7 +141,7 @@ def test_the_forms(checkout, monkeypatch):
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [Path("tests/test_config.py")])
     *before, units = steps.fast(checkout)
     assert " ".join(step.name for step in before) == style
-    assert units.command[:6] == ["pytest", "-q", "-rs", "-p", "no:nbval", "tests/test_config.py"]
+    assert units.command[:4] == ["pytest", "-q", "-rs", "tests/test_config.py"]
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [])
     assert " ".join(step.name for step in steps.fast(checkout)) == style
 

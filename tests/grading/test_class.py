@@ -61,6 +61,15 @@ def listener():
         yield f"127.0.0.1:{server.getsockname()[1]}", visits
 
 
+@pytest.fixture(scope="module")
+def forms(handout):
+    """The plain right answer and a third of the unusual ones: file name and bytes."""
+    every = right_answers(handout)
+    chosen = ["plain", *share([name for name in every if name != "plain"], 3, turn(ROOT))]
+    assert len(every) >= 12
+    return {name: every[name] for name in chosen}
+
+
 def hand_in(course, student, data, file="hw_small.ipynb"):
     folder = course / "submitted" / student / "hw_small"
     folder.mkdir(parents=True)
@@ -68,11 +77,11 @@ def hand_in(course, student, data, file="hw_small.ipynb"):
 
 
 @pytest.fixture(scope="module")
-def graded(course, handout, listener, residual_edu):
+def graded(course, handout, forms, listener, residual_edu):
     """What the command said of the whole class, its rows by student, and what it left behind."""
     canary = course / "canary"
     canary.write_text("as it was")
-    for name, (file, data) in right_answers(handout).items():
+    for name, (file, data) in forms.items():
         hand_in(course, f"right-{name}", data, file)
     for name in ATTACKS:
         said = (
@@ -119,10 +128,9 @@ def test_everybody_has_a_row(course, graded):
     assert {row["confined"] for row in rows.values() if row["state"] == "graded"} == {"yes"}
 
 
-def test_right_answers_in_unusual_forms_get_full_marks(graded):
+def test_right_answers_in_unusual_forms_get_full_marks(graded, forms):
     found = {name: (row["points"], row["state"]) for name, row in of(graded, "right-").items()}
-    assert found == dict.fromkeys(found, ("3.0", "graded"))
-    assert len(found) >= 12
+    assert found == dict.fromkeys(forms, ("3.0", "graded"))
 
 
 def test_hostile_answers_gain_nothing(graded):
@@ -153,7 +161,7 @@ def test_nothing_outside_was_reached_or_changed(course, graded, listener):
     assert not (ROOT / "residual_edu" / "canary").exists()
     files = [path for kind in ("feedback", "autograded") for path in (course / kind).rglob("*.*") if path.is_file()]
     said = [path.read_text(errors="replace") for path in files]
-    assert len(said) > 40
+    assert len(said) >= 2 * sum(row["state"] == "graded" for row in graded[1].values()) > 20
     assert [text for text in said if SECRET in text or "FOUND /" in text] == []
     assert SECRET not in (course / "scores.csv").read_text()
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout

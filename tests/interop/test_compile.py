@@ -41,19 +41,20 @@ def test_into_one_graph(name, backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_each_into_one_graph(name, dynamic):
-    agree(name, backend="eager", dynamic=dynamic)
+def test_each_into_one_graph_for_sizes_that_change(name):
+    agree(name, backend="eager", dynamic=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_each_into_one_graph_with_its_backward_pass(name):
     model, call = MODELS[name].made(), MODELS[name].inputs()
+    other = compiled(model, backend="aot_eager")
     if any(is_float(each) for each in flat(model(**call))):
-        other = compiled(model, backend="aot_eager")
         same(gradients(other, call), gradients(model, call), rtol=1e-4, atol=1e-5)
+    else:
+        same(other(**call), model(**call))
 
 
 def flat(value):

@@ -1,5 +1,7 @@
 """Exported once, a model serves other batches and other lengths: the program returns what the model does."""
 
+from functools import cache
+
 import pytest
 from torch.export import Dim, export
 
@@ -34,6 +36,7 @@ def why_fixed(name):
     return next((why for part, why in FIXED.items() if part in name), "")
 
 
+@cache
 def with_a_batch():
     """Position encodings, which have no forward, are exported within their blocks."""
     batches = [
@@ -42,6 +45,7 @@ def with_a_batch():
     return [name for name in batches if not isinstance(MODELS[name].made(), Method)]
 
 
+@cache
 def of_lengths():
     free = [name for name in with_a_batch() if not why_fixed(name)]
     return [name for name in free if any(length_axes(each) for each in tensors(MODELS[name].call))]
@@ -82,14 +86,14 @@ def test_of_another_length(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", with_a_batch())
-def test_each_of_another_batch(name):
+@pytest.mark.parametrize("name", [name for name in with_a_batch() if name not in of_lengths()])
+def test_each_of_another_batch_alone(name):
     other_batch(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", of_lengths())
-def test_each_of_another_length(name):
+def test_each_of_another_batch_and_length(name):
     other_batch_and_length(name)
 
 

@@ -19,7 +19,7 @@ ROWS = {path.stem: tomllib.loads(path.read_text(encoding="utf-8"))["row"] for pa
 def collected():
     """Every test in the files that the tables name, as pytest itself finds it."""
     files = sorted({row["test"].split("::")[0] for rows in ROWS.values() for row in rows})
-    command = [sys.executable, "-m", "pytest", "--noconftest", "-p", "no:nbval", "--collect-only", "-q", *files]
+    command = [sys.executable, "-m", "pytest", "--noconftest", "--collect-only", "-q", *files]
     found = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
     return {re.sub(r"^tests/|\[.*", "", line) for line in found.stdout.splitlines() if "::" in line}
