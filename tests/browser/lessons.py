@@ -1,6 +1,9 @@
-"""The lessons that the browser opens, as parameters: two always, the others and one whole where all is asked for."""
+"""The lessons that the browser opens, as parameters: two always, the others and one whole where all is asked for.
 
-from collections.abc import Callable
+What is not done with each of them is done with a third of them at each commit.
+"""
+
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,20 +13,39 @@ from nbformat import NotebookNode
 
 from residual_edu.course.checkout import lessons, notebook_of
 from residual_edu.course.drafts import finished
+from residual_edu.course.turns import share, turn
 
+from .needed import explorers_only
 from .tiny import sound
 
-NOTEBOOKS = [notebook_of(source) for source in finished(lessons(Path(__file__).parents[2]))]
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = [notebook_of(source) for source in finished(lessons(ROOT))]
+EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
 ALWAYS = ("00_residual_connection", "02_layer_norm")
+TINY = pytest.param(("tiny", sound), id="tiny")
 
 
-def every_lesson(cut: Callable[[NotebookNode], NotebookNode], tiny: bool = True) -> list:
-    """Return a parameter for the tiny lesson and for each real one, ``cut``."""
-    params = [pytest.param(("tiny", sound), id="tiny")] if tiny else []
-    for path in NOTEBOOKS:
-        marks = [] if path.stem in ALWAYS else [pytest.mark.slow]
-        params.append(pytest.param((path.stem, lambda path=path: cut(read(path))), id=path.stem, marks=marks))
-    return params
+def every_lesson(cut: Callable[[NotebookNode], NotebookNode], paths: Sequence[Path] = NOTEBOOKS) -> list:
+    """Return a parameter for each lesson, ``cut``."""
+    return [
+        pytest.param((path.stem, lambda path=path: cut(read(path))), id=path.stem, marks=marks(path)) for path in paths
+    ]
+
+
+def marks(path: Path) -> list[pytest.MarkDecorator]:
+    """Return the marks of a lesson's tests."""
+    return [] if path.stem in ALWAYS else [pytest.mark.slow]
+
+
+def third(paths: Sequence[Path]) -> list[Path]:
+    """Return those of ``paths`` whose turn it is, and the two that are always opened."""
+    others = [path for path in paths if marks(path)]
+    return [path for path in paths if not marks(path)] + share(others, 3, turn(ROOT))
+
+
+def third_with_explorers() -> list:
+    """Return a parameter for a third of the lessons that have explorers, cut to what these need."""
+    return every_lesson(explorers_only, third([path for path in NOTEBOOKS if EXPLORERS[path.stem]]))
 
 
 def one_whole() -> list:

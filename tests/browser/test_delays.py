@@ -1,24 +1,16 @@
 """How long an explorer takes from a key press to its painted picture; run last and alone, since a clock is read."""
 
-from pathlib import Path
 from statistics import median
 
 import pytest
 
-from residual_edu.course.turns import share, turn
-
-from .lessons import every_lesson
-from .needed import explorers_only
+from .lessons import TINY, third_with_explorers
 from .page import LessonPage
 from .tiny import sound
 
-EVERY = every_lesson(explorers_only)
-BY_TURNS = share([one for one in EVERY if one.marks], 3, turn(Path(__file__).parents[2]))  # minutes each
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.parametrize(
-        "lesson", [one for one in EVERY if not one.marks] + BY_TURNS, indirect=True, scope="module"
-    ),
+    pytest.mark.parametrize("lesson", [TINY, *third_with_explorers()], indirect=True, scope="module"),
 ]
 QUIET, LIMIT = 60, 250  # milliseconds: the aim on a quiet machine, and what fails on one
 BUSY = 4  # so many times the delay of a tiny explorer are allowed where that is more

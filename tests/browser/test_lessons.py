@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from .lessons import every_lesson, one_whole
+from .lessons import TINY, every_lesson, one_whole
 from .needed import questions_and_explorers
 from .page import NARROW, WIDE
 
-EVERY = every_lesson(questions_and_explorers) + one_whole()
+EVERY = [TINY, *every_lesson(questions_and_explorers), *one_whole()]
 pytestmark = [pytest.mark.browser, pytest.mark.parametrize("lesson", EVERY, indirect=True, scope="module")]
 
 

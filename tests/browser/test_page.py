@@ -10,6 +10,7 @@ from .tiny import broken
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.slow,  # what it tests are the tests
     pytest.mark.parametrize("lesson", [("broken", broken)], ids=["broken"], indirect=True, scope="module"),
 ]
 

@@ -11,10 +11,9 @@ from PIL import Image
 from residual_edu.course.execute import execute
 from residual_edu.course.states import states_of
 
-from .lessons import NOTEBOOKS, every_lesson
-from .needed import EMPTY, explorers_only
+from .lessons import EXPLORERS, NOTEBOOKS, third_with_explorers
+from .needed import EMPTY
 
-EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
 LARGEST = 15e6  # bytes of all pictures together
 # The mean difference of a channel, of 255; a training's curves move a little with another build of torch.
 CLOSE, CLOSE_IF_TRAINED = 0.3, 2.0
@@ -64,7 +63,7 @@ def test_they_are_palette_pictures_600_wide_and_not_too_large_together():
     assert sum(path.stat().st_size for path in pictures) < LARGEST
 
 
-@pytest.mark.parametrize("lesson", every_lesson(explorers_only, tiny=False))
+@pytest.mark.parametrize("lesson", third_with_explorers())
 def test_the_first_and_the_last_state_are_what_the_explorer_draws_today(lesson, tmp_path):
     name, make = lesson
     notebook = make()

@@ -53,11 +53,12 @@ def test_homework_by_hand_and_by_release_is_graded_alike(course, released, resid
 
 
 def test_a_lesson_can_be_graded_too(course, released, residual_edu):
-    made = nbformat.read(course / "source" / "00_residual_connection" / "00_residual_connection.ipynb", as_version=4)
+    name = "08b_long_convolution"  # the shortest to run
+    made = nbformat.read(course / "source" / name / f"{name}.ipynb", as_version=4)
     for cell in made.cells:
         cell.source = solved(cell.source)
-    hand_in(course, "ada", nbformat.writes(made), "00_residual_connection")
-    done = residual_edu("grade", course, "00_residual_connection")
+    hand_in(course, "ada", nbformat.writes(made), name)
+    done = residual_edu("grade", course, name)
     row = rows(course / "scores.csv")["ada"]
     assert row["points"] == row["possible"] and float(row["points"]) > 0, done.stdout + done.stderr
 

@@ -6,7 +6,7 @@ other code: axes, directions, conditions, and each name that a config may hold.
 
 import copy
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from inspect import isclass
 from typing import Any, NamedTuple
 
@@ -44,6 +44,12 @@ class Model(NamedTuple):
 
     def inputs(self) -> dict[str, Any]:
         return copy.deepcopy(self.call)
+
+
+@cache
+def seen(name: str) -> nn.Module:
+    """Return a model made once, to look at while tests are collected."""
+    return MODELS[name].made()
 
 
 class Connected(nn.Module):

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from torch.export import Dim, export
 
-from .models import MODELS, Method
+from .models import MODELS, Method, seen
 from .tools import BATCH, batch_axis, batch_of, length_axes, longer, mapped, replaced, same, tensors
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
@@ -42,7 +42,7 @@ def with_a_batch():
     batches = [
         name for name in MODELS if any(each.ndim and each.shape[0] in BATCH for each in tensors(MODELS[name].call))
     ]
-    return [name for name in batches if not isinstance(MODELS[name].made(), Method)]
+    return [name for name in batches if not isinstance(seen(name), Method)]
 
 
 @cache

@@ -5,11 +5,11 @@ import torch
 
 from residual_edu.parts.tables import Tables
 
-from .models import MODELS
+from .models import MODELS, seen
 from .tools import same
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
-WITH_TABLES = [name for name in MODELS if any(isinstance(each, Tables) for each in MODELS[name].made().modules())]
+WITH_TABLES = [name for name in MODELS if any(isinstance(each, Tables) for each in seen(name).modules())]
 
 
 def tables(model):

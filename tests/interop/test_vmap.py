@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.func import functional_call, grad, stack_module_state
 
-from .models import MODELS
+from .models import MODELS, seen
 from .tools import mapped, replaced, same, tensors
 
 pytestmark = [
@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:There is a performance drop"),
 ]  # of the fused attention, within vmap
 
-WITH_PARAMETERS = [name for name in MODELS if list(MODELS[name].made().parameters())]
+WITH_PARAMETERS = [name for name in MODELS if list(seen(name).parameters())]
 WITH_TENSORS = [name for name in MODELS if tensors(MODELS[name].call)]
 
 

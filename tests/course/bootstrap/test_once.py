@@ -82,14 +82,17 @@ def test_pip_is_held_to_the_constraints(prepared):
     assert "-c constraints.txt -e .[lab,test]" in (prepared / "asked").read_text()
 
 
-def test_what_is_installed_is_compiled_and_what_is_no_python_is_left(course, capfd):
+def test_what_is_installed_is_compiled_but_for_its_tests_and_what_is_no_python_is_left(course, capfd):
     folder = course.LEARNING.folder
     venv.create(folder)
-    made, broken = folder / "lib" / "made.py", folder / "lib" / "broken.py"
+    made, broken, tests = (folder / "lib" / name for name in ("made.py", "broken.py", "tests/made.py"))
     made.write_text("x = 1\n")
     broken.write_text("{{ x }} =\n")
+    tests.parent.mkdir()
+    tests.write_text("x = 1\n")
     course.compile_all(course.LEARNING)
-    assert Path(cache_from_source(str(made))).exists() and not Path(cache_from_source(str(broken))).exists()
+    compiled = [Path(cache_from_source(str(path))).exists() for path in (made, broken, tests)]
+    assert compiled == [True, False, False]
     assert capfd.readouterr() == ("      compiling, on every core\n", "")
 
 
