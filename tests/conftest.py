@@ -66,11 +66,21 @@ def unhook(monkeypatch):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items):
-    """Two workers share the tests by file; one takes all of grading, which looks for processes that it left behind."""
+    """Two workers share the tests by file, those with slow ones first, so that neither ends long before the other.
+
+    One takes all of grading, which looks for processes that it left behind.
+    """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             whole = item.path.parent if item.path.parent.name == "grading" else item.path
             item.add_marker(pytest.mark.xdist_group("/".join(whole.parts[-2:])))
+    slow = {group(item) for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: group(item) not in slow)
+
+
+def group(item):
+    """Return the group of tests that one worker takes whole."""
+    return item.get_closest_marker("xdist_group").args[0]
 
 
 @pytest.fixture(autouse=True)

@@ -37,10 +37,10 @@ SECONDS = {  # as the command takes them, and with --all where that is more; the
     "promote": (1, 1),
     "build": (1, 1),
     "lessons": (4, 4),
-    "units": (260, 790),
-    "notebooks": (280, 420),
-    "browser": (125, 750),
-    "delays": (150, 150),
+    "units": (245, 1100),
+    "notebooks": (285, 450),
+    "browser": (105, 540),
+    "delays": (90, 90),
 }
 
 

@@ -50,10 +50,10 @@ class Outcome:
 def run(argv: Sequence[str]) -> int:
     """Run the steps of the form asked for, or those named with ``--only``; return 1 if any failed."""
     parser = argparse.ArgumentParser(
-        prog="residual-edu test", description="Run what an ordinary change can break: about 13 minutes on two cores."
+        prog="residual-edu test", description="Run what an ordinary change can break: about 12 minutes on two cores."
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--all", action="store_true", help="run every check: 40 to 60 minutes")
+    form.add_argument("--all", action="store_true", help="run every check: about 40 minutes")
     form.add_argument("--fast", action="store_true", help="style, types, unit tests of what changed: about a minute")
     names = [step.name for step in steps.everything()]
     parser.add_argument("--only", action="append", metavar="STEP", choices=names, help=f"one of {', '.join(names)}")

@@ -31,6 +31,14 @@ def test_two_workers_share_the_tests_by_file(request):
     assert request.node.nodeid.endswith("@course/test_test_command.py") == by_group
 
 
+def test_files_with_slow_tests_come_first(request):
+    files = dict[str, bool]()
+    for item in request.session.items:
+        files[item.path] = files.get(item.path, False) or item.get_closest_marker("slow") is not None
+    first = list(files.values()).index(False)
+    assert not any(list(files.values())[first:])
+
+
 @pytest.fixture
 def three(checkout, monkeypatch):
     """Three quick steps in place of the real ones; the second fails."""
