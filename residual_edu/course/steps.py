@@ -11,8 +11,8 @@ PYTEST = ["pytest", "-q", "-rs"]
 TWO_AT_A_TIME = ["-n2", "--dist=loadfile"]
 QUICK = ["-m", "not slow"]
 NO_APPENDIX = ["--ignore-glob=*_more.ipynb"]
-# Groups: tests/conftest.py. In the order of the files: by the number of tests, the longest would come last.
-BY_GROUP = ["-n2", "--dist=loadgroup", "--no-loadscope-reorder"]
+IN_ORDER = "--no-loadscope-reorder"  # of the files: by the number of tests, the longest would come last
+BY_GROUP = ["-n2", "--dist=loadgroup", IN_ORDER]  # groups: tests/conftest.py
 PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, and many times that on a busy machine
 BROWSER = [*PYTEST, "--timeout=600"]
 STYLE = {
@@ -27,7 +27,7 @@ STYLE = {
 RUN = {
     "units": [*PYTEST, "tests", "--ignore=tests/browser", *BY_GROUP],
     "notebooks": [*PYTEST, *NBVAL, "--timeout=900", "notebooks", *TWO_AT_A_TIME],
-    "browser": [*BROWSER, "tests/browser", "--ignore=tests/browser/test_delays.py", *TWO_AT_A_TIME],
+    "browser": [*BROWSER, "tests/browser", "--ignore=tests/browser/test_delays.py", *TWO_AT_A_TIME, IN_ORDER],
     "delays": [*BROWSER, "tests/browser/test_delays.py"],
 }
 SECONDS = {  # as the command takes them, and with --all where that is more; the first six run two at a time
