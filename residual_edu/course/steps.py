@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from residual_edu.course.changed import readers_of_changes
+from residual_edu.course.turns import due
 
 COURSE = ["residual_edu.course"]
 NBVAL = ["-p", "residual_edu.course.nbval_plugin", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
@@ -65,9 +66,11 @@ def usual() -> list[Step]:
     return [Step(name, command, SECONDS[name][0]) for name, command in steps.items()]
 
 
-def everything() -> list[Step]:
-    """Return every check there is."""
-    steps = STYLE | RUN | {"units": [*RUN["units"], *PATIENT]}
+def everything(root: Path) -> list[Step]:
+    """Return every check there is; of the appendices a third is executed, and those that were changed lately."""
+    appendices = {path.relative_to(root): {path} for path in sorted((root / "notebooks").glob("*_more.ipynb"))}
+    others = [f"--ignore={path}" for path in appendices if path not in due(appendices, 3, root)]
+    steps = STYLE | RUN | {"units": [*RUN["units"], *PATIENT], "notebooks": [*RUN["notebooks"], *others]}
     return [Step(name, command, SECONDS[name][1]) for name, command in steps.items()]
 
 

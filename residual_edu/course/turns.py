@@ -23,11 +23,13 @@ def share(items: Sequence[Item], parts: int, turn: int | None) -> list[Item]:
     return list(items) if turn is None else list(items[turn % parts :: parts])
 
 
-def due(read: Mapping[str, set[Path]], parts: int, root: Path) -> set[str]:
-    """Return the names whose turn it is, one of ``parts``, and those that read a file changed in ``LATELY`` commits."""
+def due(read: Mapping[Item, set[Path]], parts: int, root: Path) -> set[Item]:
+    """Return the items whose turn it is, one of ``parts``, and those that read a file changed in ``LATELY`` commits."""
     now = turn(root)
-    changed = {root / line for line in git(root, "log", f"-{LATELY}", "--name-only", "--format=").splitlines()}
-    return {*share(list(read), parts, now), *(name for name, files in read.items() if files & changed)}
+    changed = {
+        root / line for line in git(root, "log", f"-{LATELY}", "--relative", "--name-only", "--format=").splitlines()
+    }
+    return {*share(list(read), parts, now), *(item for item, files in read.items() if files & changed)}
 
 
 def git(root: Path, *words: str) -> str:

@@ -1,6 +1,6 @@
 """The lessons that the browser opens, as parameters: two always, the others and one whole where all is asked for.
 
-What is not done with each of them is done with a third of them at each commit.
+What is not done with each of them is done with a share of them at each commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,9 +43,9 @@ def third(paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if not marks(path)] + share(others, 3, turn(ROOT))
 
 
-def third_with_explorers() -> list:
-    """Return a parameter for a third of the lessons that have explorers, cut to what these need."""
-    return every_lesson(explorers_only, third([path for path in NOTEBOOKS if EXPLORERS[path.stem]]))
+def some_with_explorers(parts: int) -> list:
+    """Return a parameter for one of ``parts`` shares of the lessons with explorers, cut to what these need."""
+    return every_lesson(explorers_only, share([path for path in NOTEBOOKS if EXPLORERS[path.stem]], parts, turn(ROOT)))
 
 
 def one_whole() -> list:

@@ -4,13 +4,13 @@ from statistics import median
 
 import pytest
 
-from .lessons import TINY, third_with_explorers
+from .lessons import TINY, some_with_explorers
 from .page import LessonPage
 from .tiny import sound
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.parametrize("lesson", [TINY, *third_with_explorers()], indirect=True, scope="module"),
+    pytest.mark.parametrize("lesson", [TINY, *some_with_explorers(5)], indirect=True, scope="module"),
 ]
 QUIET, LIMIT = 60, 250  # milliseconds: the aim on a quiet machine, and what fails on one
 BUSY = 4  # so many times the delay of a tiny explorer are allowed where that is more

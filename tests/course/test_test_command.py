@@ -21,7 +21,8 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / "notebooks" / "source").mkdir(parents=True)
     (tmp_path / "test_skipping.py").write_text(SKIPPING)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CI", raising=False)
+    for name in ("CI", "RESIDUAL_EDU_TURN"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
@@ -45,7 +46,8 @@ def three(checkout, monkeypatch):
     third = ["pytest", "-q", "-rs", "-p", "no:cacheprovider", "test_skipping.py"]
     made = [Step("first", PASS, 1), Step("second", FAIL, 1), Step("third", third, 3)]
     monkeypatch.setattr(command.steps, "usual", lambda: made)
-    monkeypatch.setattr(command.steps, "everything", lambda: made)
+    monkeypatch.setattr(command.steps, "everything", lambda root: made)
+    monkeypatch.setattr(command.steps, "SECONDS", dict.fromkeys(step.name for step in made))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take seconds to be imported, and are not used
 
 
@@ -136,7 +138,7 @@ def test_ctrl_c_ends_it_after_the_step_has_cleaned_up(three, capfd, monkeypatch,
 
 def test_the_forms(checkout, monkeypatch):
     style = "ruff format types promote build lessons"
-    usual, everything = steps.usual(), steps.everything()
+    usual, everything = steps.usual(), steps.everything(checkout)
     assert " ".join(step.name for step in usual) == f"{style} units notebooks browser"
     assert " ".join(step.name for step in everything) == f"{style} units notebooks browser delays"
     for some, all_of in zip(usual, everything[:-1], strict=True):
@@ -146,6 +148,10 @@ def test_the_forms(checkout, monkeypatch):
         assert some.command == words + left_out
         assert some.seconds <= all_of.seconds
     assert sum(step.seconds for step in usual) < 12 * 60 and sum(step.seconds for step in everything) < 38 * 60
+    for name in "abc":
+        (checkout / "notebooks" / f"{name}_more.ipynb").touch()
+    notebooks = next(step for step in steps.everything(checkout) if step.name == "notebooks")
+    assert notebooks.command[-2:] == ["--ignore=notebooks/b_more.ipynb", "--ignore=notebooks/c_more.ipynb"]
     monkeypatch.setattr(steps, "readers_of_changes", lambda root: [Path("tests/test_config.py")])
     *before, units = steps.fast(checkout)
     assert " ".join(step.name for step in before) == style

@@ -27,7 +27,6 @@ def use(tmp_path, monkeypatch):
 
     def these(made):
         monkeypatch.setattr(steps, "usual", lambda: made)
-        monkeypatch.setattr(steps, "everything", lambda: made)
 
     return these
 
