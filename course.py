@@ -105,8 +105,9 @@ def create(env: Environment) -> None:
         import venv
 
         venv.create(env.folder, with_pip=True)
-        newest = ["-m", "pip", "install", "--retries=0", "--upgrade", "pip"]  # an old one takes half as long again,
-        subprocess.run([str(env.python), *newest], capture_output=True)  # and does where there is no other
+        # An old pip takes half as long again. Where there is no newer one to be had, it will do.
+        newest = ["-m", "pip", "install", "--retries=0", "--upgrade", "pip"]
+        subprocess.run([str(env.python), *newest], capture_output=True)
     except BaseException:
         shutil.rmtree(env.folder, ignore_errors=True)
         raise

@@ -25,11 +25,9 @@ def share(items: Sequence[Item], parts: int, turn: int | None) -> list[Item]:
 
 def due(read: Mapping[Item, set[Path]], parts: int, root: Path) -> set[Item]:
     """Return the items whose turn it is, one of ``parts``, and those that read a file changed in ``LATELY`` commits."""
-    now = turn(root)
-    changed = {
-        root / line for line in git(root, "log", f"-{LATELY}", "--relative", "--name-only", "--format=").splitlines()
-    }
-    return {*share(list(read), parts, now), *(item for item, files in read.items() if files & changed)}
+    said = git(root, "log", f"-{LATELY}", "--relative", "--name-only", "--format=")
+    changed = {root / line for line in said.splitlines()}
+    return {*share(list(read), parts, turn(root)), *(item for item, files in read.items() if files & changed)}
 
 
 def git(root: Path, *words: str) -> str:

@@ -27,6 +27,7 @@ def test_its_folds_are_closed_and_open(lesson):
 def test_its_solutions_are_hidden_and_open(lesson):
     hidden = [(one, one.locator(".jp-InputArea-editor")) for one in lesson.solutions()]
     assert not any(code.is_visible() for _, code in hidden)
+    assert all(one.locator(".jp-Placeholder").count() for one, _ in hidden)
     for solution, code in hidden[::5]:  # JupyterLab opens all of them alike, each in a fifth of a second
         solution.locator(".jp-Placeholder").first.click()
         assert code.is_visible()
