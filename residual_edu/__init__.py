@@ -4,23 +4,31 @@ A block is a list of branches, and a branch adds to the residual stream::
 
     pre-norm    x <- x + g * f(norm(x))
     post-norm   x <- norm(x + g * f(x))
+
+The pieces, and torch with them, are imported when the first of their names is asked for (PEP 562): the course's own
+commands ask for none, and would otherwise wait for torch each time.
 """
 
-from residual_edu.blocks import *  # noqa: F403
-from residual_edu.blocks import __all__ as _blocks
-from residual_edu.config import LazyConfig, build
-from residual_edu.configurable import *  # noqa: F403
-from residual_edu.configurable import __all__ as _configurable
-from residual_edu.errors import InvalidInput
-from residual_edu.mixers import *  # noqa: F403
-from residual_edu.mixers import __all__ as _mixers
-from residual_edu.networks import *  # noqa: F403
-from residual_edu.networks import __all__ as _networks
-from residual_edu.parts import *  # noqa: F403
-from residual_edu.parts import __all__ as _parts
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from residual_edu.renamed import refuse_old_names
 
-__all__ = ["InvalidInput", "LazyConfig", "build", *_parts, *_mixers, *_blocks, *_configurable, *_networks]
-__all__.sort()
+if TYPE_CHECKING:
+    from residual_edu.api import *  # noqa: F403
+    from residual_edu.api import __all__ as __all__
+else:
 
-refuse_old_names(__name__)
+    def __getattr__(name):
+        """Return a module of this package, or import all pieces, which takes this function's place, and return one."""
+        if find_spec(f"{__name__}.{name}"):
+            return import_module(f"{__name__}.{name}")
+        api = import_module(f"{__name__}.api")
+        globals().update({each: getattr(api, each) for each in api.__all__}, __all__=api.__all__)
+        refuse_old_names(__name__)
+        return getattr(sys.modules[__name__], name)
+
+    def __dir__():
+        return sorted({*globals(), *sys.modules[__name__].__all__})
