@@ -13,6 +13,7 @@ from .lab import Lab, find_chromium, jupyterlab
 from .page import LessonPage
 from .pictures import take
 
+FIRST = ("test_book", "test_copy", "test_way", "test_lessons")  # the longest, so that the two workers end together
 LESSON = pytest.StashKey[LessonPage]()
 DELAYS = pytest.StashKey[list[str]]()
 SHARED, RUNNING = pytest.StashKey[Lab](), pytest.StashKey[ExitStack]()
@@ -24,6 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[DELAYS] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -71,16 +72,16 @@ def test_every_page_fits_both_widths_asks_for_nothing_and_is_accessible(opened, 
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("width", "look"), [(w, look) for w in (1280, 420) for look in ("light", "dark")])
-def test_code_and_formulas_are_accessible_in_both_looks(opened, width, look):
+def test_code_and_formulas_are_accessible_in_both_looks(opened):
     from axe_playwright_python.sync_playwright import Axe
 
-    shown = opened(width, look)
-    for name in LOOKED_AT:
-        page = shown.open(name)
-        page.evaluate(OPEN)
-        page.evaluate(SETTLE)
-        assert serious(Axe().run(page, options=QUICK).response) == []
+    for width, look in product((1280, 420), ("light", "dark")):
+        shown = opened(width, look)
+        for name in LOOKED_AT:
+            page = shown.open(name)
+            page.evaluate(OPEN)
+            page.evaluate(SETTLE)
+            assert serious(Axe().run(page, options=QUICK).response) == [], (width, look, name)
 
 
 def test_a_prediction_opens_its_answer_and_is_remembered(opened, book):
