@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 
 from residual_edu.course.checkout import lessons, notebook_of
 from residual_edu.course.drafts import finished
-from residual_edu.course.turns import share, turn
+from residual_edu.course.turns import due, share, turn
 
 from .needed import explorers_only
 from .tiny import sound
@@ -22,14 +22,22 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOKS = [notebook_of(source) for source in finished(lessons(ROOT))]
 EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
 ALWAYS = ("00_residual_connection", "02_layer_norm")
+APPENDICES = [path for path in NOTEBOOKS if path.stem.endswith("_more")]
+MOVES = set((ROOT / "residual_edu" / "explorers").glob("*.py"))
 TINY = pytest.param(("tiny", sound), id="tiny")
 
 
-def every_lesson(cut: Callable[[NotebookNode], NotebookNode], paths: Sequence[Path] = NOTEBOOKS) -> list:
+def every_lesson(cut: Callable[[NotebookNode], NotebookNode], paths: Sequence[Path]) -> list:
     """Return a parameter for each lesson, ``cut``."""
     return [
         pytest.param((path.stem, lambda path=path: cut(read(path))), id=path.stem, marks=marks(path)) for path in paths
     ]
+
+
+def with_some_appendices() -> list[Path]:
+    """Return the lessons, a third of the appendices, and those of them that were changed lately, or what moves them."""
+    opened = due({path: {path} | MOVES for path in APPENDICES}, 3, ROOT)
+    return [path for path in NOTEBOOKS if path not in APPENDICES or path in opened]
 
 
 def marks(path: Path) -> list[pytest.MarkDecorator]:

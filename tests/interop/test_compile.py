@@ -8,6 +8,7 @@ from residual_edu import LanguageModel
 from .models import MODELS
 from .test_export import why_fixed
 from .tools import batch_of, length_axes, longer, replaced, same
+from .turns import DUE
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
 ORDINARY = ["Attention", "LanguageModel_gqa", "MambaLayer", "QKV_CKConv", "AdaLNZeroResidualBlock", "ViT5Net_attention"]
@@ -40,13 +41,13 @@ def test_into_one_graph(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", DUE)
 def test_each_into_one_graph_for_sizes_that_change(name):
     agree(name, backend="eager", dynamic=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", DUE)
 def test_each_into_one_graph_with_its_backward_pass(name):
     model, call = MODELS[name].made(), MODELS[name].inputs()
     other = compiled(model, backend="aot_eager")

@@ -7,6 +7,7 @@ from torch.export import Dim, export
 
 from .models import MODELS, Method, seen
 from .tools import BATCH, batch_axis, batch_of, length_axes, longer, mapped, replaced, same, tensors
+from .turns import DUE
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
 
@@ -86,13 +87,13 @@ def test_of_another_length(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in with_a_batch() if name not in of_lengths()])
+@pytest.mark.parametrize("name", [name for name in DUE if name in with_a_batch() and name not in of_lengths()])
 def test_each_of_another_batch_alone(name):
     other_batch(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", of_lengths())
+@pytest.mark.parametrize("name", [name for name in DUE if name in of_lengths()])
 def test_each_of_another_batch_and_length(name):
     other_batch_and_length(name)
 
