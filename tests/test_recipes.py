@@ -72,7 +72,7 @@ def run(folder, *command):
         ["ruff", "format", "--check", "residual_edu", "tests"],
         ["mypy", *PIECES],
         ["pytest", "-q", "-p", "no:cacheprovider", *(name for name in FILES if name.startswith("tests/"))],
-        ["pytest", "-q", "-p", "no:cacheprovider", *RULES],
+        ["pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *RULES],
     ],
     ids=lambda command: " ".join(command[:2]),
 )
