@@ -7,6 +7,8 @@ QUIET = 0.2  # processor seconds of ``work`` on a quiet machine on which lessons
 
 def pace() -> float:
     """Return how many times as long as in quiet the work takes now; 1 on a machine that is faster."""
+    import torch  # noqa: F401 - before the clock starts: a kernel may not have imported it yet
+
     start = time.process_time()
     work()
     return max(1.0, (time.process_time() - start) / QUIET)
