@@ -39,8 +39,8 @@ SECONDS = {  # as the command takes them, and with --all where that is more; the
     "build": (1, 1),
     "lessons": (4, 4),
     "units": (250, 1110),
-    "notebooks": (288, 345),
-    "browser": (100, 680),
+    "notebooks": (285, 355),
+    "browser": (85, 680),
     "delays": (110, 110),
 }
 
