@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """Return a module of this package, or import all pieces, which takes this function's place, and return one."""
+        """Return a module of this package, or import all pieces and return the one called ``name``."""
         if find_spec(f"{__name__}.{name}"):
             return import_module(f"{__name__}.{name}")
         api = import_module(f"{__name__}.api")
         globals().update({each: getattr(api, each) for each in api.__all__}, __all__=api.__all__)
+        globals().pop("__getattr__", None)  # from now on what is missing is an error
         refuse_old_names(__name__)
         return getattr(sys.modules[__name__], name)
 

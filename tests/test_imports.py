@@ -101,10 +101,13 @@ def test_only_commands_that_compute_wait_for_torch():
     assert not {"torch", "residual_edu.parts"} & loaded(f"import {', '.join(waiting)}")
 
 
-@pytest.mark.parametrize("first", ["assert 'LayerNorm' in dir(residual_edu)", "residual_edu.parts.LayerNorm"])
+@pytest.mark.parametrize(
+    "first",
+    ["'LayerNorm' in dir(residual_edu)", "not hasattr(residual_edu, 'nothing')", "residual_edu.parts.LayerNorm"],
+)
 def test_a_name_that_is_imported_late_was_always_there(first):
     loaded(
-        f"import residual_edu; assert 'torch' not in sys.modules; {first}; from residual_edu import *; "
+        f"import residual_edu; assert 'torch' not in sys.modules; assert {first}; from residual_edu import *; "
         "from residual_edu import parts; assert LayerNorm is parts.LayerNorm is residual_edu.LayerNorm; "
         "assert {*residual_edu.__all__} <= {*dir(residual_edu)} and not hasattr(residual_edu, 'nothing')"
     )
