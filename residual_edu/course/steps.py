@@ -38,10 +38,10 @@ SECONDS = {  # as the command takes them, and with --all where that is more; the
     "promote": (1, 1),
     "build": (1, 1),
     "lessons": (4, 4),
-    "units": (250, 1110),
-    "notebooks": (285, 355),
-    "browser": (85, 680),
-    "delays": (110, 110),
+    "units": (255, 1030),
+    "notebooks": (285, 340),
+    "browser": (85, 655),
+    "delays": (90, 90),
 }
 
 

@@ -53,7 +53,7 @@ def run(argv: Sequence[str]) -> int:
         prog="residual-edu test", description="Run what an ordinary change can break: about 12 minutes on two cores."
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--all", action="store_true", help="run every check: 40 to 50 minutes")
+    form.add_argument("--all", action="store_true", help="run every check: about 40 minutes")
     form.add_argument("--fast", action="store_true", help="style, types, unit tests of what changed: about a minute")
     names = list(steps.SECONDS)
     parser.add_argument("--only", action="append", metavar="STEP", choices=names, help=f"one of {', '.join(names)}")
