@@ -156,6 +156,7 @@ DUE = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("source", DUE)
 def test_the_last_stored_seed_computed_again_is_within_its_band(source):
     stored = json.loads(runs.runs_of(source).read_text())
