@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING
 
 from residual_edu.renamed import refuse_old_names
 
-if TYPE_CHECKING:
-    from residual_edu.api import *  # noqa: F403
-    from residual_edu.api import __all__ as __all__
+if TYPE_CHECKING:  # room by room: mypy reads no list of names that is put together
+    from residual_edu.blocks import *  # noqa: F403
+    from residual_edu.config import LazyConfig as LazyConfig
+    from residual_edu.config import build as build
+    from residual_edu.configurable import *  # noqa: F403
+    from residual_edu.errors import InvalidInput as InvalidInput
+    from residual_edu.mixers import *  # noqa: F403
+    from residual_edu.networks import *  # noqa: F403
+    from residual_edu.parts import *  # noqa: F403
 else:
 
     def __getattr__(name):
@@ -26,7 +32,7 @@ else:
         if find_spec(f"{__name__}.{name}"):
             return import_module(f"{__name__}.{name}")
         api = import_module(f"{__name__}.api")
-        globals().update({each: getattr(api, each) for each in api.__all__}, __all__=api.__all__)
+        globals().update({each: getattr(api, each) for each in ("__all__", *api.__all__) if each not in globals()})
         globals().pop("__getattr__", None)  # from now on what is missing is an error
         refuse_old_names(__name__)
         return getattr(sys.modules[__name__], name)
