@@ -6,12 +6,12 @@ A block is a list of branches, and a branch adds to the residual stream::
     post-norm   x <- norm(x + g * f(x))
 
 The pieces, and torch with them, are imported when the first of their names is asked for (PEP 562): the course's own
-commands ask for none, and would otherwise wait for torch each time.
+commands ask for none, and would otherwise wait for torch each time. So they write ``import residual_edu.progress``;
+``from residual_edu import progress`` asks for a name.
 """
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from residual_edu.renamed import refuse_old_names
@@ -28,9 +28,7 @@ if TYPE_CHECKING:  # room by room: mypy reads no list of names that is put toget
 else:
 
     def __getattr__(name):
-        """Return a module of this package, or import all pieces and return the one called ``name``."""
-        if find_spec(f"{__name__}.{name}"):
-            return import_module(f"{__name__}.{name}")
+        """Import all pieces, and return the one called ``name``."""
         api = import_module(f"{__name__}.api")
         globals().update({each: getattr(api, each) for each in ("__all__", *api.__all__) if each not in globals()})
         globals().pop("__getattr__", None)  # from now on what is missing is an error
@@ -38,4 +36,4 @@ else:
         return getattr(sys.modules[__name__], name)
 
     def __dir__():
-        return sorted({*globals(), *sys.modules[__name__].__all__})
+        return sorted({*sys.modules[__name__].__all__, *globals()})

@@ -8,7 +8,8 @@ from pathlib import Path
 import nbformat
 from filelock import FileLock
 
-from residual_edu import contents, progress
+import residual_edu.contents as contents
+import residual_edu.progress as progress
 from residual_edu.course.checkout import is_appendix, lessons, notebook_of
 from residual_edu.course.drafts import finished, handed_out
 from residual_edu.course.notebook import outline

@@ -14,7 +14,7 @@ QUICK = ["-m", "not slow"]
 NO_APPENDIX = ["--ignore-glob=*_more.ipynb"]
 IN_ORDER = "--no-loadscope-reorder"  # of the files: by the number of tests, the longest would come last
 BY_GROUP = ["-n2", "--dist=loadgroup", IN_ORDER]  # groups: tests/conftest.py
-PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, and many times that on a busy machine
+PATIENT = ["--timeout=1800"]  # a slow test takes up to 100 s, many times that on a busy machine; stored runs: a mark
 BROWSER = [*PYTEST, "--timeout=600"]
 STYLE = {
     "ruff": ["ruff", "check"],

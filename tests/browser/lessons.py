@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from residual_edu.course.checkout import lessons, notebook_of
+from residual_edu.course.checkout import is_appendix, lessons, notebook_of
 from residual_edu.course.drafts import finished
 from residual_edu.course.turns import due, share, turn
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOKS = [notebook_of(source) for source in finished(lessons(ROOT))]
 EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
 ALWAYS = ("00_residual_connection", "02_layer_norm")
-APPENDICES = [path for path in NOTEBOOKS if path.stem.endswith("_more")]
+APPENDICES = list(filter(is_appendix, NOTEBOOKS))
 MOVES = set((ROOT / "residual_edu" / "explorers").glob("*.py"))
 TINY = pytest.param(("tiny", sound), id="tiny")
 
