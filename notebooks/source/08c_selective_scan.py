@@ -1519,28 +1519,47 @@ RECALL["attention"] = Attention
 RECALL["constant B and C"] = lambda: constant("B", "C")
 
 
+# %% jupyter={"source_hidden": true}
+from functools import partial
+
+
+def copied(name, seed):
+    """Return right answers at 12, 24 and 48 positions, of one trained at 12."""
+    job = JOBS[name]
+    net, found = learn(seed=seed, **job), {}
+    for length in (12, 24, 48):
+        right = score(net, length, job.get("two", False))
+        found[f"{name}: {length}"] = round(right, 4)
+    return found | (attended(net) if name == "Attention, 1 tap, ? and !" else {})
+
+
+def changed(more, seed):
+    """Return what the heads of Mamba answer when they are changed."""
+    net = learn(lambda: Apart(lambda own, same: (own, own)), seed + more)
+    told, found = (f"seed + {more}, ", {}) if more else ("", ruled_out(net))
+    return found | {told + name: share for name, share in answers(net).items()}
+
+
+def recalled(name, rate, updates, seed):
+    """Return right answers of one trained to recall pairs."""
+    how = f"{updates:,} updates" if updates > 3000 else f"rate {rate}"
+    right = recall_learned(RECALL[name], seed, rate, updates)
+    return {f"recall, {name}, {how}: 12": round(right, 4)}
+
+
 # %% tags=["runs"] jupyter={"source_hidden": true}
-def runs(seed, within=0.5):
-    """Return right answers at 12, 24 and 48 positions, of networks trained at 12."""
+TASKS = [partial(copied, name) for name in JOBS]
+TASKS += [partial(changed, more) for more in (0, 3)]
+TASKS += [partial(recalled, name, r, 3000) for name in RECALL for r in (0.005, 0.01)]
+LONG = ("N = 1", "N = 2", "constant B and C")
+TASKS += [partial(recalled, name, 0.005, 6000) for name in LONG]
+
+
+def runs(seed, part=slice(None), within=0.5):
+    """Return right answers of all networks that are trained for the lesson."""
     found = {}
-    for name, job in JOBS.items():
-        net = learn(seed=seed, **job)
-        for length in (12, 24, 48):
-            right = score(net, length, job.get("two", False))
-            found[f"{name}: {length}"] = round(right, 4)
-        if name == "Attention, 1 tap, ? and !":
-            found |= attended(net)
-    for told, more in (("", 0), ("seed + 3, ", 3)):
-        net = learn(lambda: Apart(lambda own, same: (own, own)), seed + more)
-        found |= {} if more else ruled_out(net)
-        found |= {told + name: share for name, share in answers(net).items()}
-    for name, make in RECALL.items():
-        for rate in (0.005, 0.01):
-            right = round(recall_learned(make, seed, rate), 4)
-            found[f"recall, {name}, rate {rate}: 12"] = right
-    for name in ("N = 1", "N = 2", "constant B and C"):
-        right = round(recall_learned(RECALL[name], seed, 0.005, 6000), 4)
-        found[f"recall, {name}, 6,000 updates: 12"] = right
+    for task in TASKS[part]:
+        found |= task(seed)
     return found
 
 

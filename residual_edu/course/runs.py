@@ -9,10 +9,12 @@ A lesson writes its experiment as a function in a cell tagged ``runs`` and calls
 What stands before that cell is executed, then ``runs(seed)`` for each of ``SEEDS``. Where a lesson reads what is stored
 before that cell, the reading cell is left out, and from there on those that show or check something (``SHOWING``). The
 other arguments of ``runs`` are the settings; ``within`` says how far a number may be from the stored one when it is
-computed again, on another machine.
+computed again, on another machine. Where a seed takes ten minutes, ``runs`` has an argument ``part`` more, which is no
+setting: the slice of its trainings that is computed.
 
 ``code`` is the hash of the cells that computed them. A test computes one seed again, for each lesson whose cells have
-changed since, and for one more lesson, another at each commit: all of them at each commit would take an hour.
+changed since, and for one more lesson, another at each commit: all of them at each commit would take an hour. Of that
+one, a third is computed where ``runs`` has parts.
 """
 
 import ast
@@ -29,16 +31,17 @@ from residual_edu.course.checkout import Refusal
 from residual_edu.course.execute import execute
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.notebook import plan
-from residual_edu.course.turns import share
 
 SEEDS = (0, 1, 2)
 PATIENCE = 3500  # seconds for a seed; the longest, lesson 08c's, takes more than 900: a busy machine is slow, not wrong
 SHOWING = {"predict", "reveal", "figure", "trained", "explorer", "solution"}
+WHOLE = slice(None)
+THIRDS = [slice(at, None, 3) for at in range(3)]
 SETTINGS = """\
 import inspect, json
-print(json.dumps({p.name: p.default for p in inspect.signature(runs).parameters.values() if p.name != "seed"}))
+settings = {p.name: p.default for p in inspect.signature(runs).parameters.values() if p.name not in ("seed", "part")}
+print(json.dumps(settings))
 """
-CALL = "print(json.dumps(runs({seed})))"
 
 # "code": the hash of the cells; "settings": the arguments besides seed; "runs": for each seed, what runs returned
 Runs = dict[str, Any]
@@ -49,21 +52,28 @@ def runs_of(source: Path) -> Path:
     return source.parents[1] / "runs" / f"{source.stem}.json"
 
 
-def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
-    """Execute the lesson up to its cell tagged ``runs``, and then ``runs`` for each of ``seeds``.
+def compute(source: Path, seeds: tuple[int, ...] = SEEDS, part: slice = WHOLE) -> Runs:
+    """Execute the lesson up to its cell tagged ``runs``, and then ``runs`` for each of ``seeds``, or a part of it.
 
     Raises:
         Refusal: for a lesson without such a cell, or one that does not define ``runs(seed, ...)``.
         CellFailed: for an error on the way.
     """
     cells = up_to_runs(source)
-    if not any(isinstance(node, ast.FunctionDef) and node.name == "runs" for node in ast.parse(cells[-1].source).body):
+    if not arguments(cells[-1]):
         raise Refusal(f"{source.name}: the cell tagged runs must define a function runs(seed, ...).")
-    calls = [SETTINGS, *(CALL.format(seed=seed) for seed in seeds)]  # a cell a seed: each cell has a time limit
-    notebook = new_notebook(cells=[*cells, *map(new_code_cell, calls)])
+    which = "" if part == WHOLE else f", part={part}"
+    calls = [f"print(json.dumps(runs({seed}{which})))" for seed in seeds]  # a cell a seed: each cell has a time limit
+    notebook = new_notebook(cells=[*cells, *map(new_code_cell, [SETTINGS, *calls])])
     execute(notebook, source.parents[1], lambda at: None, limit=PATIENCE)
     settings, *found = (json.loads(cell.outputs[-1].text) for cell in notebook.cells[len(cells) :])
     return {"code": hash_of(cells), "settings": settings, "runs": dict(zip(map(str, seeds), found, strict=True))}
+
+
+def arguments(cell: NotebookNode) -> list[str]:
+    """Return the names of the arguments of ``runs``; none where the cell does not define it."""
+    named = [node for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef) and node.name == "runs"]
+    return [each.arg for node in named for each in node.args.args]
 
 
 def up_to_runs(source: Path) -> list[NotebookNode]:
@@ -82,12 +92,20 @@ def hash_of(cells: Sequence[NotebookNode]) -> str:
     return hashlib.sha256("\n".join(cell.source for cell in cells).encode()).hexdigest()[:16]
 
 
-def to_compute_again(sources: Sequence[Path], turn: int | None) -> list[Path]:
-    """Return those of ``sources`` whose cells are not the ones that computed what is stored, and one more by turns."""
+def to_compute_again(sources: Sequence[Path], turn: int | None) -> dict[Path, slice]:
+    """Return those of ``sources`` whose cells are not the ones that computed what is stored, and one more by turns.
+
+    Of that one, where ``runs`` has parts, a part, and the next part after all lessons had their turn.
+    """
     stored = [source for source in sources if runs_of(source).exists()]
     changed = [one for one in stored if json.loads(runs_of(one).read_text()).get("code") != hash_of(up_to_runs(one))]
     others = [one for one in stored if one not in changed]
-    return sorted(changed + (share(others, len(others), turn) if others else []))
+    again = dict.fromkeys(stored if turn is None else changed, WHOLE)
+    if turn is None or not others:
+        return again
+    due, rounds = others[turn % len(others)], turn // len(others)
+    parts = "part" in arguments(up_to_runs(due)[-1])
+    return again | {due: THIRDS[rounds % 3] if parts else WHOLE}
 
 
 def store(source: Path) -> Path:
@@ -98,13 +116,19 @@ def store(source: Path) -> Path:
     return path
 
 
-def difference(stored: Runs, again: Runs) -> list[str]:
-    """Return in which numbers runs that were computed again are further from the stored ones than ``within``."""
+def difference(stored: Runs, again: Runs, part: slice = WHOLE) -> list[str]:
+    """Return in which numbers runs that were computed again are further from the stored ones than ``within``.
+
+    Where they were computed as a whole, none may be missing.
+    """
     within, found = stored["settings"]["within"], []
     if stored["settings"] != again["settings"]:
         found.append(f"settings {again['settings']}, stored with {stored['settings']}")
     for seed, numbers in again["runs"].items():
         before = stored["runs"][seed]
-        far = [name for name in before if not abs(numbers.get(name, float("nan")) - before[name]) <= within]
-        found += [f"seed {seed}, {name}: {numbers.get(name)} and stored {before[name]}" for name in far]
+        found += [] if numbers else [f"seed {seed}: no number"]
+        for name in before if part == WHOLE else numbers:
+            now, then = numbers.get(name), before.get(name)
+            if now is None or then is None or not abs(now - then) <= within:
+                found.append(f"seed {seed}, {name}: {now} and stored {then}")
     return found
