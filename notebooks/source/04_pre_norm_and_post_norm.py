@@ -548,7 +548,19 @@ guess.reveal(
 )
 
 # %% [markdown]
-# (Pre-norm with turns, or with larger or equal vectors: [appendix](04_pre_norm_and_post_norm_more.ipynb).)
+# How large must the vectors be? (Pre-norm with turns, or with larger or equal vectors: [appendix](04_pre_norm_and_post_norm_more.ipynb).)
+
+# %% tags=["trained"] jupyter={"source_hidden": true}
+print("post, vectors of rms    right after 240 steps   48 factors")
+for size, name in (0.25, " of rms 0.25"), (0.75, " of rms 0.75"), (2, ""):
+    three = row(f"post, vector{name}", 240)
+    shares, left = (
+        ("{:4.0%}  " * 3).format(*three),
+        factor(math.hypot(1, size), 1) ** 48,
+    )
+    print(f"{size:<23} {shares}      {left:.0e}")
+holds(min(row("post, vector of rms 0.25", 240)) > 0.6, "Small vectors do not stop it.")
+holds(max(row("post, vector of rms 0.75", 240)) < 0.4, "Vectors of 0.75 do.")
 
 # %% tags=["figure"]
 from residual_edu.exercises.pre_norm_left import left as solved
@@ -570,7 +582,7 @@ alt += "along its thin line to 1e-12; with turns, and pre-norm with vectors, it 
 show(ax.figure, alt=alt + "above a tenth.")
 
 # %% [markdown]
-# **Law 2.** A part of the branch that all digits share, here twice as large as x, is enough to stop 48 post-norm blocks; an output as large that differs
+# **Law 2.** A part of the branch that all digits share, here from 0.75 of x on, is enough to stop 48 post-norm blocks; an output as large that differs
 # between digits is not. Pre-norm divides by the sum of all parts once.
 #
 # ## A network that has failed
@@ -763,12 +775,12 @@ holds(min(row(f"post, {taken}", "1200 left")) > 0.5, "The distance is left.")
 # smaller rate:
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-print(f"{'':36} 120 steps             240 steps")
-tell("post, 0.003, branches / √48", 120, 240)
-print(f"{'':36} 400 steps             1,200 steps")
-tell("post, 0.0003", 400, 1200)
-holds(min(row("post, 0.003, branches / √48", 240)) > 0.6, "Small branches train.")
-holds(min(row("post, 0.0003", 400)) > 0.6, "At a smaller rate it trains.")
+SMALLER = "post, 0.003, branches / √48"
+print(f"{'':36} 240 steps             2,400 steps")
+for name in SMALLER, "post, 0.0003":
+    tell(name, 240, 2400)
+holds(min(row(SMALLER, 2400)) > 0.6, "Small branches train.")
+holds(min(row("post, 0.0003", 2400)) > 0.6, "At a smaller rate it trains.")
 
 # %% [markdown]
 # The first Transformer was trained with a **schedule**: the rate grows to its full value, the **warm-up**, and then falls as 1/√step. We
@@ -787,11 +799,11 @@ guess = predict(
 
 # %% tags=["reveal", "trained"]
 # Answer first, then run this cell.
-print(f"{'':36} 300 steps             600 steps             2,400 steps")
+print(f"{'':36} 300 steps             2,400 steps")
 ends = {}
-for name, *late in ("",), (", falling",), (", warm-up", 2400), (", both", 2400):
-    tell(f"post, 0.0006{name}", 300, 600, *late)
-    ends[name[2:3]] = min(row(f"post, 0.0006{name}", max(600, *late, 0)))
+for name in "", ", falling", ", warm-up", ", both":
+    tell(f"post, 0.0006{name}", 300, 2400)
+    ends[name[2:3]] = min(row(f"post, 0.0006{name}", 2400))
 well = "".join(one for one in "wfb" if ends[one] > 0.8)
 holds(ends["b"] > 0.8 > max(ends["f"], ends["w"]), "Both are needed.")
 guess.reveal(
@@ -809,32 +821,27 @@ guess.reveal(
 )
 
 # %% [markdown]
-# What ends the training, without a warm-up and with it? And does the *fall* help, or only that the rate is small later? Three more: the same
-# warm-up, then 0.0003 from step 600 on; a warm-up to 0.0003, which stays; and 0.0003 from the first step.
+# What ends the training, without a warm-up and with it? And does the *fall* help, or only that the rate is small later? Two more: the same
+# warm-up, then 0.0003 from step 600 on; and 0.0003 from the first step.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-ends = {"post, 0.0006": 600, "post, 0.0006, warm-up": 2400, "post, 0.0006, both": 2400}
-ends |= {"post, 0.0006, warm-up, then 0.0003": 2400, "post, 0.0003, warm-up": 2400}
-print(f"{'':36} right at the end      directions, 300       at the end")
-for name, end in ends.items():
-    tell(name, end, *((f"{at} directions", "{:4.1f}", 64) for at in (300, end)))
+warm, both, down = (
+    f"post, 0.0006, {how}" for how in ("warm-up", "both", "warm-up, then 0.0003")
+)
+print(f"{'':36} right, 2,400 steps    directions, 300       2,400")
+for name in "post, 0.0006", warm, both, down:
+    tell(name, 2400, *((f"{at} directions", "{:4.1f}", 64) for at in (300, 2400)))
 tell("post, 0.0003", 2400)
-small = [*ends][2:] + ["post, 0.0003"]
-holds(
-    min(min(row(name, 2400)) for name in small) > 0.8, "A small rate later is enough."
-)
-few = (
-    row("post, 0.0006", "300 directions"),
-    row("post, 0.0006, warm-up", "300 directions"),
-)
-holds(max(few[0]) < min(few[1]), "A warm-up keeps directions for 300 steps.")
-late = max(row("post, 0.0006, warm-up", "2400 directions"))
-holds(late < min(row(small[0], "2400 directions")), "At the full rate it loses them.")
+least = min(min(row(name, 2400)) for name in (both, down, "post, 0.0003"))
+holds(least > 0.8, "A small rate later is enough.")
+few = max(row("post, 0.0006", "300 directions"))
+holds(few < min(row(warm, "300 directions")), "A warm-up keeps directions.")
+late = max(row(warm, "2400 directions"))
+holds(late < min(row(down, "2400 directions")), "At the full rate it loses them.")
 
 # %% [markdown]
-# Without a warm-up few directions are left after 300 steps; with it they go later, at the full rate. (How far apart the digits still are along
-# them depends on rounding: with one seed 0.0 or 0.4 of the start, by the set of instructions that the processor uses.) The fall itself is not
-# needed: one step down to 0.0003 does as well, and so does a rate that never exceeds it. So a schedule must begin small here, and be small again in time.
+# Without a warm-up few directions are left after 300 steps; with it they go later, at the full rate. The fall itself is not
+# needed: one step down to 0.0003 does as well, and so does a rate that never exceeds it. So at 0.0006 a schedule must begin small, and be small again in time.
 #
 # ### Move it yourself
 #
@@ -857,7 +864,7 @@ explore_rates(
 
 # %% [markdown]
 # <details><summary>Answer</summary>Post-norm, branches as large as x: 0.01 at 6 blocks, 0.003
-# at 12, 0.001 at 24, and 0.0003 at 48, where it learns slowly. With small branches the limit is
+# at 12, 0.001 at 24, and 0.0003 at 48, where it learns slowly: eight times the depth, a thirtieth of the rate, so faster than 1 over the depth. With small branches the limit is
 # several times higher: 48 blocks train at 0.003, and 24 fail at 0.01. All of pre-norm's settings train.</details>
 #
 # **Law 3.** The largest rate at which post-norm trains falls with the depth, here from 0.01 or more at 6 blocks to less than
@@ -913,7 +920,7 @@ holds(min(min(row(name, 480)) for name in found[:-1]) > 0.85, "The others train.
 holds(max(row(found[-1], "480 apart")) < 0.05, "There digits are alike.")
 
 # %% [markdown]
-# Here too post-norm has a largest rate, pre-norm trains above it, and what happens there is the first failure: after the last layer all digits are alike.
+# Here too post-norm has a largest rate, and pre-norm trains above it. There, after the last layer, all digits are alike at each position.
 
 # %% [markdown]
 # ## What the last block receives
@@ -1001,7 +1008,7 @@ print(f"means: {min(means):.2f} to {max(means):.2f}")
 holds(max(means) < 1.3 * min(means), "Gradient times divisor varies little.")
 
 # %% [markdown]
-# **Law 4.** In a new pre-norm network the stream grows as √(1 + depth), and the gradient of the last block falls as 1 over
+# **Law 4.** In a new pre-norm network the stream grows as √(1 + depth · r²), here r = 1, and the gradient of the last block falls as 1 over
 # that. A late block adds as much as an early one, to a larger stream.
 #
 # Xiong et al. conclude that post-norm's large last gradient makes it need a warm-up. But the size of Adam's first step depends on the rate,
@@ -1162,24 +1169,27 @@ def schedule(full, warm_up=True, falls=False):
 
 
 for rate, times in (
-    (0.0003, (240, 400, 1200, 2400)),
-    (0.0006, (300, 600)),
+    (0.0003, (240, 400, 2400)),
+    (0.0006, (300, 2400)),
     (0.002, (120, 240, 1200)),
 ):
     SETTINGS[f"post, {rate}"] = SETTINGS["post"][0], rate, times
 for name, how in ("warm-up", {}), ("falling", {"warm_up": False}), ("both", {}):
     rate = schedule(0.0006, **how, falls=name != "warm-up")
-    times = (300, 600) if name == "falling" else (300, 600, 2400)
-    SETTINGS[f"post, 0.0006, {name}"] = SETTINGS["post"][0], rate, times
+    SETTINGS[f"post, 0.0006, {name}"] = SETTINGS["post"][0], rate, (300, 2400)
 
 
 def halved(step):
     return schedule(0.0006)(step) if step < 600 else 0.0003
 
 
-HALVED, LOW = "post, 0.0006, warm-up, then 0.0003", "post, 0.0003, warm-up"
-for name, rate in (HALVED, halved), (LOW, schedule(0.0003)):
-    SETTINGS[name] = SETTINGS["post"][0], rate, (300, 600, 2400)
+# %% jupyter={"source_hidden": true}
+HALVED = "post, 0.0006, warm-up, then 0.0003"
+SETTINGS[HALVED] = SETTINGS["post"][0], halved, (300, 2400)
+for size in 0.25, 0.75:
+    make = partial(with_vectors, size=size)
+    make = partial(lambda make, s: make(post(seed=s), s), make)
+    SETTINGS[f"post, vector of rms {size}"] = make, 0.0003, (240,)
 for place in "pre", "post":
     for rate in 0.001, 0.002:
         make = partial(layers, place)
@@ -1189,7 +1199,7 @@ for place in "pre", "post":
 SETTINGS["post, 0.003, branches / √48"] = (
     lambda s: post(seed=s, size=SMALL),
     0.003,
-    (120, 240),
+    (240, 2400),
 )
 others = "no biases in f", "statistics without gradient", "PyTorch's weights"
 for how in (*CHANGES, *others):
@@ -1247,10 +1257,10 @@ def last_layer(net):
 
 
 # %% jupyter={"source_hidden": true}
-LOOK, ENDS = {}, {"post, 0.0006": 600, HALVED: 2400, LOW: 2400}
-ENDS |= {f"post, 0.0006, {how}": 2400 for how in ("warm-up", "both")}
-for name, end in ENDS.items():
-    LOOK |= {f"{name}: {at}": [directions] for at in (300, end)}
+LOOK = {}
+for name in SETTINGS:
+    if name.startswith("post, 0.0006"):
+        LOOK |= {f"{name}: {at}": [directions] for at in (300, 2400)}
 for name in "pre", f"post, {TAKEN}":
     LOOK |= {f"{name}: {at}": [left, directions] for at in (120, 1200)}
 for name in SETTINGS:
@@ -1332,7 +1342,7 @@ def apply_gates(gates, branch):
 # | 1. A post-norm block multiplies a distance, and the gradient, by √(1 + gain²) over the rms of x + f(x); a part that all digits share raises r alone | small distances |
 # | 2. A part that all digits share is enough to stop deep post-norm, and one step of Adam adds some to each branch; an output as large that differs does not stop it. Pre-norm divides once | pre-norm learns slowly with equal vectors (appendix) |
 # | 3. The largest rate of post-norm falls with the depth; small branches raise it. Above it digits become alike, or come to differ along few directions; a rate that begins small, and is small again in time, trains where a constant one fails | Adam, 6 to 48 blocks, these digits |
-# | 4. Pre-norm's stream grows as √(1 + depth), its last gradient falls as 1 over that | new networks, with the last norm |
+# | 4. Pre-norm's stream grows as √(1 + depth · r²), its last gradient falls as 1 over that | new networks, with the last norm |
 
 # %%
 summary("04")
