@@ -246,7 +246,7 @@ print(", ".join(f"{name}: {end:.1g}" for name, end in ends.items()))
 holds(lost < 1e-3 < 0.4 < ends["pre-norm, step 60"], "Post-norm makes digits alike.")
 
 # %% [markdown]
-# At step 0 half of the distance is left with this seed. After 60 steps less than a thousandth is left: the last linear layer (the **head**)
+# At step 0 half of the distance is left. After 60 steps less than a thousandth is left: the last linear layer (the **head**)
 # receives nearly the same 64 numbers for every digit. What multiplies a distance in each block?
 #
 # ## One block on paper
@@ -582,7 +582,7 @@ alt += "along its thin line to 1e-12; with turns, and pre-norm with vectors, it 
 show(ax.figure, alt=alt + "above a tenth.")
 
 # %% [markdown]
-# **Law 2.** A part of the branch that all digits share, here from 0.75 of x on, is enough to stop 48 post-norm blocks; an output as large that differs
+# **Law 2.** A part of the branch that all digits share, here from 0.75 of x on, is enough to stop 48 post-norm blocks for 240 steps; an output as large that differs
 # between digits is not. Pre-norm divides by the sum of all parts once.
 #
 # ## A network that has failed
@@ -697,7 +697,7 @@ print(f"biases set to 0, seed 0: r {state(zeros)[0]:.2f}")
 holds(min(mended) > 0.2 > max(max(one) for one in others), "Only the first mends.")
 
 # %% [markdown]
-# With biases of 0, r stays large: the weights produce the common part too.
+# One mended seed learns slowly. With biases of 0, r stays large: the weights produce the common part too.
 #
 # ## Take it out in each step
 #
@@ -872,7 +872,7 @@ explore_rates(
 # directions. At 48 blocks a rate that begins small and is small again in time trains where a constant one fails.
 #
 # [DeepNorm](https://arxiv.org/abs/2203.00555) (Wang et al., 2022) makes post-norm trainable at 1,000 layers by smaller weights and a larger
-# skip.
+# skip. [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) study the same on translation.
 
 # %% [markdown]
 # ## The same with attention
