@@ -9,8 +9,8 @@ A lesson writes its experiment as a function in a cell tagged ``runs`` and calls
 What stands before that cell is executed, then ``runs(seed)`` for each of ``SEEDS``. Where a lesson reads what is stored
 before that cell, the reading cell is left out, and from there on those that show or check something (``SHOWING``). The
 other arguments of ``runs`` are the settings; ``within`` says how far a number may be from the stored one when it is
-computed again, on another machine. Where a seed takes ten minutes, ``runs`` has an argument ``part`` more, which is no
-setting: the slice of its trainings that is computed.
+computed again, on another machine. Where a seed takes more than five minutes, ``runs`` has an argument ``part`` too,
+which is no setting: the slice of its trainings that is computed.
 
 ``code`` is the hash of the cells that computed them. A test computes one seed again, for each lesson whose cells have
 changed since, and for one more lesson, another at each commit: all of them at each commit would take an hour. Of that
