@@ -217,10 +217,13 @@ for name, suspect in suspects.items():
     print(f"{suspect:28}", *[f"{one:4.0%}" for one in found[name]])
 *rest, clipped = found.values()
 holds(max(map(max, rest)) < 0.45 < min(clipped), "Only the last trains.")
+small = [stored[seed]["post, SGD at 0.005: 240"] for seed in range(3)]
+print(f"{'SGD at 0.005':28}", *[f"{one:4.0%}" for one in small])
+holds(min(small) > 0.45, "SGD trains at a smaller rate.")
 
 # %% [markdown]
-# Clipping with Adam tests little: Adam divides each gradient by its own size anyway. With SGD at this rate, which is too
-# large without it, clipping mends.
+# Clipping with Adam tests little: Adam divides each gradient by its own size anyway. With SGD at 0.3, which is too
+# large without it, clipping mends. So does a smaller rate: SGD too has a largest rate.
 
 # %% [markdown]
 # ## The last gradient, and the stream as a river
