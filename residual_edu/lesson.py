@@ -4,7 +4,7 @@ import base64
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -67,15 +67,12 @@ def stored_runs(lesson: str) -> dict[str, Any]:
     """Return what ``residual-edu build --runs`` stored for a lesson: its ``settings``, and ``runs`` by seed.
 
     Raises:
-        InvalidInput: where no folder above this one holds the course's notebooks/runs, or nothing is stored.
+        InvalidInput: for a lesson without stored runs; those that have them are named.
     """
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        path = folder / "notebooks" / "runs" / f"{lesson}.json"
-        if path.exists():
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            return stored | {"runs": {int(seed): numbers for seed, numbers in stored["runs"].items()}}
-    raise InvalidInput(f"lesson must be one with stored runs, in a copy of the course, got {shown(lesson)}")
+    folder = files("residual_edu") / "data" / "runs"
+    check_choice("lesson", lesson, sorted(path.name.removesuffix(".json") for path in folder.iterdir()))
+    stored = json.loads((folder / f"{lesson}.json").read_text(encoding="utf-8"))
+    return stored | {"runs": {int(seed): numbers for seed, numbers in stored["runs"].items()}}
 
 
 def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:

@@ -67,7 +67,7 @@ def test_every_path_that_is_named_exists(page):
     prose = re.sub(r"^```.*?^```", "", PAGES[page], flags=re.M | re.S)
     named = re.findall(r"`([\w.]+/[\w./]+\.\w+|[\w/]+/)`", prose) + re.findall(r"^    (\w[\w/]*/)  ", prose, re.M)
     # A pattern, and what the commands make.
-    made = ("NN_", "my_lessons/", "book/", "notebooks/runs/", "../class", "../private")
+    made = ("NN_", "my_lessons/", "book/", "../class", "../private")
     made += tuple(
         f"{name}/" for name in ("release", "submitted", "feedback", "autograded", "downloaded", "source", ".grading")
     )

@@ -33,7 +33,7 @@ def run(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="residual-edu lab",
         description=f"Copy the lessons that {FOLDER}/ does not hold yet, and open JupyterLab there on the first "
-        "unfinished one. What stands there is never overwritten. Other words are handed on to JupyterLab.",
+        "unfinished one. What stands there is never overwritten. Other options are handed on to JupyterLab.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -44,11 +44,14 @@ def run(argv: Sequence[str]) -> int:
         help="start this lesson (02, hw_02_03) anew; the copy that you worked in is kept beside it",
     )
     parser.add_argument("--edit", action="store_true", help="open the course's own notebooks, to change the course")
+    parser.add_argument("--no-browser", action="store_true", help="open no browser; the address is printed")
+    parser.add_argument("--port", type=int, metavar="N", help="serve at this port, not at 8888 or the next free one")
     given, rest = parser.parse_known_args(argv)
     if given.edit and given.fresh:
         parser.error("--fresh is about your copies, and --edit is not")
     if rest and not rest[0].startswith("-"):
         parser.error(f"lab opens the first unfinished lesson; --fresh {rest[0]} starts one anew")
+    rest += ["--no-browser"] * given.no_browser + ([f"--port={given.port}"] if given.port else [])
     root = find_root()
     notebook = root / "notebooks" / FIRST if given.edit else prepare(root, given.fresh)
     if not notebook.exists():

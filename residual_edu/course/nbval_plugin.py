@@ -2,6 +2,8 @@
 
 Every stored output, those of reveals and solutions too, is compared with the one that the cell prints now, line by
 line, as ``comparison`` says.
+The kernels run away from the clone, with the package installed as a wheel installs it: in a folder that holds a
+student's handout, and the clone under its own name, as the cell for Colab leaves it.
 A kernel that dies is noticed at once, and each lesson is held to the processor time and memory of a small machine. A
 busy machine takes more processor time for the same work: so much more is allowed as ``pace`` shows in the same kernel,
 on the average over the lesson: a virtual machine's speed changes while it runs.
@@ -15,15 +17,18 @@ import subprocess
 import sys
 import time
 from functools import cache
+from pathlib import Path
 from queue import Empty
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from jupyter_client.manager import start_new_kernel
 from nbval.kernel import RunningKernel
-from nbval.plugin import IPyNbCell, IPyNbFile
+from nbval.plugin import CURRENT_ENV_KERNEL_NAME, IPyNbCell, IPyNbFile
 
 from residual_edu.course.answers import answers_of, join
+from residual_edu.course.checkout import find_root
 from residual_edu.course.comparison import TRAINED, Tolerant, Trained
 from residual_edu.course.exercise_cells import tags
 from residual_edu.course.pace import QUIET
@@ -44,8 +49,20 @@ PEAK, UNIT = {
 }.get(sys.platform, ("__import__('resource').getrusage(0).ru_maxrss", 1))
 USAGE = {"seconds": "__import__('time').process_time()", "peak": PEAK}
 PACE = "__import__('residual_edu.course.pace').course.pace.pace()"
+AWAY = "RESIDUAL_EDU_AWAY"  # names the folder in which kernels run
 USED = pytest.StashKey[dict[str, str]]()
 PACES = pytest.StashKey[list[float]]()
+FOLDER = pytest.StashKey[TemporaryDirectory[str]]()
+
+
+def go_away(folder: Path, root: Path) -> None:
+    """Install the package into ``folder``, write a handout beside it, and have kernels started from now on run there."""
+    site, handout = folder / "site-packages", folder / "content"
+    install = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", f"--target={site}", str(root)]
+    for words in (install, ["residual_edu.course", "student", str(handout)]):
+        subprocess.run([sys.executable, "-m", *words], cwd=root, check=True, stdout=subprocess.DEVNULL)
+    (handout / root.name).symlink_to(root, target_is_directory=True)
+    os.environ |= {AWAY: str(handout), "PYTHONPATH": str(site)}
 
 
 def get_message(self: RunningKernel, stream: str, timeout: float | None = None) -> dict[str, Any]:
@@ -107,6 +124,12 @@ def measure(lesson: IPyNbFile) -> None:
         pytest.fail(said, pytrace=False)
 
 
+def setup(self: IPyNbFile) -> None:
+    """Start the lesson's kernel away from the lesson."""
+    patience = self.config.option.nbval_kernel_startup_timeout
+    self.kernel = RunningKernel(CURRENT_ENV_KERNEL_NAME, cwd=os.environ[AWAY], startup_timeout=patience)
+
+
 nbval_runtest, nbval_sanitize, nbval_teardown = IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.teardown
 
 
@@ -132,12 +155,16 @@ def teardown(self: IPyNbFile) -> None:
         nbval_teardown(self)
 
 
-def pytest_configure() -> None:
-    """Replace five methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Replace six methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
+    if AWAY not in os.environ:  # workers of pytest-xdist inherit it
+        config.stash[FOLDER] = TemporaryDirectory()
+        go_away(Path(config.stash[FOLDER].name), find_root())
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the kernels, as is the next
     os.environ["RESIDUAL_EDU_STRICT"] = "1"
     RunningKernel.get_message, RunningKernel.execute_cell_input = get_message, execute_cell_input
-    IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.teardown = runtest, sanitize, teardown
+    IPyNbCell.runtest, IPyNbCell.sanitize = runtest, sanitize
+    IPyNbFile.setup, IPyNbFile.teardown = setup, teardown
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -147,6 +174,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         join(lesson.nb, answers_of(lesson.path))
     for item in cells:
         item.cell.execution_count = item.cell.execution_count or 0
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the folder away from the clone."""
+    if FOLDER in config.stash:
+        config.stash[FOLDER].cleanup()
+        del os.environ[AWAY], os.environ["PYTHONPATH"]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

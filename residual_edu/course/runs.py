@@ -48,8 +48,8 @@ Runs = dict[str, Any]
 
 
 def runs_of(source: Path) -> Path:
-    """Return where the runs of a lesson are stored."""
-    return source.parents[1] / "runs" / f"{source.stem}.json"
+    """Return where the runs of a lesson are stored: in the package, so that a lesson finds them wherever it is opened."""
+    return source.parents[2] / "residual_edu" / "data" / "runs" / f"{source.stem}.json"
 
 
 def compute(source: Path, seeds: tuple[int, ...] = SEEDS, part: slice = WHOLE) -> Runs:
@@ -111,7 +111,7 @@ def to_compute_again(sources: Sequence[Path], turn: int | None) -> dict[Path, sl
 def store(source: Path) -> Path:
     """Compute the runs of a lesson, write them, and return the file."""
     computed, path = compute(source), runs_of(source)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(computed, indent=1) + "\n", encoding="utf-8", newline="\n")
     return path
 

@@ -1,10 +1,12 @@
 """``residual-edu student``: the notebooks that a class is handed, from the same sources.
 
 Each is the built notebook without what answers it: the folded solutions, and the outputs of the exercises' own cells.
-Drafts are left out. Only notebooks are written: the package, with its finished pieces and checks, is everybody's.
+Drafts are left out. With the notebooks come the guides that they link to, in ``docs``; the package, with its finished
+pieces, checks and stored runs, is everybody's.
 """
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from residual_edu.course.checkout import Refusal, find_root, notebook_of
 from residual_edu.course.drafts import handed_out
 from residual_edu.course.exercise_cells import NOTE, tags
 from residual_edu.course.notebook import plan
+
+GUIDES = ("docs/glossary.md", "docs/coming_from.md")  # the glossary, which lessons link to, and what it links to
+ABOVE = "](../"  # begins a link to a guide: in the checkout docs stands beside notebooks, in a handout among them
 
 
 def run(argv: Sequence[str]) -> int:
@@ -29,8 +34,15 @@ def run(argv: Sequence[str]) -> int:
     for source in handed_out(root, given.lessons):
         target = given.out / notebook_of(source).relative_to(root / "notebooks")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(nbformat.writes(student(source)) + "\n", encoding="utf-8", newline="\n")
+        notebook = student(source)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = cell.source.replace(ABOVE, "](")
+        target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
         print(target)
+    (given.out / "docs").mkdir()
+    for guide in GUIDES:
+        shutil.copy(root / guide, given.out / guide)
     return 0
 
 

@@ -18,7 +18,6 @@ from nbformat import NotebookNode
 
 from residual_edu.course.lab import CONNECTION
 
-RUNS = Path(__file__).parents[2] / "notebooks" / "runs"
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},  # every cell stands in the page, seen or not
@@ -55,7 +54,7 @@ def find_chromium() -> str | None:
 def jupyterlab(home: Path) -> Iterator[Lab]:
     """Run JupyterLab until the block ends; all that it reads and writes lies in ``home``."""
     lab = Lab(f"http://127.0.0.1:{free_port()}", secrets.token_hex(16), home / "notebooks")
-    shutil.copytree(RUNS, lab.notebooks / "runs")  # stored runs, which lessons look for above themselves
+    lab.notebooks.mkdir()
     (home / "settings").mkdir()
     (home / "settings" / "overrides.json").write_text(json.dumps(SETTINGS))
     with (home / "log").open("w") as log:

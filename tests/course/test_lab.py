@@ -59,14 +59,21 @@ def test_the_first_lesson_is_there():
 
 
 def test_it_opens_the_first_copy_and_hands_the_rest_on(started, checkout, capsys):
-    assert lab.run(["--no-browser", "--port", "8899"]) == 3  # its exit code, Ctrl-C notwithstanding
+    assert lab.run(["--no-browser", "--port=8899", "--collaborative"]) == 3  # its exit code, Ctrl-C notwithstanding
     (process,) = started
     assert process.command[:3] == [sys.executable, "-m", "jupyterlab"]
     assert f"--ServerApp.root_dir={checkout}" in process.command  # with docs/glossary.md, which lessons link to
     assert f"--LabApp.default_url=/lab/tree/my_lessons/{lab.FIRST}" in process.command
-    assert process.command[-3:] == ["--no-browser", "--port", "8899"]
+    assert process.command[-3:] == ["--collaborative", "--no-browser", "--port=8899"]
     assert (checkout / "my_lessons" / lab.FIRST).exists()
     assert capsys.readouterr().out == f"Opening {Path('my_lessons', lab.FIRST)}\n"
+
+
+def test_help_names_what_it_takes(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        lab.run(["--help"])
+    said = capsys.readouterr().out
+    assert [word for word in ("--no-browser", "--port", "--fresh", "--edit") if word not in said] == []
 
 
 def test_who_changes_the_course_opens_its_own_notebooks(started, checkout):

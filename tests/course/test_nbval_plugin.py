@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from residual_edu.course.nbval_plugin import AWAY, go_away
 from residual_edu.course.steps import TWO_AT_A_TIME
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def run(folder, cells, *options, **environment):
     done = subprocess.run(
         [*command, f"--junitxml={report}", "-p", "no:cacheprovider", *options, "lesson.ipynb"],
         cwd=folder,
-        env={**os.environ, **environment},
+        env={**os.environ, AWAY: str(folder), **environment},
         capture_output=True,
         text=True,
         timeout=280,
@@ -158,3 +159,14 @@ def test_on_a_gpu_nothing_is_bounded(tmp_path):
     (tmp_path / "conftest.py").write_text(TIGHT.format("MEGABYTES", -999) + TIGHT.format("SECONDS", 0))
     done, _, _ = run(tmp_path, PASSING[:1], RESIDUAL_EDU_DEVICE="cuda")
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_kernels_import_the_package_as_a_wheel_installs_it_beside_a_folder_called_as_the_clone(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    go_away(tmp_path, ROOT)
+    handout = Path(os.environ[AWAY])
+    assert (handout / ROOT.name / "course.py").exists() and (handout / "00_residual_connection.ipynb").exists()
+    asked = [sys.executable, "-c", "import residual_edu.lesson as lesson; print(lesson.__file__)"]
+    found = subprocess.run(asked, cwd=handout, env=os.environ, capture_output=True, text=True, check=True).stdout
+    assert Path(found.strip()) == tmp_path / "site-packages" / "residual_edu" / "lesson.py"

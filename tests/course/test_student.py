@@ -1,6 +1,7 @@
 """The student versions: nothing that answers an exercise, and everything else."""
 
 import json
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -14,10 +15,11 @@ from residual_edu.course.checkout import is_appendix, notebook_of
 from residual_edu.course.drafts import handed_out
 from residual_edu.course.exercise_cells import HIDDEN, NOTE, SOLUTION, tags
 from residual_edu.course.notebook import plan
-from residual_edu.course.student import student
+from residual_edu.course.student import GUIDES, student
 
 ROOT = Path(__file__).parents[2]
 SOURCES = handed_out(ROOT)  # an appendix may have no exercise
+LINK = re.compile(r"\]\(<?([^)#>\s]+)[^)]*\)")
 TRIVIAL = 12  # characters, up to which a line says nothing: "return x"
 SCHEMA = {"grade": bool, "grade_id": str, "locked": bool, "schema_version": int, "solution": bool, "task": bool}
 EXERCISES = [source for source in SOURCES if "### BEGIN SOLUTION" in source.read_text(encoding="utf-8")]
@@ -70,7 +72,7 @@ def test_no_secret_line_is_part_of_any_text_under_out(tmp_path, monkeypatch, cap
     monkeypatch.chdir(ROOT)
     assert main(["student", str(tmp_path / "out")]) == 0
     texts = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert len(texts) == len(SOURCES) == len(capsys.readouterr().out.split())
+    assert len(texts) == len(SOURCES) + len(GUIDES) and len(capsys.readouterr().out.split()) == len(SOURCES)
     said = set().union(*(split(source)[1] for source in SOURCES))
     for source in SOURCES:
         secret = {line for line in split(source)[0] if not any(line in other for other in said)}
@@ -106,10 +108,23 @@ def test_hints_are_folded_and_all_other_cells_are_as_built(source):
     assert all("solution" in tags(cell) or cell.source == NOTE for cell in gone)
 
 
+def test_every_link_of_a_handout_leads_to_a_file_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["student", str(tmp_path / "out")]) == 0
+    leads = []
+    for page in (tmp_path / "out").rglob("*.*"):
+        cells = jupytext.read(page).cells  # a page of Markdown is one cell
+        texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+        targets = [target for text in texts for target in LINK.findall(text) if "://" not in target]
+        leads += [(page, page.parent / target) for target in targets]
+    assert any(target.match("docs/glossary.md") for _, target in leads)
+    assert [(page.name, target.name) for page, target in leads if not target.exists()] == []
+
+
 def test_it_writes_into_an_empty_folder_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     (tmp_path / "key.txt").write_text("solutions")
     assert main(["student", str(tmp_path), "02"]) == 2
     assert f"{tmp_path} is not an empty folder" in capsys.readouterr().err
     assert main(["student", str(tmp_path / "new"), "02"]) == 0
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["02_layer_norm.ipynb"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["02_layer_norm.ipynb", "docs"]
