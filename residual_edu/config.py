@@ -13,7 +13,6 @@ from torch import nn
 from residual_edu.calls import check_complete, check_keywords
 from residual_edu.errors import InvalidInput, shown
 from residual_edu.lazy import partial
-from residual_edu.renamed import refuse_old_names
 
 Spec = nn.Module | Callable[..., nn.Module] | Mapping[str, Any]
 """What ``build`` takes: a module, something that returns one when called, or a mapping with ``__target__``."""
@@ -110,6 +109,3 @@ def check_target(target: Callable[..., nn.Module]) -> None:
     other = isbuiltin(target) or (isinstance(target, type) and not issubclass(target, nn.Module))
     if not callable(target) or other:
         raise InvalidInput(f"target must be a class or function that returns a module, got {shown(target)}")
-
-
-refuse_old_names(__name__)

@@ -13,13 +13,13 @@ import residual_edu
 
 PACKAGE = Path(residual_edu.__file__).parent
 ROOT = PACKAGE.parent
-BELOW = ["renamed", "invalid_input", "errors", "values", "calls", "lazy", "checked"]  # what every room may use
-TOP = [*BELOW, "config", "parts", "mixers", "blocks", "configurable", "networks", "api"]  # what the package gives
+BELOW = ["invalid_input", "errors", "values", "calls", "lazy", "checked"]  # what every room may use
+TOP = [*BELOW, "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
 ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "contents"]
 ROOMS += ["explorers", "exercises", "summary", "lesson", "course"]
 ALONE = {  # what these rooms import besides the standard library: third-party packages, and rooms of this one
     "gradient_flow": ({"torch"}, {*BELOW, "gradient_flow"}),
-    "plotting": ({"numpy", "matplotlib", "PIL"}, {"renamed", "invalid_input", "plotting"}),
+    "plotting": ({"numpy", "matplotlib", "PIL"}, {"invalid_input", "plotting"}),
 }
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -89,28 +89,9 @@ def loaded(code):
 
 def test_importing_the_library_is_light():
     """Torch, NumPy and jaxtyping alone: no room for lessons, and nothing of an exercise."""
-    names = loaded("from residual_edu import LayerNorm")
+    names = loaded("import residual_edu")
     assert not {"matplotlib", "ipywidgets", "IPython", "sklearn", "rich", "nbformat", "filelock"} & names
-    assert "torch" in names and {room(name) for name in names if name.startswith("residual_edu")} - {None} <= set(TOP)
-
-
-def test_only_commands_that_compute_wait_for_torch():
-    computing = {"residual_edu.course.check", "residual_edu.course.trial"}
-    course = [name for name in MODULES if room(name) == "course" and not {"nbgrader", "sphinx"} & others(name)]
-    waiting = [name for name in course if name not in computing and not name.endswith("__main__")]
-    assert not {"torch", "residual_edu.parts"} & loaded(f"import {', '.join(waiting)}")
-
-
-@pytest.mark.parametrize(
-    "first",
-    ["'LayerNorm' in dir(residual_edu)", "not hasattr(residual_edu, 'nothing')", "residual_edu.parts.LayerNorm"],
-)
-def test_a_name_that_is_imported_late_was_always_there(first):
-    loaded(
-        f"import residual_edu; assert 'torch' not in sys.modules; assert {first}; from residual_edu import *; "
-        "from residual_edu import parts; assert LayerNorm is parts.LayerNorm is residual_edu.LayerNorm; "
-        "assert {*residual_edu.__all__} <= {*dir(residual_edu)} and not hasattr(residual_edu, 'nothing')"
-    )
+    assert {room(name) for name in names if name.startswith("residual_edu")} - {None} <= set(TOP)
 
 
 def test_solutions_hints_and_mistakes_are_imported_by_the_first_check_alone():

@@ -27,7 +27,6 @@ from residual_edu.configurable.registry import (
     norm_registry,
     position_registry,
 )
-from residual_edu.renamed import refuse_old_names
 
 attention_registry.register("mha", MHA)
 attention_registry.register("gqa", GQA)
@@ -81,5 +80,3 @@ __all__ = [
     "position_registry",
     "repeat_heads",
 ]
-
-refuse_old_names(__name__)

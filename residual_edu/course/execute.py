@@ -9,7 +9,6 @@ from pathlib import Path
 from nbformat import NotebookNode, from_dict
 
 from residual_edu.course.notebook import METADATA
-from residual_edu.renamed import refuse_old_names
 
 # Timings and the state of widgets differ from run to run, and the kernel's log is no part of a lesson.
 OPTIONS = {
@@ -93,6 +92,3 @@ def normalise_output(output: NotebookNode) -> NotebookNode:
 def plain(text: str) -> str:
     """Return ``text`` without terminal colours, its memory addresses blanked."""
     return ADDRESS.sub("0x...", COLOUR.sub("", text))
-
-
-refuse_old_names(__name__)

@@ -11,7 +11,6 @@ from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.exercise import Exercise
 from residual_edu.exercises.judge import is_graded, judge
 from residual_edu.exercises.known_state import known_state
-from residual_edu.renamed import OF_EXERCISES, RENAMED, renamed_to
 
 
 class _Brief:
@@ -77,6 +76,5 @@ def find(name: str) -> Exercise:
         check_choice("the exercise", name, every)
         return every[name]
     except InvalidInput as error:
-        new = RENAMED[OF_EXERCISES].get(str(name))
-        message = renamed_to(f"the exercise {name!r}", repr(new)) if new else str(error)
+        message = str(error)
     raise UnknownExercise(message)  # out here, so that Python shows one error and not two

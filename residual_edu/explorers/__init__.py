@@ -2,8 +2,5 @@
 
 from residual_edu.explorers.explorer import Explorer
 from residual_edu.explorers.prediction import Prediction
-from residual_edu.renamed import refuse_old_names
 
 __all__ = ["Explorer", "Prediction"]
-
-refuse_old_names(__name__)

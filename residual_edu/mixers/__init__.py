@@ -24,7 +24,6 @@ from residual_edu.mixers.registers import RegisterCompressConcat, RegisterPoolin
 from residual_edu.mixers.selective_scan import chunked_scan, selective_scan
 from residual_edu.mixers.vit5_attention import ViT5Attention
 from residual_edu.mixers.vit5_hyena import ViT5HyenaAdapter
-from residual_edu.renamed import refuse_old_names
 
 __all__ = [
     "Attention",
@@ -54,5 +53,3 @@ __all__ = [
     "position_grid",
     "selective_scan",
 ]
-
-refuse_old_names(__name__)

@@ -25,7 +25,6 @@ from residual_edu.parts.residual import ResidualConnection, is_bypassed, post_no
 from residual_edu.parts.rms_norm import RMSNorm, rms_norm
 from residual_edu.parts.start import reset_parameters
 from residual_edu.parts.weight_decay import no_weight_decay, parameter_groups
-from residual_edu.renamed import refuse_old_names
 
 __all__ = [
     "CausalConv1D",
@@ -73,5 +72,3 @@ __all__ = [
     "split_heads",
     "zero_projection",
 ]
-
-refuse_old_names(__name__)

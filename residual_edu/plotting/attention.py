@@ -10,7 +10,6 @@ from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE, plot_mixing_matrix
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B
 from residual_edu.plotting.takes import takes
-from residual_edu.renamed import refuse_old_keywords
 
 INKS = np.array([[0.78, 0.06, 0.13], [0.12, 0.33, 0.86], [0.0, 0.48, 0.2], [0.15, 0.15, 0.15]])
 LETTERS = "RBGK"  # red, blue, green, black
@@ -217,7 +216,6 @@ def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@refuse_old_keywords
 @takes(scores="queries keys")
 def plot_scores_by_distance(scores: ArrayLike, ax: Axes, color: str = B) -> Axes:
     """Draw every score, (queries, keys), as a dot over the distance between its two positions."""

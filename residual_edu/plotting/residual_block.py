@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, SERIES, STREAM, A, B
 from residual_edu.plotting.takes import takes
-from residual_edu.renamed import refuse_old_keywords
 
 
 @takes(curves="<=3: seeds steps, nan")
@@ -69,7 +68,6 @@ def plot_answers(answers: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@refuse_old_keywords
 @takes(shares="branches blocks, nan", names="branches, words")
 def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, color: str = BRANCH) -> Axes:
     """Draw ``(branches, blocks)`` shares as dots whose area is the share, each with its percentage under it."""

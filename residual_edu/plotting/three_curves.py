@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, GRADIENT, REFERENCE, STREAM, A, B
 from residual_edu.plotting.takes import takes
-from residual_edu.renamed import refuse_old_names
 
 COLORS = {"signal": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
 COLORS |= {"x + f(x)": A, "x + f(norm(x))": B, "f without ReLU": REFERENCE}
@@ -101,6 +100,3 @@ def plot_probe(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], ax
     ax.text(0.02, 0.115, "guessing", color=DROPPED, va="bottom")
     ax.legend(loc="upper left")
     return ax
-
-
-refuse_old_names(__name__)

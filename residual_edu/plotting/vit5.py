@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B, words_on
 from residual_edu.plotting.takes import takes
-from residual_edu.renamed import refuse_old_names
 
 CELL: dict[str, Any] = {"ha": "center", "va": "center"}
 
@@ -158,6 +157,3 @@ def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: 
     ax.margins(y=0.12)
     ax.set(xlabel="tokens T", ylabel="operations")
     return ax
-
-
-refuse_old_names(__name__)

@@ -8,7 +8,6 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-import residual_edu.api  # noqa: F401 - the library with torch itself, before autodoc puts a mock in its place
 from residual_edu.course.book.pages import EXTRA
 
 STATIC = Path(__file__).with_name("static")
