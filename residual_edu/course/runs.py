@@ -9,12 +9,10 @@ A lesson writes its experiment as a function in a cell tagged ``runs`` and calls
 What stands before that cell is executed, then ``runs(seed)`` for each of ``SEEDS``. Where a lesson reads what is stored
 before that cell, the reading cell is left out, and from there on those that show or check something (``SHOWING``). The
 other arguments of ``runs`` are the settings; ``within`` says how far a number may be from the stored one when it is
-computed again, on another machine. Where a seed takes more than five minutes, ``runs`` has an argument ``part`` too,
-which is no setting: the slice of its trainings that is computed.
+computed again, on another machine.
 
-``code`` is the hash of the cells that computed them. A test computes one seed again, for each lesson whose cells have
-changed since, and for one more lesson, another at each commit: all of them at each commit would take an hour. Of that
-one, a third is computed where ``runs`` has parts.
+``code`` is the hash of the cells that computed them. A test computes one seed again for each lesson whose cells have
+changed since.
 """
 
 import ast
@@ -35,8 +33,6 @@ from residual_edu.course.notebook import plan
 SEEDS = (0, 1, 2)
 PATIENCE = 3500  # seconds for a seed; the longest, lesson 08c's, takes more than 900: a busy machine is slow, not wrong
 SHOWING = {"predict", "reveal", "figure", "trained", "explorer", "solution"}
-WHOLE = slice(None)
-THIRDS = [slice(at, None, 3) for at in range(3)]
 SETTINGS = """\
 import inspect, json
 settings = {p.name: p.default for p in inspect.signature(runs).parameters.values() if p.name not in ("seed", "part")}
@@ -48,12 +44,12 @@ Runs = dict[str, Any]
 
 
 def runs_of(source: Path) -> Path:
-    """Return where the runs of a lesson are stored: in the package, so that a lesson finds them wherever it is opened."""
+    """Return where the runs of a lesson are stored: in the package, so that it finds them wherever it is opened."""
     return source.parents[2] / "residual_edu" / "data" / "runs" / f"{source.stem}.json"
 
 
-def compute(source: Path, seeds: tuple[int, ...] = SEEDS, part: slice = WHOLE) -> Runs:
-    """Execute the lesson up to its cell tagged ``runs``, and then ``runs`` for each of ``seeds``, or a part of it.
+def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
+    """Execute the lesson up to its cell tagged ``runs``, and then ``runs`` for each of ``seeds``.
 
     Raises:
         Refusal: for a lesson without such a cell, or one that does not define ``runs(seed, ...)``.
@@ -62,8 +58,7 @@ def compute(source: Path, seeds: tuple[int, ...] = SEEDS, part: slice = WHOLE) -
     cells = up_to_runs(source)
     if not arguments(cells[-1]):
         raise Refusal(f"{source.name}: the cell tagged runs must define a function runs(seed, ...).")
-    which = "" if part == WHOLE else f", part={part}"
-    calls = [f"print(json.dumps(runs({seed}{which})))" for seed in seeds]  # a cell a seed: each cell has a time limit
+    calls = [f"print(json.dumps(runs({seed})))" for seed in seeds]  # a cell a seed: each cell has a time limit
     notebook = new_notebook(cells=[*cells, *map(new_code_cell, [SETTINGS, *calls])])
     execute(notebook, source.parents[1], lambda at: None, limit=PATIENCE)
     settings, *found = (json.loads(cell.outputs[-1].text) for cell in notebook.cells[len(cells) :])
@@ -92,20 +87,10 @@ def hash_of(cells: Sequence[NotebookNode]) -> str:
     return hashlib.sha256("\n".join(cell.source for cell in cells).encode()).hexdigest()[:16]
 
 
-def to_compute_again(sources: Sequence[Path], turn: int | None) -> dict[Path, slice]:
-    """Return those of ``sources`` whose cells are not the ones that computed what is stored, and one more by turns.
-
-    Of that one, where ``runs`` has parts, a part, and the next part after all lessons had their turn.
-    """
+def to_compute_again(sources: Sequence[Path]) -> list[Path]:
+    """Return those of ``sources`` whose cells are not the ones that computed what is stored."""
     stored = [source for source in sources if runs_of(source).exists()]
-    changed = [one for one in stored if json.loads(runs_of(one).read_text()).get("code") != hash_of(up_to_runs(one))]
-    others = [one for one in stored if one not in changed]
-    again = dict.fromkeys(stored if turn is None else changed, WHOLE)
-    if turn is None or not others:
-        return again
-    due, rounds = others[turn % len(others)], turn // len(others)
-    parts = "part" in arguments(up_to_runs(due)[-1])
-    return again | {due: THIRDS[rounds % 3] if parts else WHOLE}
+    return [one for one in stored if json.loads(runs_of(one).read_text())["code"] != hash_of(up_to_runs(one))]
 
 
 def store(source: Path) -> Path:
@@ -116,18 +101,14 @@ def store(source: Path) -> Path:
     return path
 
 
-def difference(stored: Runs, again: Runs, part: slice = WHOLE) -> list[str]:
-    """Return in which numbers runs that were computed again are further from the stored ones than ``within``.
-
-    Where they were computed as a whole, none may be missing.
-    """
+def difference(stored: Runs, again: Runs) -> list[str]:
+    """Return in which numbers runs that were computed again are further from the stored ones than ``within``."""
     within, found = stored["settings"]["within"], []
     if stored["settings"] != again["settings"]:
         found.append(f"settings {again['settings']}, stored with {stored['settings']}")
     for seed, numbers in again["runs"].items():
         before = stored["runs"][seed]
-        found += [] if numbers else [f"seed {seed}: no number"]
-        for name in before if part == WHOLE else numbers:
+        for name in before:
             now, then = numbers.get(name), before.get(name)
             if now is None or then is None or not abs(now - then) <= within:
                 found.append(f"seed {seed}, {name}: {now} and stored {then}")

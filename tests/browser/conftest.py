@@ -1,4 +1,4 @@
-"""One JupyterLab for all browser tests, a Chromium for each worker; a picture of what fails; the delays at the end."""
+"""One JupyterLab for all browser tests, a Chromium for each worker; a picture of what fails."""
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack

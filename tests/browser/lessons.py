@@ -1,7 +1,4 @@
-"""The lessons that the browser opens, as parameters: two always, the others and one whole where all is asked for.
-
-What is not done with each of them is done with a share of them at each commit.
-"""
+"""The lessons that the browser opens, as parameters: two always, the others and one whole where all is asked for."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,17 +10,14 @@ from nbformat import NotebookNode
 
 from residual_edu.course.checkout import is_appendix, lessons, notebook_of
 from residual_edu.course.drafts import finished
-from residual_edu.course.turns import due, share, turn
 
 from .needed import explorers_only
 from .tiny import sound
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOKS = [notebook_of(source) for source in finished(lessons(ROOT))]
+NOTEBOOKS = [notebook_of(source) for source in finished(lessons(ROOT)) if not is_appendix(source)]
 EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
 ALWAYS = ("00_residual_connection", "02_layer_norm")
-APPENDICES = list(filter(is_appendix, NOTEBOOKS))
-MOVES = set((ROOT / "residual_edu" / "explorers").glob("*.py"))
 TINY = pytest.param(("tiny", sound), id="tiny")
 
 
@@ -34,26 +28,14 @@ def every_lesson(cut: Callable[[NotebookNode], NotebookNode], paths: Sequence[Pa
     ]
 
 
-def with_some_appendices() -> list[Path]:
-    """Return the lessons, a third of the appendices, and those of them that were changed lately, or what moves them."""
-    opened = due({path: {path} | MOVES for path in APPENDICES}, 3, ROOT)
-    return [path for path in NOTEBOOKS if path not in APPENDICES or path in opened]
-
-
 def marks(path: Path) -> list[pytest.MarkDecorator]:
     """Return the marks of a lesson's tests."""
     return [] if path.stem in ALWAYS else [pytest.mark.slow]
 
 
-def third(paths: Sequence[Path]) -> list[Path]:
-    """Return those of ``paths`` whose turn it is, and the two that are always opened."""
-    others = [path for path in paths if marks(path)]
-    return [path for path in paths if not marks(path)] + share(others, 3, turn(ROOT))
-
-
-def some_with_explorers(parts: int) -> list:
-    """Return a parameter for one of ``parts`` shares of the lessons with explorers, cut to what these need."""
-    return every_lesson(explorers_only, share([path for path in NOTEBOOKS if EXPLORERS[path.stem]], parts, turn(ROOT)))
+def with_explorers() -> list:
+    """Return a parameter for each lesson with explorers, cut to what these need."""
+    return every_lesson(explorers_only, [path for path in NOTEBOOKS if EXPLORERS[path.stem]])
 
 
 def one_whole() -> list:

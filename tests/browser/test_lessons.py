@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from .lessons import TINY, every_lesson, one_whole, with_some_appendices
+from .lessons import NOTEBOOKS, TINY, every_lesson, one_whole
 from .needed import questions_and_explorers
 from .page import NARROW, WIDE
 
-EVERY = [*every_lesson(questions_and_explorers, with_some_appendices()), *one_whole(), TINY]
+EVERY = [*every_lesson(questions_and_explorers, NOTEBOOKS), *one_whole(), TINY]
 pytestmark = [pytest.mark.browser, pytest.mark.parametrize("lesson", EVERY, indirect=True, scope="module")]
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from residual_edu.course.answers import APART, answers_of, join
 
-from .lessons import NOTEBOOKS, marks, third
+from .lessons import NOTEBOOKS, marks
 from .page import LessonPage
 
 pytestmark = pytest.mark.browser
-ANSWERED = [path for path in NOTEBOOKS if answers_of(path).exists()]  # an appendix may ask nothing
+ANSWERED = [path for path in NOTEBOOKS if answers_of(path).exists()]
 
 
 def answers(path):
@@ -33,7 +33,7 @@ def words(output):
     yield from re.findall(r"\*\*(.+?)\*\*", data.get("text/markdown", ""))[:1]
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=marks(path)) for path in third(ANSWERED)])
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=marks(path)) for path in ANSWERED])
 def test_an_opened_lesson_holds_no_answer(path, lab, chromium):
     page = LessonPage(chromium, lab, f"opened_{path.stem}", nbformat.read(path, as_version=4))
     try:

@@ -11,7 +11,7 @@ from PIL import Image
 from residual_edu.course.execute import execute
 from residual_edu.course.states import states_of
 
-from .lessons import EXPLORERS, NOTEBOOKS, some_with_explorers
+from .lessons import EXPLORERS, NOTEBOOKS, with_explorers
 from .needed import EMPTY
 
 LARGEST = 15e6  # bytes of all pictures together
@@ -63,7 +63,7 @@ def test_they_are_palette_pictures_600_wide_and_not_too_large_together():
     assert sum(path.stat().st_size for path in pictures) < LARGEST
 
 
-@pytest.mark.parametrize("lesson", some_with_explorers(3))
+@pytest.mark.parametrize("lesson", with_explorers())
 def test_the_first_and_the_last_state_are_what_the_explorer_draws_today(lesson, tmp_path):
     name, make = lesson
     notebook = make()

@@ -1,6 +1,5 @@
 import ast
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 
 from residual_edu.course import main, runs
 from residual_edu.course.checkout import with_homework
-from residual_edu.course.turns import turn
 from residual_edu.errors import InvalidInput
 from residual_edu.lesson import stored_runs
 
@@ -111,100 +109,21 @@ def test_what_is_further_than_its_band_is_found(again, found):
     assert runs.difference(computed({}, a=1.0, b=2.0), again) == found
 
 
-@pytest.mark.parametrize(
-    ("numbers", "found"),
-    [
-        ({"b": 2.05}, []),
-        ({"b": 2.15}, ["seed 0, b: 2.15 and stored 2.0"]),
-        ({"b": 2.0, "c": 3.0}, ["seed 0, c: 3.0 and stored None"]),
-        ({}, ["seed 0: no number"]),
-    ],
-)
-def test_of_a_part_what_it_computed_is_compared(numbers, found):
-    assert runs.difference(computed({}, a=1.0, b=2.0), computed({}, **numbers), runs.THIRDS[1]) == found
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """A checkout with three lessons with stored runs; the second computes a part where it is asked for one."""
-    root = tmp_path_factory.mktemp("built")
-    folder = root / "notebooks" / "source"
-    folder.mkdir(parents=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        patch.setenv("PYTHONPATH", str(ROOT))
-        for name in ("01_a", "02_b", "03_c"):
-            (folder / f"{name}.py").write_text((IN_PARTS if name == "02_b" else LESSON).replace("10", name[1]))
-            assert main(["build", "--runs", name]) == 0
-    return root
-
-
-IN_PARTS = """# %%
-base = 10
-
-# %% tags=["runs"]
-def runs(seed, part=slice(None), steps=3, within=0.5):
-    return {name: base + seed * steps for name in "abcd"[part]}
-"""
-
-
-@pytest.fixture
-def three(checkout, built):
-    """Three lessons with stored runs, and one without."""
-    shutil.copytree(built, checkout, dirs_exist_ok=True)
-    return sorted((checkout / "notebooks" / "source").glob("*.py"))
-
-
-@pytest.mark.parametrize("turn", [0, 1, 2, 5])
-def test_at_each_turn_another_lesson_is_computed_again(three, turn):
-    assert list(runs.to_compute_again(three, turn)) == [three[1 + turn % 3]]
-
-
-def test_one_in_parts_is_computed_whole_in_three_of_its_turns(three):
-    again = [runs.to_compute_again(three, turn) for turn in (1, 4, 7)]
-    assert [list(each) for each in again] == [[three[2]]] * 3
-    found = [runs.compute(three[2], (2,), *each.values()) for each in again]
-    assert [each["runs"]["2"] for each in found] == [{"a": 8, "d": 8}, {"b": 8}, {"c": 8}]
-    stored = json.loads(runs.runs_of(three[2]).read_text())
-    assert [each["settings"] for each in found] == [stored["settings"]] * 3 == [{"steps": 3, "within": 0.5}] * 3
-    assert {**found[0]["runs"]["2"], **found[1]["runs"]["2"], **found[2]["runs"]["2"]} == stored["runs"]["2"]
-    assert [runs.difference(stored, each, *part.values()) for each, part in zip(found, again, strict=True)] == [[]] * 3
-    assert runs.difference(stored, found[0]) == [f"seed 2, {name}: None and stored 8" for name in "bc"]
-
-
-def test_what_changed_is_computed_again_and_text_is_no_change(three):
-    three[3].write_text(three[3].read_text().replace("seed * steps", "seed + steps"))
-    three[1].write_text("# %% [markdown]\n# Some words.\n\n" + three[1].read_text() + "\n# %%\nprint(1)\n")
-    assert runs.to_compute_again(three, 0) == {three[1]: runs.WHOLE, three[3]: runs.WHOLE}
-    assert runs.to_compute_again(three, 1) == {three[2]: runs.THIRDS[0], three[3]: runs.WHOLE}
-    assert runs.to_compute_again(three[3:], 1) == {three[3]: runs.WHOLE}
-    assert runs.to_compute_again(three, None) == dict.fromkeys(three[1:], runs.WHOLE)
-
-
-def test_one_in_parts_that_changed_is_computed_whole(three):
-    three[2].write_text(three[2].read_text().replace("seed * steps", "seed + steps"))
-    assert runs.to_compute_again(three, 1) == {three[2]: runs.WHOLE, three[3]: runs.WHOLE}
-
-
-def test_runs_stored_without_their_code_are_computed_again(three):
-    path = runs.runs_of(three[2])
-    path.write_text(json.dumps({name: each for name, each in json.loads(path.read_text()).items() if name != "code"}))
-    assert list(runs.to_compute_again(three, 0)) == [three[2], three[1]]
-
-
-DUE = [
-    # minutes each: on either worker
-    pytest.param(source, part, id=source.stem, marks=pytest.mark.xdist_group(source.stem))
-    for source, part in runs.to_compute_again(with_homework(ROOT), turn(ROOT)).items()
-]
+def test_what_changed_is_computed_again_and_text_is_no_change(checkout):
+    source = checkout / "notebooks" / "source" / "00_small.py"
+    assert main(["build", "--runs", "00"]) == 0
+    source.write_text("# %% [markdown]\n# Some words.\n\n" + source.read_text() + "\n# %%\nprint(1)\n")
+    assert runs.to_compute_again([source]) == []
+    source.write_text(source.read_text().replace("10", "11"))
+    assert runs.to_compute_again([source]) == [source]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("source", "part"), DUE)
-def test_the_last_stored_seed_computed_again_is_within_its_band(source, part):
+@pytest.mark.parametrize("source", runs.to_compute_again(with_homework(ROOT)), ids=lambda source: source.stem)
+def test_the_last_stored_seed_computed_again_is_within_its_band(source):
     stored = json.loads(runs.runs_of(source).read_text())
-    assert runs.difference(stored, runs.compute(source, (runs.SEEDS[-1],), part), part) == []
+    assert runs.difference(stored, runs.compute(source, (runs.SEEDS[-1],))) == []
 
 
 class WithoutBodies(ast.NodeTransformer):

@@ -1,27 +1,14 @@
-"""What tests of interruptions share, and which answers are tried under ``--all`` only, by turns."""
+"""What tests of interruptions share, and which answers are tried under ``--all`` only."""
 
-import re
 import signal
 from pathlib import Path
 
 import pytest
 
-from residual_edu.course.turns import due
 from residual_edu.exercises.catalogue import catalogue
 
-ROOT, FOLDER_OF_TESTS = Path(__file__).parents[2], Path(__file__).parent
-FOLDER = ROOT / "residual_edu" / "exercises"
+FOLDER_OF_TESTS = Path(__file__).parent
 TRAINED = [name for name, exercise in catalogue().items() if exercise.effort > 1]  # up to 30 seconds an answer
-
-
-def read_by(name):
-    """Return the file of an exercise and those beside it that it imports."""
-    path = FOLDER / f"{name}.py"
-    return {path, *(FOLDER / f"{each}.py" for each in re.findall(r"residual_edu\.exercises\.(\w+)", path.read_text()))}
-
-
-# All of them take ten minutes: two exercises at each commit, and those that were changed.
-DUE = due({name: read_by(name) for name in TRAINED}, len(TRAINED) // 2, ROOT)
 
 
 @pytest.fixture
@@ -33,17 +20,11 @@ def interruptible():
 
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
-def pytest_collection_modifyitems(config, items):
-    """Answers that their check trains are slow, and those of another commit's turn are left out."""
-    others = set()
+def pytest_collection_modifyitems(items):
+    """Answers that their check trains are slow."""
     for item in items:
-        name = exercise_of(item)
-        if name in TRAINED:
+        if exercise_of(item) in TRAINED:
             item.add_marker(pytest.mark.slow)
-            others |= set() if name in DUE else {item}
-    if others:
-        items[:] = [item for item in items if item not in others]
-        config.hook.pytest_deselected(items=list(others))
 
 
 def exercise_of(item):

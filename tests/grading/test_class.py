@@ -13,15 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from residual_edu.course.turns import share, turn
-
 from .handed_in import BROKEN, CHEATS, HOSTILE, RIGHT, TAMPERED, WRONG, notebook, right_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+ROOT = Path(__file__).parents[2]
 SECRET = "a-token-of-the-instructor"
 ODD_NAMES = ["=HYPERLINK(1)", "Ada Lovelace", "\x1b[31mred", "ünïcode", "a+b@c.d"]
-ROOT = Path(__file__).parents[2]
-ATTACKS = share(list(HOSTILE), 3, turn(ROOT))  # a quarter of a minute each, some a minute
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +60,8 @@ def listener():
 
 @pytest.fixture(scope="module")
 def forms(handout):
-    """The plain right answer and a third of the unusual ones: file name and bytes."""
-    every = right_answers(handout)
-    chosen = ["plain", *share([name for name in every if name != "plain"], 3, turn(ROOT))]
-    assert len(every) >= 12
-    return {name: every[name] for name in chosen}
+    """The plain right answer and unusual ones: file name and bytes."""
+    return right_answers(handout)
 
 
 def hand_in(course, student, data, file="hw_small.ipynb"):
@@ -83,7 +77,7 @@ def graded(course, handout, forms, listener, residual_edu):
     canary.write_text("as it was")
     for name, (file, data) in forms.items():
         hand_in(course, f"right-{name}", data, file)
-    for name in ATTACKS:
+    for name in HOSTILE:
         said = (
             HOSTILE[name]
             .replace("{address}", listener[0])
@@ -135,7 +129,7 @@ def test_right_answers_in_unusual_forms_get_full_marks(graded, forms):
 
 def test_hostile_answers_gain_nothing(graded):
     found = {name: row["points"] for name, row in of(graded, "hostile-").items()}
-    assert sorted(found) == sorted(ATTACKS) and len(HOSTILE) >= 30
+    assert sorted(found) == sorted(HOSTILE)
     assert {name: points for name, points in found.items() if points not in ("", "0.0")} == {}
     assert {row["state"][:19] for row in of(graded, "hostile-").values()} <= {"graded", "could not be graded"}
 
