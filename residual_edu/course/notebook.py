@@ -12,7 +12,6 @@ from nbformat import NotebookNode, from_dict
 from residual_edu.course.answers import apart
 from residual_edu.course.checkout import Refusal
 from residual_edu.course.exercise_cells import learner_cells, tags
-from residual_edu.course.pieces import targets
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -36,8 +35,7 @@ def plan(source: Path) -> NotebookNode:
         raise Refusal(f"{source.name}: {refusal}") from None
     for cell in notebook.cells:
         cell.metadata = from_dict({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
-    folded = [cell for cell in notebook.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
-    for cell in [*apart(notebook), *filter(targets, folded)]:
+    for cell in apart(notebook):
         fold(cell, "hide-cell")
     for cell in notebook.cells:
         if FIGURE in tags(cell) and "hide-cell" not in tags(cell):

@@ -1,109 +1,111 @@
-"""``residual-edu promote``: a finished piece of a lesson is the package's own code, without what a first reader skips.
+"""``residual-edu promote``: a lesson shows a finished piece as its module has it, each docstring cut to a line.
 
-A cell tagged ``promote:parts/layer_norm`` holds its imports, then whole classes and functions. Each has the syntax tree
-of the one of that name in ``residual_edu/parts/layer_norm.py`` once ``stripped`` has been at both. ``promote:config``
-names the one module that stands in no room.
+A cell tagged ``promote:parts/layer_norm`` holds the imports that it needs, then whole definitions of
+``residual_edu/parts/layer_norm.py``: the module's own text, and nothing else differs.
 """
 
 import argparse
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
+from typing import NamedTuple
 
-from residual_edu.course.checkout import Refusal, find_root, is_appendix, lessons
-from residual_edu.course.new_piece import write
-from residual_edu.course.pieces import Piece, pieces, pieces_of
-from residual_edu.course.refresh import refresh
-from residual_edu.course.stripped import stripped
+import jupytext
+from nbformat import NotebookNode
 
-HELP = """\
-  promote NAME           write a new class or function from its lesson into its module
-  promote --check        show where the code of lessons and modules differs
-  promote --refresh 02   write the modules' code into a lesson; without a lesson, into each whose code is the same"""
+from residual_edu.course.checkout import Refusal, find_root, lessons
+from residual_edu.course.exercise_cells import tags
+
+PROMOTE = "promote:"  # begins the tag of a cell that shows a module's pieces,
+MODULE = "module:"  # and of one that only imports them, for which a book has a link
+
+
+class Piece(NamedTuple):
+    """A cell of a lesson, the module whose definitions it shows, and its text as the module has it."""
+
+    lesson: Path
+    module: str
+    cell: str
+    expected: str
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write a new piece into its module, refresh lessons from the modules, or show how the two differ."""
-    parser = argparse.ArgumentParser(
-        prog="residual-edu promote", formatter_class=argparse.RawDescriptionHelpFormatter, description=HELP
-    )
-    how = parser.add_mutually_exclusive_group()
+    """Compare the pieces that lessons show with their modules, or copy them anew."""
+    parser = argparse.ArgumentParser(prog="residual-edu promote", description="Compare lessons' pieces with modules.")
+    how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--check", action="store_true", help="write nothing; show the differences")
-    how.add_argument("--refresh", action="store_true", help="write from the modules into the lessons")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a piece such as LayerNorm; with --refresh a lesson")
-    arguments = parser.parse_args(argv)
-    if not (arguments.check or arguments.refresh or arguments.names):
-        parser.error("name the class or function to write, or give --check or --refresh")
-    root = find_root()
-    every = pieces(root)
-    if arguments.refresh:
-        return refresh_lessons(root, arguments.names)
-    if arguments.names:
-        every = [piece for piece in every if piece.definition.name in arguments.names]
-        if unknown := set(arguments.names) - {piece.definition.name for piece in every}:
-            raise Refusal(f"No lesson promotes {', '.join(sorted(unknown))}.")
-    return check(every) if arguments.check else write_new(every)
+    how.add_argument("--refresh", action="store_true", help="write the modules' text into the lessons")
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="02; all where none is given")
+    given, root = parser.parse_args(argv), find_root()
+    every = [piece for lesson in lessons(root, given.lessons) for piece in pieces(lesson, root)]
+    other = [piece for piece in every if piece.cell != piece.expected]
+    for piece in other:
+        sides = piece.cell.splitlines(), piece.expected.splitlines()
+        print(*unified_diff(*sides, piece.lesson.name, f"residual_edu/{piece.module}.py", lineterm=""), sep="\n")
+        if given.refresh:
+            text = piece.lesson.read_text(encoding="utf-8").replace(piece.cell, piece.expected)
+            piece.lesson.write_text(text, encoding="utf-8", newline="\n")
+    print(f"{len(every) - len(other)} of {len(every)} cells show their modules' text.")
+    return int(bool(other) and given.check)
 
 
-def check(every: Sequence[Piece]) -> int:
-    """Show how pieces differ between lesson and module, and what to do."""
-    found = [line for piece in every for line in shown(piece)]
-    print("\n".join(found or [f"Every promoted piece ({len(every)}) stands in its module as in its lesson."]))
-    return int(bool(found))
+def pieces(lesson: Path, root: Path) -> Iterator[Piece]:
+    """Yield the cells of a lesson that show a module's definitions.
+
+    Raises:
+        Refusal: for a module or a definition that there is not.
+    """
+    for cell in jupytext.read(lesson, fmt="py:percent").cells:
+        for module in targets(cell, PROMOTE):
+            path = root / "residual_edu" / f"{module}.py"
+            if not path.exists():
+                raise Refusal(f"{lesson.name}: a cell is tagged {PROMOTE}{module}, and there is no {path}.")
+            has = definitions(path.read_text(encoding="utf-8"))
+            if unknown := [name for name in definitions(cell.source) if name not in has]:
+                raise Refusal(f"{lesson.name} shows {', '.join(unknown)} of {path}, which has no such definition.")
+            yield Piece(lesson, module, cell.source, expected(cell.source, has))
 
 
-def shown(piece: Piece) -> list[str]:
-    """Return the difference of a piece with what to do about it; nothing where there is none."""
-    stem, name = piece.lesson.stem, piece.definition.name
-    lesson = stem if is_appendix(piece.lesson) else stem.partition("_")[0]
-    into_lesson = f"residual-edu promote --refresh {lesson}  # writes the module's code into the lesson"
-    into_module = f"residual-edu promote {name}  # writes the lesson's code into the module, which has no {name}"
-    lines = difference(piece)
-    return [*lines, into_lesson if piece.in_module() else into_module, ""] if lines else []
+def targets(cell: NotebookNode, *marks: str) -> list[str]:
+    """Return the modules that a cell is tagged with, such as ``parts/layer_norm``."""
+    return [tag.removeprefix(mark) for mark in marks or (PROMOTE, MODULE) for tag in tags(cell) if tag.startswith(mark)]
 
 
-def difference(piece: Piece, refreshed: bool = False) -> list[str]:
-    """Return the diff from the module's code to the lesson's, or back where the lesson is refreshed; empty for none."""
-    has = piece.in_module()
-    ours = (code(has.text) if has else "").splitlines(), str(piece)
-    theirs = code(piece.definition.text).splitlines(), f"the same in {piece.lesson.name}"
-    (old, old_name), (new, new_name) = (theirs, ours) if refreshed else (ours, theirs)
-    return list(unified_diff(old, new, old_name, new_name, lineterm=""))
+def expected(cell: str, module: dict[str, str]) -> str:
+    """Return the text of a cell with its definitions as the module has them; what stands before them stays."""
+    starts = [first_line(node) for node in ast.parse(cell).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    before = cell.split("\n")[: min(starts) - 1] if starts else []
+    return "\n".join([*before, "\n\n\n".join(module[name] for name in definitions(cell))])
 
 
-def code(text: str) -> str:
-    """Return what is compared of a definition, in a layout that depends on its syntax tree alone."""
-    return ast.unparse(ast.parse(stripped(text, summary=False)))
+def definitions(text: str) -> dict[str, str]:
+    """Return the classes and functions of a module by name, each as its text has it, docstrings cut to a line."""
+    lines, found = text.split("\n"), {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            cut = [doc for each in ast.walk(node) if (doc := docstring(each))]
+            found[node.name] = "\n".join(without(lines, cut, first_line(node), node.end_lineno or node.lineno))
+    return found
 
 
-def write_new(every: Sequence[Piece]) -> int:
-    """Write pieces into modules that lack them; one that is there stays as it is."""
-    worst = 0
-    for piece in every:
-        if piece.in_module() is None:
-            unbound = sorted(write(piece))
-            print(f"{piece} is new, as in {piece.lesson.name}; its docstring, annotations and checks belong there.")
-            print(*(f"It reads {name}, which nothing binds there.\n" for name in unbound), sep="", end="")
-        elif found := shown(piece):
-            print("\n".join([f"{piece} is there already and stays as it is.", *found]))
-            worst = 1
-        else:
-            print(f"{piece} is there already, with the code of {piece.lesson.name}.")
-    return worst
+def first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
+    """Return the number of a definition's first line, its decorators counted."""
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
-def refresh_lessons(root: Path, names: Sequence[str]) -> int:
-    """Write the modules' code into lessons; one that was not named keeps code of its own."""
-    worst, package = 0, root / "residual_edu"
-    for lesson in lessons(root, names):
-        every = list(pieces_of(lesson, package))
-        if not names and (found := [line for piece in every for line in shown(piece)]):
-            print("\n".join([f"{lesson.name} stays as it is, since its code is not the package's.", *found]))
-            worst = 1
-        elif every:
-            change = refresh(lesson, package)
-            replaced = [line for piece in every for line in difference(piece, refreshed=True)]
-            lesson.write_text(change.text, encoding="utf-8", newline="\n")
-            print("\n".join([*replaced, *change.lost, f"{lesson.name}: {change}"]))
-    return worst
+def docstring(node: ast.AST) -> ast.Expr | None:
+    """Return the docstring of a class or function; None of any other node."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node, clean=False) is not None:
+        return node.body[0]  # type: ignore[return-value]
+    return None
+
+
+def without(lines: Sequence[str], docstrings: Sequence[ast.Expr], start: int, end: int) -> Iterator[str]:
+    """Yield the lines from ``start`` to ``end``, of docstrings that have several only the first."""
+    ends = {each.lineno: each.end_lineno or each.lineno for each in docstrings}
+    at = start
+    while at <= end:
+        several = ends.get(at, at) > at
+        yield lines[at - 1] + ('"""' if several else "")
+        at = ends.get(at, at) + 1

@@ -12,9 +12,7 @@ from residual_edu import progress
 from residual_edu.course import copies, main
 from residual_edu.course.assignment import gradable
 from residual_edu.course.checkout import notebook_of, with_homework
-from residual_edu.course.pieces import pieces
-from residual_edu.course.promote import shown
-from residual_edu.course.steps import NBVAL
+from residual_edu.course.test import NBVAL
 
 ROOT = Path(__file__).parents[2]
 ASKS = """# %% [markdown]
@@ -119,23 +117,6 @@ def test_student_hands_out_appendices_and_no_drafts(tmp_path, capsys):
 
 def test_only_lessons_are_graded(course):
     assert [source.stem for source in gradable(course)] == ["00_first", "01_second"]
-
-
-def test_each_is_read_by_its_own_name(tmp_path):
-    for name, title in [("00", "first"), ("00_first_more", "more"), ("02", "draft")]:
-        assert main(["read", name, str(tmp_path / name)]) == 0
-        assert (tmp_path / name / "page_01.md").read_text().startswith(f"# {title}\n")
-
-
-def test_a_change_of_an_appendix_is_written_by_its_whole_name(tmp_path):
-    source = tmp_path / "notebooks" / "source" / "00_first_more.py"
-    source.parent.mkdir(parents=True)
-    source.write_text('# %% tags=["promote:parts/centre"]\ndef centre(x):\n    return x\n')
-    module = tmp_path / "residual_edu" / "parts" / "centre.py"
-    module.parent.mkdir(parents=True)
-    module.write_text('"""Centre."""\n\n\ndef centre(x):\n    return -x\n')
-    (piece,) = pieces(tmp_path)
-    assert "residual-edu promote --refresh 00_first_more  # writes" in "\n".join(shown(piece))
 
 
 def test_answers_of_an_appendix_are_stored_apart_too(course):

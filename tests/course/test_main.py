@@ -52,7 +52,7 @@ def test_python_m_is_the_same_command(checkout):
     command = [sys.executable, "-m", "residual_edu.course", "promote", "--check"]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "Every promoted piece (0) stands in its module as in its lesson.\n"
+    assert done.stdout == "0 of 0 cells show their modules' text.\n"
 
 
 def test_importing_the_command_line_loads_no_notebook_library():

@@ -35,20 +35,6 @@ def test_only_tags_nbgrader_and_folding_are_kept(source):
     assert [cell.metadata for cell in plan(source).cells] == [{}, {"tags": ["predict"]}, {}]
 
 
-def test_a_promoted_piece_that_is_folded_is_folded_in_every_front_end(source):
-    source.write_text(
-        '# %% tags=["promote:parts/ring"] jupyter={"source_hidden": true}\nx = 1\n\n'
-        '# %% tags=["promote:parts/ring"]\nx = 1\n'
-    )
-    folded, open_ = plan(source).cells
-    assert folded.metadata == {
-        "cellView": "form",
-        "jupyter": {"source_hidden": True},
-        "tags": ["promote:parts/ring", "hide-cell"],
-    }
-    assert open_.metadata == {"tags": ["promote:parts/ring"]}
-
-
 def test_the_code_of_a_figure_is_folded_and_its_output_stays_open(source):
     source.write_text('# %% tags=["figure"]\nx = 1\n\n# %% tags=["figure", "trained"]\nx = 2\n')
     for cell in plan(source).cells:

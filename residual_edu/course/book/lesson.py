@@ -14,7 +14,7 @@ from residual_edu.course.book.pictures import Pictures
 from residual_edu.course.book.questions import Question, answered, asked, question_of
 from residual_edu.course.execute import plain
 from residual_edu.course.exercise_cells import tags
-from residual_edu.course.pieces import targets
+from residual_edu.course.promote import targets
 
 CONTENTS = "```{{toctree}}\n:hidden:\n\n{}\n```"
 UNANSWERED = "Nothing answered yet."  # begins what a lesson displays where no learner has worked

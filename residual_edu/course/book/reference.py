@@ -10,7 +10,7 @@ import nbformat
 
 from residual_edu.course.checkout import lessons, notebook_of
 from residual_edu.course.drafts import finished
-from residual_edu.course.pieces import targets
+from residual_edu.course.promote import PROMOTE, targets
 
 ROOMS = {
     "config": "Describe a module now, build it later",
@@ -78,7 +78,7 @@ def built_in(root: Path) -> dict[str, list[tuple[str, str]]]:
     for source in finished(lessons(root)):
         notebook = nbformat.read(notebook_of(source), as_version=4)
         title = notebook.cells[0].source.partition("\n")[0].lstrip("# ")
-        for module in dict.fromkeys(target for cell in notebook.cells for target in targets(cell)):
+        for module in dict.fromkeys(target for cell in notebook.cells for target in targets(cell, PROMOTE)):
             found[module].append((notebook_of(source).name, title))
     return found
 

@@ -10,9 +10,9 @@ from residual_edu.course.answers import answers_of, join
 from residual_edu.course.checkout import find_root, is_appendix, lessons, notebook_of
 from residual_edu.course.drafts import finished
 from residual_edu.course.exercise_cells import tags
-from residual_edu.course.lint import code, form, length, links, outputs, pacing, predictions
+from residual_edu.course.lint import code, length, links, outputs, pacing, predictions
 
-SOURCE_RULES = pacing.RULES + predictions.SOURCE_RULES + length.SOURCE_RULES + form.RULES
+SOURCE_RULES = pacing.RULES + predictions.SOURCE_RULES + length.SOURCE_RULES
 # An appendix has no minutes, goals or laws of its own, and need not have an explorer or exercises.
 FOR_A_WHOLE_LESSON = [*pacing.FOR_A_WHOLE_LESSON, *length.FOR_A_WHOLE_LESSON]
 OUTPUT_RULES = outputs.RULES + predictions.OUTPUT_RULES + length.OUTPUT_RULES

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from residual_edu.course.comparison import TRAINED
-from residual_edu.course.definitions import free_names
 from residual_edu.course.exercise_cells import tags
-from residual_edu.course.lint.cells import called, code_cells, code_lines, is_folded, tree
+from residual_edu.course.lint.cells import called, code_cells, code_lines, tree
 from residual_edu.course.notebook import FIGURE
-from residual_edu.course.pieces import targets
+from residual_edu.course.promote import MODULE, PROMOTE, targets
 
 LINES, LINES_PROMOTED = 25, 60
 TAGS = {"exercise", "homework", "predict", "reveal", "solution", "runs", "explorer", TRAINED, FIGURE}
@@ -27,26 +26,6 @@ def plain_python(notebook: NotebookNode) -> Iterator[str]:
             ast.parse(cell.source)
         except SyntaxError as error:
             yield f"{place} is not plain Python: {error.msg}"
-
-
-def promoted_pieces_are_closed(notebook: NotebookNode) -> Iterator[str]:
-    """A promoted piece reads only builtins, the notebook's imports, and what the notebook promotes."""
-    known = {name for _, cell in code_cells(notebook) for name in imported(cell) | promoted(cell)}
-    for place, cell in code_cells(notebook):
-        for name in sorted(free_names(ast.unparse(tree(cell))) - known if targets(cell) else []):
-            yield f"{place} promotes a piece that reads the notebook's own {name!r}; import it or pass it in"
-
-
-def imported(cell: NotebookNode) -> set[str]:
-    """Return the names that a cell's imports bind for the whole notebook."""
-    imports = [node for node in tree(cell).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    return {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
-
-
-def promoted(cell: NotebookNode) -> set[str]:
-    """Return the names that a cell promotes."""
-    body = tree(cell).body if targets(cell) else []
-    return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 def no_forbidden_names(notebook: NotebookNode) -> Iterator[str]:
@@ -67,10 +46,8 @@ def names(cell: NotebookNode) -> set[str]:
 
 
 def short_cells(notebook: NotebookNode) -> Iterator[str]:
-    """A cell has at most 25 lines of code, 60 where a finished piece stands whole, any number where that is folded."""
+    """A cell has at most 25 lines of code, 60 where a finished piece stands whole."""
     for place, cell in code_cells(notebook):
-        if targets(cell) and is_folded(cell):
-            continue
         limit = LINES_PROMOTED if targets(cell) else LINES
         if code_lines(cell) > limit:
             yield f"{place} has {code_lines(cell)} lines of code, more than {limit}"
@@ -90,7 +67,7 @@ def tags_are_known(notebook: NotebookNode) -> Iterator[str]:
     """A cell has tags that mean something."""
     for place, cell in code_cells(notebook):
         for tag in sorted(set(tags(cell)) - TAGS):
-            if not tag.startswith("promote:"):
+            if not tag.startswith((PROMOTE, MODULE)):
                 yield f"{place} has the tag {tag!r}, which means nothing"
 
 
@@ -109,7 +86,6 @@ def grade_ids_are_unique(notebook: NotebookNode) -> Iterator[str]:
 
 RULES = [
     plain_python,
-    promoted_pieces_are_closed,
     no_forbidden_names,
     short_cells,
     trained_cells_hold,

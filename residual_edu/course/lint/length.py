@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from residual_edu.course.exercise_cells import NOTE, tags
-from residual_edu.course.layout import COLUMNS
 from residual_edu.course.lint.cells import VISIBLE_LINES, code_cells, code_lines, is_folded
 from residual_edu.course.lint.outputs import words
 from residual_edu.course.lint.predictions import questions, reveals
+from residual_edu.course.promote import targets
 
-MINUTES, LAWS = 90, 5
+COLUMNS, MINUTES, LAWS = 88, 90, 5
 WORDS_A_MINUTE, LINES_A_MINUTE = 150, 8
 A_PREDICTION, A_FIGURE, AN_EXPLORER = 1, 0.5, 5
 TAG = re.compile(r"</?[a-z][^<>]*>")  # a formula's less-than is none
@@ -27,7 +27,7 @@ def minutes(notebook: NotebookNode) -> int:
     code = [cell for _, cell in code_cells(notebook)]
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.source != NOTE)
     read = len(TAG.sub(" ", text).split()) + sum(said(cell) for cell in code if "solution" not in tags(cell))
-    lines = sum(code_lines(cell) for cell in code if not is_folded(cell))
+    lines = sum(code_lines(cell) for cell in code if not (is_folded(cell) or targets(cell)))
     pictures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
     explorers = sum("explorer" in tags(cell) for cell in code)
     total = read / WORDS_A_MINUTE + lines / LINES_A_MINUTE + A_PREDICTION * sum(len(questions(cell)) for cell in code)
@@ -85,7 +85,7 @@ def few_laws(notebook: NotebookNode) -> Iterator[str]:
 def visible_code_is_short(notebook: NotebookNode) -> Iterator[str]:
     """A cell whose code is not folded has at most 20 lines of code."""
     for place, cell in code_cells(notebook):
-        if not is_folded(cell) and "reveal" not in tags(cell) and code_lines(cell) > VISIBLE_LINES:
+        if not (is_folded(cell) or targets(cell)) and "reveal" not in tags(cell) and code_lines(cell) > VISIBLE_LINES:
             yield f"{place} shows {code_lines(cell)} lines of code, more than {VISIBLE_LINES}; fold it or cut it"
 
 

@@ -45,22 +45,6 @@ def test_a_figure_that_shows_none_is_found(both, first, code, found):
     ] == ([True] * found)
 
 
-def test_a_promoted_piece_that_reads_a_notebook_global_is_found(both, first):
-    notebook, find = both
-    piece = first(notebook, "promote:parts/centre")
-    piece.source = piece.source.replace("sum(centre(each)", "sum(scale * centre(each)")
-    found = find()
-    assert len(found) == 1
-    assert found[0].endswith("promotes a piece that reads the notebook's own 'scale'; import it or pass it in")
-
-
-def test_a_global_that_is_defined_in_the_notebook_is_found_all_the_same(both, first):
-    notebook, find = both
-    first(notebook, "promote:parts/centre").source += "\n\ndef double(): return guess, helper()"
-    first(notebook, "explorer").source = "def helper():\n    import guess"
-    assert [f.rpartition("own ")[2].partition(";")[0] for f in find()] == ["'guess'", "'helper'"]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -107,17 +91,6 @@ def test_a_long_cell_is_found(both, first):
     assert find() == []
     cell.source += "y = 1"
     assert [f.endswith("(x0 = 0) has 26 lines of code, more than 25") for f in find()] == [True]
-
-
-def test_a_promoted_cell_may_be_longer(both, first):
-    notebook, find = both
-    cell = first(notebook, "promote:parts/centre")
-    cell.source = "def centre(x):\n" + "\n".join(f"    x{i} = {i}" for i in range(59))
-    assert not any("lines of code, more than 60" in f for f in find())
-    cell.source += "\n    return x"
-    assert any(f.endswith("has 61 lines of code, more than 60") for f in find())
-    cell.metadata["jupyter"] = {"source_hidden": True}
-    assert not any("61 lines" in f for f in find())
 
 
 def trained(cell, source):
