@@ -17,7 +17,7 @@ LESSON = """# %% [markdown]
 
 # %%
 import torch
-from residual_edu.lesson import holds, predict, setup
+from residual_edu.lesson import holds, predict, setup, summary
 device = setup()
 print("a number that stays", 7)
 
@@ -39,6 +39,9 @@ guess = predict("Which number", ["7", "8"])
 # Answer first, then run this cell.
 print("an output that is stored apart", 7)
 guess.reveal("7")
+
+# %%
+summary("00")
 
 # %%
 print("a number that another seed moves", shift)
@@ -64,6 +67,7 @@ def test_a_lesson_is_tried_with_each_seed_and_each_number_of_threads(tmp_path, m
         "00_small, seeds + 1000, threads 2: cell 3 Not with these settings: One thread.\n"
     )
     assert (tmp_path / "notebooks" / "00_small.ipynb").read_bytes() == built
+    assert not (tmp_path / "notebooks" / "answers.json").exists()
     source.write_text(LESSON + "\n# %%\nprint(1)\n")
     assert main(["trial", "00"]) == 2
     said = capsys.readouterr().err
