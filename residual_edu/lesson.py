@@ -94,7 +94,7 @@ def progress(lesson: str) -> None:
 def summary(lesson: str) -> None:
     """Display what was predicted in a lesson beside what was measured, which exercises hold, and what to read again.
 
-    What was kept in ``my_lessons`` counts, so a restarted kernel need not run the lesson again.
+    What was kept beside the notebooks counts, so a restarted kernel need not run the lesson again.
 
     Args:
         lesson: the number of the lesson that the cell stands in, such as "08a".

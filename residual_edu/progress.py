@@ -1,8 +1,8 @@
 """What a learner has done, in one small file: answers to predictions, what was measured, exercises that hold.
 
-The file is ``answers.json`` in ``my_lessons``, the folder of a learner's own copies. A session that works elsewhere
-(the course's own notebooks, a plain script) reads and writes nothing, nor does one where ``RESIDUAL_EDU_STRICT`` is
-set, as builds and tests set it.
+The file is ``answers.json`` beside the lessons: in ``my_lessons``, in a clone's ``notebooks``, in a handout. A session
+elsewhere (Colab, a plain script) reads and writes nothing, nor does one where ``RESIDUAL_EDU_STRICT`` is set, as builds
+and tests set it.
 A lesson never stops for this file: what cannot be read or written becomes a sentence.
 What is not written, a session still remembers until its kernel restarts; a build or a test remembers nothing.
 """
@@ -15,9 +15,14 @@ from typing import Any
 
 from filelock import FileLock
 
+import residual_edu.contents as contents
+
 FOLDER, FILE = "my_lessons", "answers.json"
 KINDS = ("predictions", "measured", "exercises")
-UNREADABLE = f"{FOLDER}/{FILE} cannot be read, so every lesson counts as open; nothing in it is lost."
+UNREADABLE = f"{{}}/{FILE} cannot be read, so every lesson counts as open; nothing in it is lost."
+UNTIL = "so what you answer is forgotten when the kernel restarts"
+CLOSED = f"{{}}/{FILE} cannot be written, {UNTIL}; to keep it, work in a copy of the folder that is your own."
+NO_FOLDER = f"The course's notebooks are not in this session's folder, {UNTIL}; save this one to keep what it shows."
 PATIENCE = 5  # seconds to wait for another notebook that writes at the same moment
 
 Answers = dict[str, dict[str, Any]]  # kind, then the question or the exercise's name, then the answer
@@ -25,13 +30,19 @@ SESSION: Answers = {kind: {} for kind in KINDS}  # what this kernel was told
 
 
 def home() -> Path | None:
-    """Return the ``my_lessons`` that this session works in, at most one folder up; ``None`` elsewhere."""
+    """Return the folder with the lessons, this session's or the one above it; ``None`` elsewhere."""
     if is_strict():
         return None
     with suppress(OSError):  # a current folder that was deleted
         here = Path.cwd()
-        return next((folder for folder in (here, here.parent) if folder.name == FOLDER), None)
+        return next(filter(has_lessons, (here, here.parent)), None)
     return None
+
+
+def has_lessons(folder: Path) -> bool:
+    """Whether ``folder`` holds lessons of this course; another's 01_intro.ipynb may lie beside other answers."""
+    found = contents.lessons(folder).values()
+    return folder.name == FOLDER or any(b"residual_edu" in path.read_bytes() for path in found)
 
 
 def is_strict() -> bool:
@@ -42,19 +53,23 @@ def is_strict() -> bool:
 def recall(kind: str, name: str) -> Any:
     """Return what was kept under ``name``; ``None`` where there is nothing, or the file cannot be read."""
     folder = home()
-    with suppress(OSError, ValueError):
-        return load(folder)[kind].get(name) if folder else None
-    return None
+    return read(folder)[0][kind].get(name) if folder else None
 
 
 def everything() -> tuple[Answers, str]:
-    """Return all answers, those of this session over those of the file, and a sentence where that cannot be read."""
-    folder, trouble, kept = home(), "", dict[str, dict[str, Any]]()
-    try:
-        kept = load(folder) if folder else {}
-    except (OSError, ValueError):
-        trouble = UNREADABLE
+    """Return all answers, those of this session over those of the file, and a sentence where they are not kept."""
+    folder = home()
+    kept, trouble = read(folder) if folder else ({}, "" if is_strict() else NO_FOLDER)
     return {kind: kept.get(kind, {}) | SESSION[kind] for kind in KINDS}, trouble
+
+
+def read(folder: Path) -> tuple[Answers, str]:
+    """Return the answers kept in ``folder``, and a sentence where they cannot be read or no more can be kept."""
+    try:
+        answers = load(folder)
+    except (OSError, ValueError):
+        return {kind: {} for kind in KINDS}, UNREADABLE.format(folder.name)
+    return answers, "" if os.access(folder, os.W_OK) else CLOSED.format(folder.name)
 
 
 def keep(kind: str, name: str, value: Any) -> str:
@@ -71,11 +86,13 @@ def keep(kind: str, name: str, value: Any) -> str:
     folder = home()
     if not is_strict():
         SESSION[kind][name] = value
+    if folder is None:
+        return ""
     try:
-        return change(folder, {kind: {name: value}}) if folder else ""
+        return change(folder, {kind: {name: value}})
     except OSError as error:
         reason = error.strerror or error
-        return f"Not kept in {FOLDER}/{FILE} ({reason}); the lesson goes on, but a restart will forget this."
+        return f"Not kept in {folder.name}/{FILE} ({reason}); the lesson goes on, but a restart will forget this."
 
 
 def change(folder: Path, news: Answers, gone: Answers | None = None) -> str:
@@ -121,7 +138,8 @@ def put_aside(path: Path) -> str:
         free for n in range(1, 1000) if not (free := path.with_name(f"{path.stem} (unreadable {n}).json")).exists()
     )
     path.rename(aside)
-    return f"{FOLDER}/{FILE} could not be read: it is now called {aside.name!r}, and answers are kept from here on."
+    where = f"{path.parent.name}/{path.name}"
+    return f"{where} could not be read: it is now called {aside.name!r}, and answers are kept from here on."
 
 
 def replace(path: Path, text: str) -> None:

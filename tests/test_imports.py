@@ -15,7 +15,7 @@ PACKAGE = Path(residual_edu.__file__).parent
 ROOT = PACKAGE.parent
 BELOW = ["invalid_input", "errors", "values", "calls", "lazy", "checked"]  # what every room may use
 TOP = [*BELOW, "config", "parts", "mixers", "blocks", "configurable", "networks"]  # what `import residual_edu` gives
-ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "progress", "contents"]
+ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "contents", "progress"]
 ROOMS += ["explorers", "exercises", "summary", "lesson", "course"]
 ALONE = {  # what these rooms import besides the standard library: third-party packages, and rooms of this one
     "gradient_flow": ({"torch"}, {*BELOW, "gradient_flow"}),

@@ -1,8 +1,9 @@
-"""Answers are kept in a learner's own copies and nowhere else, and nothing that goes wrong stops a lesson."""
+"""Answers are kept beside the lessons and nowhere else, and nothing that goes wrong stops a lesson."""
 
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,34 @@ def test_a_homework_s_answers_stand_in_the_same_file(folder, monkeypatch):
     monkeypatch.chdir(folder / "homework")
     progress.keep("exercises", "faults", True)
     assert progress.load(folder)["exercises"] == {"faults": True}
+
+
+@pytest.mark.parametrize(
+    ("lessons", "session"), [("notebooks", ""), ("notebooks", "homework"), ("handout", ""), ("handout", "homework")]
+)
+def test_beside_the_lessons_of_a_clone_or_a_handout_answers_are_kept_and_git_sees_none(
+    tmp_path, folder, monkeypatch, lessons, session
+):
+    (tmp_path / lessons / "homework").mkdir(parents=True)
+    shutil.copy(ROOT / "notebooks" / "00_residual_connection.ipynb", tmp_path / lessons)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / lessons / "answers.json").write_text("{")
+    monkeypatch.chdir(tmp_path / lessons / session)
+    assert progress.keep("exercises", "faults", True).startswith(f"{lessons}/answers.json could not be read: it is now")
+    assert progress.recall("exercises", "faults") is True
+    assert progress.load(tmp_path / lessons)["exercises"] == {"faults": True}
+    status = ["git", "status", "--porcelain", "--untracked-files=all"]
+    seen = subprocess.run(status, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert seen.split() == ["??", ".gitignore", "??", f"{lessons}/00_residual_connection.ipynb"]
+
+
+def test_beside_another_course_s_notebooks_its_own_file_is_left_alone(tmp_path, folder, monkeypatch):
+    (tmp_path / "01_intro.ipynb").write_text('{"cells": []}')
+    (tmp_path / "answers.json").write_text('["theirs"]')
+    monkeypatch.chdir(tmp_path)
+    assert progress.keep("predictions", "q", "a") == ""
+    assert (tmp_path / "answers.json").read_text() == '["theirs"]'
 
 
 @pytest.mark.parametrize("where", ["notebooks", "my_lessons/homework/deeper", "gone"])

@@ -1,6 +1,7 @@
 """The last cell of a lesson says what was predicted and measured, the first where one is; neither stops a lesson."""
 
 import json
+import os
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
@@ -123,20 +124,25 @@ def test_a_stored_notebook_shows_the_same_whatever_lies_beside_it(folder, monkey
     for path in folder.iterdir():
         path.unlink()
     assert (summary_of("00"), progress_at("00")) == (NO_ANSWER, NO_LESSON)
+    monkeypatch.chdir(folder.parent)
+    assert (summary_of("00"), progress_at("00")) == (NO_ANSWER, NO_LESSON)
 
 
 def test_at_the_start_both_say_that_nothing_is_answered():
     assert (summary_of("00"), progress_at("00")) == (NO_ANSWER, NO_LESSON)
 
 
-def test_where_answers_are_not_kept_the_session_s_own_are_shown(tmp_path, monkeypatch):
+def test_where_answers_are_not_kept_both_say_so_and_the_session_s_own_are_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # as in Colab
+    assert (summary_of("00"), progress_at("00")) == (progress.NO_FOLDER, progress.NO_FOLDER)
     answer("Is it?", "no", "yes")
     progress.keep("exercises", "free", True)
     assert summary_of("00").split("\n")[2:] == [
-        "- Is it?<br>You said no; we measured yes.", "", "**Exercises: 1 of 1 hold**", "", "- `free` holds.",
+        "**Your predictions**", "", "- Is it?<br>You said no; we measured yes.", "",
+        "**Exercises: 1 of 1 hold**", "", "- `free` holds.",
     ]  # fmt: skip
-    assert progress_at("00") == "This is lesson 00. Done (all exercises hold): no lesson yet."
+    begin = f"{progress.NO_FOLDER} This is lesson 00."
+    assert progress_at("00") == f"{begin} Done (all exercises hold): no lesson yet."
 
 
 def test_a_lesson_is_done_when_its_exercises_hold_and_the_next_one_is_linked():
@@ -151,18 +157,21 @@ def test_a_lesson_is_done_when_its_exercises_hold_and_the_next_one_is_linked():
     assert progress_at("00").endswith("00, 01, 02. That is the whole course.")
 
 
+UNREADABLE = "my_lessons/answers.json cannot be read, so every lesson counts as open; nothing in it is lost."
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"predictions": []}', "\udcff"])
 def test_a_broken_file_is_a_sentence(folder, text):
     (folder / "answers.json").write_bytes(text.encode(errors="surrogateescape"))
     for said in (summary_of("00"), progress_at("00")):
-        assert said == progress.UNREADABLE
+        assert said == UNREADABLE
 
 
 def test_a_broken_file_hides_nothing_of_this_session(folder):
     (folder / "answers.json").mkdir()
     answer("Is *00* < 1?", "no", "yes")
-    assert summary_of("00").startswith(progress.UNREADABLE + "\n\n**Your predictions**")
-    assert progress_at("00").startswith(progress.UNREADABLE + " This is lesson 00.")
+    assert summary_of("00").startswith(UNREADABLE + "\n\n**Your predictions**")
+    assert progress_at("00").startswith(UNREADABLE + " This is lesson 00.")
 
 
 def test_a_read_only_file_is_read_and_this_session_counts(folder):
@@ -171,6 +180,22 @@ def test_a_read_only_file_is_read_and_this_session_counts(folder):
     progress.keep("exercises", "first_01", True)
     assert "Exercise 1, `first_01` holds." in summary_of("01")
     assert "Done (all exercises hold): 00." in progress_at("01")
+
+
+def test_a_folder_that_cannot_be_written_is_read_and_both_say_that_no_more_is_kept(folder, monkeypatch):
+    pass_all("00")
+    handout = folder.rename(folder.with_name("handout"))
+    (handout / "00_a.ipynb").write_text(notebook("00").replace("Four", "residual_edu"))  # a lesson names the package
+    monkeypatch.chdir(handout)
+    restart(monkeypatch)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
+    said = "handout/answers.json cannot be written, so what you answer is forgotten when the kernel restarts; to keep"
+    assert summary_of("00").startswith(said)
+    assert "`first_00` holds." in summary_of("00")
+    assert progress_at("00").startswith(said)
+    assert "Done (all exercises hold): 00. Next: [lesson 01]" in progress_at("00")
+    (handout / "answers.json").chmod(0o444)
+    assert progress.keep("exercises", "first_01", True).startswith("Not kept in handout/answers.json (the file is read")
 
 
 ODD = [3, None, [], "yes", {"text": 3}, {"truth": 1}, {"text": "1", "truth": "x", "tolerance": None}]

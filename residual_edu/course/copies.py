@@ -60,16 +60,8 @@ def remarks(root: Path) -> list[str]:
     }
     end = "`python course.py lab --fresh LESSON` starts one anew and keeps yours."
     lines = [f"{begin}: {', '.join(names)}; {end}" for begin, names in said.items() if names]
-    return lines + unreadable_answers(root / progress.FOLDER)
-
-
-def unreadable_answers(folder: Path) -> list[str]:
-    """Return a sentence where the file of answers cannot be read: all lessons then count as open."""
-    try:
-        progress.load(folder)
-    except (OSError, ValueError):
-        return [progress.UNREADABLE]
-    return []
+    _, trouble = progress.read(root / progress.FOLDER)
+    return [*lines, trouble] if trouble else lines
 
 
 def taken_from(copy: Path) -> str | None:
@@ -130,11 +122,7 @@ def first_unfinished(root: Path) -> Path:
 
     What an appendix asks may stay open.
     """
-    folder = root / progress.FOLDER
-    try:
-        done = progress.load(folder)
-    except (OSError, ValueError):
-        done = {kind: {} for kind in progress.KINDS}
+    done, _ = progress.read(root / progress.FOLDER)
     sources = [source for source in finished(lessons(root)) if not is_appendix(source)]
     unfinished = (
         s for s in sources if any(set(names) - set(done[kind]) for kind, names in asked(notebook_of(s)).items())

@@ -25,7 +25,7 @@ class Prediction(widgets.VBox):
     """A question with buttons (a choice) or a box (a number); ``reveal`` displays the prediction beside the result.
 
     An unanswered one never fails a run. An answer that is given or changed after the reveal is judged too: what the
-    reveal displayed changes. In a learner's own copy the answer is kept, and stands there again after a restart.
+    reveal displayed changes. Beside the course's notebooks the answer is kept, and stands there again after a restart.
 
     Args:
         question: what to predict.
