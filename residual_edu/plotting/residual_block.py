@@ -9,10 +9,8 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, SERIES, STREAM, A, B
-from residual_edu.plotting.takes import takes
 
 
-@takes(curves="<=3: seeds steps, nan")
 def plot_trainings(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw losses over the steps, ``(seeds, steps)`` for each of at most three names, named in a legend."""
     for (name, values), (color, dash, _) in zip(curves.items(), SERIES, strict=False):
@@ -25,7 +23,6 @@ def plot_trainings(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     return ax
 
 
-@takes()
 def plot_text(text: str, ax: Axes) -> Axes:
     """Draw a text as a row of boxes, one letter in each: a signal of one dimension."""
     for place, letter in enumerate(text):
@@ -36,7 +33,6 @@ def plot_text(text: str, ax: Axes) -> Axes:
     return ax
 
 
-@takes(volume="depth height width")
 def plot_volume(volume: ArrayLike, ax: Axes, step: float = 2.5) -> Axes:
     """Draw a ``(depth, height, width)`` volume, from 0 (white) to 1 (black), as sheets; the first is on top.
 
@@ -56,7 +52,6 @@ def plot_volume(volume: ArrayLike, ax: Axes, step: float = 2.5) -> Axes:
     return ax
 
 
-@takes(answers="shown asked")
 def plot_answers(answers: ArrayLike, ax: Axes) -> Axes:
     """Draw ``(shown, asked)`` shares of a yes, white for 0 and dark for 1, rows and columns numbered from 0."""
     answers = np.asarray(answers, float)
@@ -68,7 +63,6 @@ def plot_answers(answers: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(shares="branches blocks, nan", names="branches, words")
 def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, color: str = BRANCH) -> Axes:
     """Draw ``(branches, blocks)`` shares as dots whose area is the share, each with its percentage under it."""
     shares = np.asarray(shares, float)
@@ -84,7 +78,6 @@ def plot_branch_shares(shares: ArrayLike, names: Sequence[str], ax: Axes, color:
     return ax
 
 
-@takes(patient="3: places, nan", healthy="3: places, nan")
 def plot_patient(patient: Sequence[ArrayLike], healthy: Sequence[ArrayLike], ax: Axes, low: float = 1e-2) -> Axes:
     """Draw the stream, its gradient and that of the MLPs' weights along a stack; dashed, those of a healthy one.
 
@@ -101,7 +94,6 @@ def plot_patient(patient: Sequence[ArrayLike], healthy: Sequence[ArrayLike], ax:
     return ax
 
 
-@takes(images="n side side", lists="n, words", verdicts="n")
 def plot_visitors(images: ArrayLike, lists: Sequence[Sequence[int]], verdicts: Sequence[bool], ax: Axes) -> Axes:
     """Draw ``(n, side, side)`` images from 0 to 1 in a row, each with its list above and its verdict below."""
     images = np.asarray(images, float)
