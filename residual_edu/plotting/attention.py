@@ -146,20 +146,6 @@ def plot_pair_scores(scores: ArrayLike, ax: Axes, top: float | None = None) -> A
     return ax
 
 
-def plot_ladder(found: Mapping[str, ArrayLike], rules: Mapping[str, float], ax: Axes) -> Axes:
-    """Draw the scores of some seeds for each named step, from the top down, and a bar at the simple rule beside it."""
-    for at, (name, scores) in enumerate(found.items()):
-        if name in rules:
-            ax.plot([rules[name]] * 2, [at - 0.36, at + 0.36], color=SERIES[0][0], lw=2.4)
-        values = np.asarray(scores, float)
-        ax.plot(values, at + np.linspace(-0.14, 0.14, len(values)), "o", color=SERIES[1][0], ms=6, mec="white", mew=0.5)
-        ax.axhline(at, color=PALE, lw=0.6, zorder=0)
-    ax.set_yticks(range(len(found)), list(found))
-    ax.tick_params(axis="y", length=0)
-    ax.set(ylim=(len(found) - 0.4, -0.6), xlim=(0.2, 1.02), xlabel="test questions answered right")
-    return ax
-
-
 def plot_sharpness(dims: ArrayLike, curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the largest weight against the number of features, a named curve, (seeds, dims), for each scale."""
     dims = np.asarray(dims, float)

@@ -23,7 +23,6 @@ TRICKLE = 0.005  # a tributary below this share of a full bed is not to be seen
 DRY = 0.01  # a bed below this share of a full one is drawn as a dry one
 
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
-TAPER = np.array([1, 0])  # from a bed's end to its tip
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

@@ -1,4 +1,4 @@
-"""ViT-5: the layout of tokens, competing channels, attention maps, accuracies and costs."""
+"""ViT-5: the layout of tokens, competing channels, attention maps and costs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -110,17 +110,6 @@ def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) 
 def text_color(weight: float, top: float) -> str:
     """Return the text colour that can be read on the shade of ``weight``; the darkest shade is ``top``."""
     return words_on(colormaps["Blues"](weight / top))
-
-
-def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw a dot for each number of each named group, and a bar at the group's mean."""
-    for place, (_, values) in enumerate(scores.items()):
-        values = np.asarray(values, float)
-        apart = 0.14 * (np.arange(len(values)) - (len(values) - 1) / 2)  # so that equal ones do not hide each other
-        ax.plot(values, place + apart, "o", color=B, ms=8)
-        ax.plot([values.mean()] * 2, [place - 0.25, place + 0.25], color=REFERENCE, lw=2)
-    ax.set(yticks=range(len(scores)), yticklabels=list(scores), ylim=(len(scores) - 0.5, -0.5))
-    return ax
 
 
 def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: float, ax: Axes) -> Axes:
