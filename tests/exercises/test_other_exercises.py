@@ -14,8 +14,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("as_installed")]
 
 # What a mistake is elsewhere, by hand, where that is another name than its own; "?" stands for "may be".
 NAMES = {  # (its exercise, the other one, the mistake)
-    ("block_faults", "which_never_wakes", "the order of the alphabet"): "all four?",
-    ("which_never_wakes", "block_faults", "all four"): "the order of the alphabet?",
     ("residual_forward", "post_norm_forward", "a branch without its norm"): "a connection without its norm",
     ("post_norm_forward", "residual_forward", "a connection without its norm"): "a branch without its norm",
     ("residual_forward", "post_norm_forward", "post-norm, the other order"): "right",
