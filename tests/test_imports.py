@@ -19,7 +19,7 @@ ROOMS = [*TOP, "datasets", "training", "gradient_flow", "plotting", "contents", 
 ROOMS += ["explorers", "exercises", "summary", "lesson", "course"]
 ALONE = {  # what these rooms import besides the standard library: third-party packages, and rooms of this one
     "gradient_flow": ({"torch"}, {*BELOW, "gradient_flow"}),
-    "plotting": ({"numpy", "matplotlib", "PIL"}, {"invalid_input", "plotting"}),
+    "plotting": ({"numpy", "matplotlib", "PIL"}, {"plotting"}),
 }
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

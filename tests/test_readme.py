@@ -15,7 +15,7 @@ NAMES = ("README.md", "CONTRIBUTING.md", "docs/instructors.md")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 LINKS = [(page, *found) for page, text in PAGES.items() for found in LINK.findall(text)]
-PYTHON = [  # but for whole files of a recipe, which test_recipes.py runs
+PYTHON = [  # but for whole files of a recipe
     (page, block)
     for page, text in PAGES.items()
     for block in re.findall(r"^```python\n(?!# (?:residual_edu|tests)/)(.*?)^```", text, re.M | re.S)

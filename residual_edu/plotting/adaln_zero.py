@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from residual_edu.plotting.style import DROPPED, GRADIENT, A, B, words_on
-from residual_edu.plotting.takes import takes
 
 AWAKE = LinearSegmentedColormap.from_list("awake", ["#E3F3EE", GRADIENT])
 FAINTEST, STRONGEST = 1e-8, 1.0  # the sizes of gradients between which the colour deepens
@@ -17,7 +16,6 @@ ENLARGED, GAP = 6, 2  # pixels for one of a picture; pixels of the pictures betw
 FASTEST = 2.0  # the velocity of a pixel that turns from paper to ink
 
 
-@takes(gradients="groups steps, 0..", groups="groups, words", steps="steps, words")
 def plot_wake_up(
     gradients: ArrayLike, groups: Sequence[str], steps: Sequence[int], ax: Axes, numbers: bool = True
 ) -> Axes:
@@ -46,14 +44,12 @@ def plot_wake_up(
     return ax
 
 
-@takes(images="rows columns side side", rows="rows, words, or none", columns="columns, words, or none")
 def plot_digits(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Axes:
     """Draw ``(rows, columns, side, side)`` images, from -1 (white) to 1 (black), as one sheet."""
     ax.imshow(np.clip(mosaic(images), -1, 1), cmap="gray_r", vmin=-1, vmax=1, interpolation="none")
     return _name_tiles(ax, np.shape(images), rows, columns)
 
 
-@takes(images="rows columns side side", rows="rows, words, or none", columns="columns, words, or none")
 def plot_velocities(images: ArrayLike, ax: Axes, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Axes:
     """Draw velocities ``(rows, columns, side, side)``: orange where ink is added, purple where it is removed."""
     tiles = mosaic(images, paper=np.nan)
@@ -72,7 +68,6 @@ def _name_tiles(ax: Axes, shape: tuple[int, ...], rows: Sequence[str], columns: 
     return ax
 
 
-@takes(images="rows columns side side", enlarged=", whole, 1..", paper=", nan")
 def mosaic(images: ArrayLike, paper: float = -1.0, enlarged: int = ENLARGED) -> np.ndarray:
     """Return ``(rows, columns, side, side)`` images side by side, enlarged smoothly.
 
@@ -89,7 +84,6 @@ def mosaic(images: ArrayLike, paper: float = -1.0, enlarged: int = ENLARGED) -> 
     return tiles.swapaxes(1, 2).reshape(down * (wide + gap), across * (wide + gap))
 
 
-@takes(weights="weights", curves="<=2: seeds weights")
 def plot_weights(weights: Sequence[float], curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw up to two measures of drawings by guidance weight, each ``(seeds, weights)``; 1 is that of real digits."""
     places = np.asarray(weights, float)  # to scale

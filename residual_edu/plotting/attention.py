@@ -6,17 +6,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE, plot_mixing_matrix
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B
-from residual_edu.plotting.takes import takes
 
 INKS = np.array([[0.78, 0.06, 0.13], [0.12, 0.33, 0.86], [0.0, 0.48, 0.2], [0.15, 0.15, 0.15]])
 LETTERS = "RBGK"  # red, blue, green, black
 RING = "#E8590C"  # seen on white and on black
 
 
-@takes(token="68")
 def colored(token: ArrayLike) -> np.ndarray:
     """Return the picture of a token, 64 pixels and one of four inks, as (8, 8, 3) on white."""
     token = np.asarray(token, float)
@@ -24,7 +21,6 @@ def colored(token: ArrayLike) -> np.ndarray:
     return np.clip(1 - pixels * (1 - INKS[token[64:].argmax()]), 0, 1)
 
 
-@takes(tokens="row 68", answers="row, whole, ..3", arrow="in row row")
 def plot_row(tokens: ArrayLike, answers: ArrayLike, ax: Axes, arrow: tuple[int, int] | None = None) -> Axes:
     """Draw a row of digits with the letters of their inks, and below the answers to a question, a dash for none.
 
@@ -46,7 +42,6 @@ def plot_row(tokens: ArrayLike, answers: ArrayLike, ax: Axes, arrow: tuple[int, 
     return ax
 
 
-@takes(tokens="row 68", asks="in row", query="width", keys="row width", scores="row, nan", weights="row", mixture="4")
 def plot_one_head(
     tokens: ArrayLike,
     asks: int,
@@ -109,7 +104,6 @@ def _plot_mixture(mixture: np.ndarray, left: float, ax: Axes) -> None:
     ax.text(left + 1.1, 0.55, f"MLP: {LETTERS[int(mixture.argmax())]}", ha="center", va="center", weight="bold")
 
 
-@takes(weights="row row", tokens="row 68", ringed="row, whole, or none, -1..", digits="row, words, or none")
 def plot_attention_map(
     weights: ArrayLike, tokens: ArrayLike, ax: Axes, ringed: Iterable[int] = (), digits: Iterable[int] = ()
 ) -> Axes:
@@ -119,8 +113,6 @@ def plot_attention_map(
     """
     weights, tokens = np.asarray(weights, float), np.asarray(tokens, float)
     count = len(tokens)
-    if max(ringed, default=0) >= count:
-        raise InvalidInput(f"ringed must hold columns from 0 to {count - 1}, or -1 for none, got {max(ringed)}")
     shown = np.ma.masked_array(weights, np.triu(np.ones((count, count)), 1) > 0)
     ax.imshow(shown, cmap="Greys", vmin=0, vmax=1, extent=(0, count, count, 0), interpolation="nearest")
     for i, token in enumerate(tokens):
@@ -141,7 +133,6 @@ def plot_attention_map(
     return ax
 
 
-@takes(scores="10 10, nan")
 def plot_pair_scores(scores: ArrayLike, ax: Axes, top: float | None = None) -> Axes:
     """Draw the mean score of each digit, a row, with each digit, a column; a pair that is NaN is grey."""
     scores = np.asarray(scores, float)
@@ -155,22 +146,6 @@ def plot_pair_scores(scores: ArrayLike, ax: Axes, top: float | None = None) -> A
     return ax
 
 
-@takes(found=": seeds", rules="any: ")
-def plot_ladder(found: Mapping[str, ArrayLike], rules: Mapping[str, float], ax: Axes) -> Axes:
-    """Draw the scores of some seeds for each named step, from the top down, and a bar at the simple rule beside it."""
-    for at, (name, scores) in enumerate(found.items()):
-        if name in rules:
-            ax.plot([rules[name]] * 2, [at - 0.36, at + 0.36], color=SERIES[0][0], lw=2.4)
-        values = np.asarray(scores, float)
-        ax.plot(values, at + np.linspace(-0.14, 0.14, len(values)), "o", color=SERIES[1][0], ms=6, mec="white", mew=0.5)
-        ax.axhline(at, color=PALE, lw=0.6, zorder=0)
-    ax.set_yticks(range(len(found)), list(found))
-    ax.tick_params(axis="y", length=0)
-    ax.set(ylim=(len(found) - 0.4, -0.6), xlim=(0.2, 1.02), xlabel="test questions answered right")
-    return ax
-
-
-@takes(dims="dims", curves="<=4: seeds? dims")
 def plot_sharpness(dims: ArrayLike, curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the largest weight against the number of features, a named curve, (seeds, dims), for each scale."""
     dims = np.asarray(dims, float)
@@ -186,7 +161,6 @@ def plot_sharpness(dims: ArrayLike, curves: Mapping[str, ArrayLike], ax: Axes) -
     return ax
 
 
-@takes(masks="panels: queries keys", axes="panels, words")
 def plot_masks(masks: Mapping[str, ArrayLike], axes: Iterable[Axes]) -> list[Axes]:
     """Draw named masks, one in each of ``axes``: orange where a query (row) may attend to a key (column)."""
     panels = list(axes)
@@ -199,7 +173,6 @@ def plot_masks(masks: Mapping[str, ArrayLike], axes: Iterable[Axes]) -> list[Axe
     return panels
 
 
-@takes(angles="positions pairs")
 def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
     """Draw angles, (positions, pairs), as clock hands: a column for each position, a row for each pair."""
     angles = np.asarray(angles, float)
@@ -216,7 +189,6 @@ def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(scores="queries keys")
 def plot_scores_by_distance(scores: ArrayLike, ax: Axes, color: str = B) -> Axes:
     """Draw every score, (queries, keys), as a dot over the distance between its two positions."""
     scores = np.asarray(scores, float)
@@ -226,7 +198,6 @@ def plot_scores_by_distance(scores: ArrayLike, ax: Axes, color: str = B) -> Axes
     return ax
 
 
-@takes(scores="rows columns", here="in rows columns")
 def plot_score_map(scores: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     """Draw the scores of the query at ``here``, (row, column), with the keys of a grid, and ring its place."""
     scores = np.asarray(scores, float)

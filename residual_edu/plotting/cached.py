@@ -7,22 +7,17 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import PALE, REFERENCE
-from residual_edu.plotting.takes import takes
 
 HEIGHT = 0.6  # of a box, in rows
 
 
-@takes(sizes="boxes, whole, 1..", labels="boxes, words")
 def plot_cached(sizes: Mapping[str, ArrayLike], labels: Mapping[str, Sequence[str]], ax: Axes) -> Axes:
     """Draw a row for each kind: boxes of these ``sizes`` with their ``labels``, and how many numbers they are."""
     for row, (kind, given) in enumerate(sizes.items()):
-        widths, words = np.asarray(given, float), labels.get(kind, ())
-        if len(widths) != len(words):
-            raise InvalidInput(f"{kind} has {len(widths)} sizes and {len(words)} labels.")
+        widths = np.asarray(given, float)
         ends = np.cumsum(widths)
-        for end, width, label in zip(ends, widths, words, strict=True):
+        for end, width, label in zip(ends, widths, labels[kind], strict=True):
             box = (end - width, row - HEIGHT / 2)
             ax.add_patch(Rectangle(box, width, HEIGHT, facecolor=PALE, edgecolor=REFERENCE))
             ax.text(end - width / 2, row, label, ha="center", va="center")

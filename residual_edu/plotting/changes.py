@@ -6,18 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B, words_on
-from residual_edu.plotting.takes import takes
 
 
-@takes(pictures="count height width", rows=", whole, 1..")
 def plot_letters(pictures: ArrayLike, rows: int, ax: Axes) -> Axes:
     """Draw pictures, (count, height, width), ink dark, in ``rows`` rows, one after the other."""
     each = np.asarray(pictures, float)
     count, height, width = each.shape
-    if count % rows:
-        raise InvalidInput(f"rows must divide the {count} pictures, got {rows}")
     framed = np.pad(each, ((0, 0), (1, 1), (1, 1)))
     table = framed.reshape(rows, count // rows, height + 2, width + 2).swapaxes(1, 2)
     ax.imshow(table.reshape(rows * (height + 2), -1), cmap="Greys", vmin=0, vmax=1)
@@ -26,12 +21,9 @@ def plot_letters(pictures: ArrayLike, rows: int, ax: Axes) -> Axes:
     return ax
 
 
-@takes(found=": seeds")
 def plot_runs(found: Mapping[str, ArrayLike], ax: Axes, beside: str | None = None, label: str = "test loss") -> Axes:
     """Draw the numbers of each name as dots on a line, with their mean; the range of ``beside`` is shaded."""
     rows = len(found) - 1 - np.arange(len(found))
-    if beside is not None and beside not in found:
-        raise InvalidInput(f"beside must be one of {', '.join(found)}, got {beside!r}")
     if beside is not None:
         band = np.asarray(found[beside], float)
         ax.axvspan(band.min(), band.max(), color=PALE, lw=0)
@@ -46,7 +38,6 @@ def plot_runs(found: Mapping[str, ArrayLike], ax: Axes, beside: str | None = Non
     return ax
 
 
-@takes(found="<=4: without | with", ends="2, words")
 def plot_four(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ends: Sequence[str], ax: Axes) -> Axes:
     """Draw the runs of two changes: for each name a line from its numbers without the other change to those with it.
 
@@ -67,7 +58,6 @@ def plot_four(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ends: Sequence[s
     return ax
 
 
-@takes(found="<=4: : seeds")
 def plot_rates(found: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes, label: str = "test loss") -> Axes:
     """Draw the numbers of each name, at most four, by learning rate: a mark a seed, and a line through the means."""
     for (name, by_rate), (color, dash, mark) in zip(found.items(), SERIES, strict=False):
@@ -84,7 +74,6 @@ def plot_rates(found: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes, l
     return ax
 
 
-@takes(numbers="rows columns", digits=", whole, 0..")
 def plot_on_grid(numbers: ArrayLike, ax: Axes, digits: int = 2) -> Axes:
     """Draw a table of numbers, (rows, columns), as shaded cells with the numbers in them."""
     table = np.asarray(numbers, float)
@@ -97,7 +86,6 @@ def plot_on_grid(numbers: ArrayLike, ax: Axes, digits: int = 2) -> Axes:
     return ax
 
 
-@takes(picture="height>=2 width>=2", weights="rows columns")
 def plot_over(picture: ArrayLike, weights: ArrayLike, ax: Axes) -> Axes:
     """Draw the outline of a picture, (height, width), over shaded weights of its patches, (rows, columns)."""
     ink, table = np.asarray(picture, float), np.asarray(weights, float)

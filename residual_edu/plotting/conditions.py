@@ -7,10 +7,8 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, REFERENCE, SERIES, A, B
-from residual_edu.plotting.takes import takes
 
 
-@takes(rows=": seeds?, nan")
 def plot_rows(rows: Mapping[str, ArrayLike], ax: Axes, log: bool = False) -> Axes:
     """Draw a row of dots for each name, a dot a seed, from the top down; a NaN becomes the word "none"."""
     for place, (name, values) in enumerate(rows.items()):
@@ -31,7 +29,6 @@ def plot_rows(rows: Mapping[str, ArrayLike], ax: Axes, log: bool = False) -> Axe
     return ax
 
 
-@takes(places="places, words", sizes="<=4: places")
 def plot_way_back(places: Sequence[str], sizes: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw gradients at ``places`` on their way back, on a logarithmic axis, a line of two looks for each name."""
     for (name, values), (color, dash, mark) in zip(sizes.items(), SERIES, strict=False):
@@ -45,7 +42,6 @@ def plot_way_back(places: Sequence[str], sizes: Mapping[str, ArrayLike], ax: Axe
     return ax
 
 
-@takes(groups="<=4: *shape | *shape")
 def plot_shares(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axes:
     """Draw what removing a branch costs over its share of the stream, a mark for each branch, another look a group."""
     for (name, (shares, effects)), (color, _, mark) in zip(groups.items(), SERIES, strict=False):
@@ -57,7 +53,6 @@ def plot_shares(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> 
     return ax
 
 
-@takes(effects="seeds blocks branches<=4", names="branches, words")
 def plot_removed(effects: ArrayLike, names: Sequence[str], ax: Axes) -> Axes:
     """Draw ``(seeds, blocks, branches)`` effects as groups of dots, a group a block, another look a branch."""
     found = np.asarray(effects, float)
@@ -73,7 +68,6 @@ def plot_removed(effects: ArrayLike, names: Sequence[str], ax: Axes) -> Axes:
     return ax
 
 
-@takes(pairs=": seeds? | seeds?")
 def plot_sum(pairs: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axes:
     """Draw for each name what single removals cost, summed, and what removing all at once costs, a mark a seed."""
     for place, (single, whole) in enumerate(pairs.values()):

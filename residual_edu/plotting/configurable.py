@@ -8,14 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A
-from residual_edu.plotting.takes import takes
 
 WINDOW = 9  # positions or steps over which a curve is averaged
 
 
-@takes(curve="places", window=", whole, 1..")
 def smoothed(curve: ArrayLike, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
     """Return the middles of the windows and the means over them; a mean stands above its own middle."""
     heights = np.asarray(curve, float)
@@ -32,7 +29,6 @@ def _draw_series(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], ax: Axes) 
         ax.annotate(name, (x[-1], y[-1]), (6, 0), textcoords="offset points", color=color, weight="bold", va="center")
 
 
-@takes(known="names, words", trained=", whole, 1..", columns=", whole, 1..")
 def plot_written(text: str, known: Collection[str], trained: int, ax: Axes, columns: int = 32) -> Axes:
     """Draw ``text`` in rows; words that are not ``known`` are coloured and underlined, and a line marks ``trained``."""
     real = set(known)
@@ -63,7 +59,6 @@ def _mark_length(trained: int, ax: Axes) -> None:
                 textcoords="offset points", color=REFERENCE)  # fmt: skip
 
 
-@takes(curves="<=4: positions", trained=", whole, 1..")
 def plot_by_position(curves: Mapping[str, ArrayLike], trained: int, ax: Axes) -> Axes:
     """Draw losses over the position, averaged over nine, with a line at the length that was ``trained``."""
     _draw_series({name: smoothed(curve) for name, curve in curves.items()}, ax)
@@ -72,11 +67,8 @@ def plot_by_position(curves: Mapping[str, ArrayLike], trained: int, ax: Axes) ->
     return ax
 
 
-@takes(terms="<=4: distances", trained=", whole, 1..")
 def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes, total: str | None = None) -> Axes:
     """Draw terms of a score over the distance of the key; the one named ``total`` is a thick line."""
-    if total is not None and total not in terms:
-        raise InvalidInput(f"total must be one of {', '.join(terms)}, got {total!r}")
     for (name, term), (color, dash, _) in zip(terms.items(), SERIES, strict=False):
         look: dict[str, Any] = (
             {"color": DROPPED, "lw": 3.5, "alpha": 0.6, "zorder": 1}
@@ -91,7 +83,6 @@ def plot_terms(terms: Mapping[str, ArrayLike], trained: int, ax: Axes, total: st
     return ax
 
 
-@takes(losses="<=4: steps", window=", whole, 1..")
 def plot_losses(losses: Mapping[str, ArrayLike], ax: Axes, window: int = 15) -> Axes:
     """Draw losses over the steps, averaged over ``window``, each mean above the middle of its steps."""
     _draw_series({name: smoothed(curve, window) for name, curve in losses.items()}, ax)

@@ -7,14 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, STREAM, A, B
-from residual_edu.plotting.takes import takes
 
 Seeds = Mapping[str, Mapping[str, ArrayLike]]  # for each row and each kind of mark, a share a seed
 
 
-@takes(losses="seeds steps, nan")
 def plot_flips(losses: ArrayLike, ax: Axes) -> Axes:
     """Draw training losses, ``(seeds, steps)``, under the loss of guessing a fair flip."""
     rows = np.asarray(losses, float)
@@ -25,7 +22,6 @@ def plot_flips(losses: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(matrix="positions positions, 0..")
 def plot_dependence(matrix: ArrayLike, ax: Axes) -> Axes:
     """Draw ``(outputs, inputs)`` sizes of gradients, dark for 0, with stairs between the past and the future.
 
@@ -41,7 +37,6 @@ def plot_dependence(matrix: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(amounts="amounts", shares="seeds amounts")
 def plot_named(amounts: ArrayLike, shares: ArrayLike, ax: Axes) -> Axes:
     """Draw ``(seeds, amounts)`` shares of flips that are told right over the number of channels."""
     ax.plot(amounts, np.asarray(shares, float).T, "o", ls="-", ms=5, lw=0.9, color=A, alpha=0.8)
@@ -51,7 +46,6 @@ def plot_named(amounts: ArrayLike, shares: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(found="rows: kinds<=4: seeds")
 def plot_shares(found: Seeds, ax: Axes) -> Axes:
     """Draw a row for each name, and in it a mark for each seed of each kind; the kinds stand in a legend."""
     kinds = list(next(iter(found.values())))
@@ -77,7 +71,6 @@ def brief(probe: str, value: float | int) -> str:
     return f"{value:.0f}" if probe == "× 100" and value > 20 else f"{value:.2f}"
 
 
-@takes(cards="rows: probes: , nan")
 def plot_probes(cards: Mapping[str, Mapping[str, float]], ax: Axes) -> Axes:
     """Draw a table, a row for each network and a column for each probe."""
     probes = list(next(iter(cards.values())))
@@ -96,11 +89,8 @@ def plot_probes(cards: Mapping[str, Mapping[str, float]], ax: Axes) -> Axes:
     return ax
 
 
-@takes(ends="networks: seeds", alone="some: seeds")
 def plot_trained_patients(ends: Mapping[str, ArrayLike], alone: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw shares of digits right, a mark a seed: of each network in one batch, of those in ``alone`` one by one."""
-    if unknown := set(alone) - set(ends):
-        raise InvalidInput(f"alone must name networks of ends, {list(ends)}, got {sorted(unknown)}")
     rows = {name: row for row, name in enumerate(ends)}
     for shares, (mark, color), shift in ((ends, ("o", STREAM), -0.15), (alone, ("D", B), 0.15)):
         label = "in one batch" if mark == "o" else "one at a time"

@@ -9,10 +9,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, PALE, REFERENCE, SERIES, STREAM, A, B
-from residual_edu.plotting.takes import takes
 
 
-@takes(rates="rates, 0..0.999", means="rates", variances="rates")
 def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: Axes) -> Axes:
     """Draw the mean and variance of a 1 after dropout over the rate: measured dots, laws as lines."""
     rates = np.asarray(rates, float)
@@ -28,7 +26,6 @@ def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: A
     return ax
 
 
-@takes(coins="samples features")
 def plot_coins(coins: ArrayLike, ax: Axes) -> Axes:
     """Draw a mask of ones and zeros, ``(samples, features)``: kept entries in the branch's colour, the rest pale."""
     field = np.asarray(coins, float) > 0
@@ -42,7 +39,6 @@ def plot_coins(coins: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(exact="counts>=2", seen="counts")
 def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
     """Draw the probability that 0, 1, ..., n branches stay: ``exact`` as bars, ``seen`` as dots, uniform as a line."""
     exact = np.asarray(exact, float)
@@ -60,7 +56,6 @@ def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(curves=": seeds steps", steps="steps")
 def plot_gap(curves: Mapping[tuple[str, float | int], ArrayLike], steps: Sequence[int], figure: Figure) -> None:
     """Draw test accuracies with and without dropout, a panel for each kind of labels, a line a seed.
 
@@ -84,7 +79,6 @@ def plot_gap(curves: Mapping[tuple[str, float | int], ArrayLike], steps: Sequenc
     panels[0].set_ylabel("test digits right")
 
 
-@takes(curves="<=3: seeds steps", steps="steps")
 def plot_memorised(curves: Mapping[str, ArrayLike], steps: Sequence[int], ax: Axes) -> Axes:
     """Draw the share of wrong labels that is memorised, ``(seeds, steps)`` for each of at most three names."""
     for (name, values), (ink, dash, mark) in zip(curves.items(), SERIES, strict=False):
@@ -103,7 +97,6 @@ def plot_memorised(curves: Mapping[str, ArrayLike], steps: Sequence[int], ax: Ax
     return ax
 
 
-@takes(noise="places, nan")
 def plot_noise(noise: ArrayLike, ax: Axes, depth: int = 48) -> Axes:
     """Draw dropout's noise over the signal after each block; the axes' first line is the curve."""
     ax.plot(range(len(np.asarray(noise))), noise, color=STREAM)

@@ -9,7 +9,6 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A
-from residual_edu.plotting.takes import takes
 
 # Three perpendicular directions of length 1; the last is that of rows whose numbers are all equal.
 ACROSS, DEEP, UP = np.array([[1, -1, 0], [1, 1, -2], [1, 1, 1]]) / np.sqrt([[2], [6], [3]])
@@ -17,7 +16,6 @@ ACROSS, DEEP, UP = np.array([[1, -1, 0], [1, 1, -2], [1, 1, 1]]) / np.sqrt([[2],
 SHIFTS = (0.85, 0.95, 1.06, 1.18)  # so that the marks of four series stand beside each other
 
 
-@takes(rows="n 3", flat="n 3", ends="n 3")
 def plot_two_steps(rows: ArrayLike, flat: ArrayLike, ends: ArrayLike, side: Axes, above: Axes) -> None:
     """Draw the way of rows of three numbers ``(n, 3)`` to the circle of radius sqrt(3), in two views.
 
@@ -43,7 +41,6 @@ def plot_two_steps(rows: ArrayLike, flat: ArrayLike, ends: ArrayLike, side: Axes
     above.plot(np.sqrt(3) * np.cos(turn), np.sqrt(3) * np.sin(turn), color=DROPPED, linewidth=0.8)
 
 
-@takes(shares="<=4: : seeds")
 def plot_by_rate(shares: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes) -> Axes:
     """Draw what is right after training against the learning rate: a mark a seed, and a line through the worst.
 
@@ -65,7 +62,6 @@ def plot_by_rate(shares: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes
     return ax
 
 
-@takes(image="height width")
 def plot_image(image: ArrayLike, ax: Axes, low: float, high: float) -> Axes:
     """Draw an image in grey, ``low`` black and ``high`` white, in a thin frame."""
     ax.imshow(image, cmap="gray", vmin=low, vmax=high)
@@ -74,7 +70,6 @@ def plot_image(image: ArrayLike, ax: Axes, low: float, high: float) -> Axes:
     return ax
 
 
-@takes(before="n height width", after="n height width", names="n, words")
 def plot_before_and_after(before: ArrayLike, after: ArrayLike, names: Sequence[str], figure: Figure) -> None:
     """Draw normalised images ``after`` (n, height, width), from -2 to 2, below those ``before``, from 0 to 1."""
     rows = figure.subplots(2, len(names))
@@ -87,7 +82,6 @@ def plot_before_and_after(before: ArrayLike, after: ArrayLike, names: Sequence[s
     rows[1, 0].set_ylabel("output\nblack −2, white 2")
 
 
-@takes(depends="rows features", cell="in rows features")
 def plot_influence(depends: ArrayLike, cell: tuple[int, int], ax: Axes) -> Axes:
     """Draw a table of rows and features, coloured where the output at ``cell`` depends on the entry, by ``depends``."""
     depends = np.asarray(depends)
@@ -104,7 +98,6 @@ def plot_influence(depends: ArrayLike, cell: tuple[int, int], ax: Axes) -> Axes:
     return ax
 
 
-@takes(losses="3: steps")
 def plot_losses(losses: Sequence[Sequence[float]], ax: Axes, guessing: float) -> Axes:
     """Draw the loss of each training before each step on a logarithmic axis, and the loss of ``guessing``."""
     for one, dash in zip(losses, ("-", "--", ":"), strict=True):

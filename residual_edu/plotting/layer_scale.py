@@ -8,12 +8,10 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import DROPPED, GATE, GRADIENT, REFERENCE, A, B
-from residual_edu.plotting.takes import takes
 
 SMOOTH = 5
 
 
-@takes(gates="gates>=2", weights="weights>=2", losses="weights gates", paths="any: steps 2")
 def plot_valley(
     gates: ArrayLike, weights: ArrayLike, losses: ArrayLike, paths: Mapping[str, ArrayLike], ax: Axes
 ) -> Axes:
@@ -37,7 +35,6 @@ def plot_valley(
     return ax
 
 
-@takes(starts=": seeds steps")
 def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
     """Draw gates over the steps taken, ``(seeds, steps)`` for each initial value, on logarithmic axes.
 
@@ -58,7 +55,6 @@ def plot_funnel(starts: Iterable[ArrayLike], ax: Axes) -> Axes:
     return ax
 
 
-@takes(curves="2: seeds steps")
 def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> Axes:
     """Draw curves over the steps, ``(seeds, steps)`` for each name: the first name without the gate, the second with.
 
@@ -77,13 +73,11 @@ def plot_race(curves: Mapping[str, ArrayLike], ax: Axes, named: bool = True) -> 
     return ax
 
 
-@takes(rows="seeds steps>=5")
 def smoothed(rows: ArrayLike) -> np.ndarray:
     """Return the means over ``SMOOTH`` neighbouring steps of curves ``(seeds, steps)``."""
     return np.lib.stride_tricks.sliding_window_view(np.asarray(rows, float), SMOOTH, axis=1).mean(-1)
 
 
-@takes(curves=": names: seeds steps>=5")
 def plot_wirings(curves: Mapping[str, Mapping[str, ArrayLike]], figure: Figure) -> Figure:
     """Draw, side by side, the losses of each wiring without and with gates, ``(seeds, steps)`` each, logarithmic.
 
@@ -100,7 +94,6 @@ def plot_wirings(curves: Mapping[str, Mapping[str, ArrayLike]], figure: Figure) 
     return figure
 
 
-@takes(found=": steps: places>=2")
 def plot_gradients(found: Mapping[str, Mapping[int, ArrayLike]], figure: Figure) -> Figure:
     """Draw, side by side, the gradient of the loss at each place of the stream, for each network, logarithmic.
 
@@ -122,7 +115,6 @@ def plot_gradients(found: Mapping[str, Mapping[int, ArrayLike]], figure: Figure)
     return figure
 
 
-@takes(found="<=4: runs 3, or none", alone="2: ")
 def plot_moves(found: Mapping[str, ArrayLike], alone: Mapping[int, float], ax: Axes) -> Axes:
     """Draw losses over the total move of the first step, for each of up to four kinds, both logarithmic.
 

@@ -11,13 +11,11 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import LOUDNESS, SILENCE
 from residual_edu.plotting.style import DROPPED, REFERENCE, A, B, words_on
-from residual_edu.plotting.takes import takes
 
 SIGNED = LinearSegmentedColormap.from_list("signed", [A, "#F3DDE7", "#DFF0E4", B])  # below 0 and above it
 HALO = [withStroke(linewidth=5, foreground="white")]  # so that a ring is seen on dark and on pale
 
 
-@takes(matrix="outputs inputs")
 def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     """Draw the matrix of a convolution, (output positions, input positions), each tap written out, 0 in grey."""
     taps = np.asarray(matrix, float) + 0.0  # no -0
@@ -33,7 +31,6 @@ def plot_taps(matrix: ArrayLike, ax: Axes) -> Axes:
     return ax
 
 
-@takes(positions="positions", kernels=": positions")
 def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes, unit: str = "position p") -> Axes:
     """Draw named kernels over their positions, one under the other, each scaled by its largest tap."""
     places = np.asarray(positions, float)
@@ -52,7 +49,6 @@ def plot_ridges(positions: ArrayLike, kernels: Mapping[str, ArrayLike], ax: Axes
     return ax
 
 
-@takes(loudness="height width", here="in height width")
 def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     """Draw how much the ringed pixel ``here`` depends on each pixel, (height, width); 0 in grey."""
     effect = np.asarray(loudness, float)
@@ -63,7 +59,6 @@ def plot_heard(loudness: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
     return ax
 
 
-@takes(table="rows columns")
 def plot_signed(table: ArrayLike, ax: Axes) -> Axes:
     """Draw a table whose numbers below 0 have one colour and those above 0 another; the darkest is the largest."""
     numbers = np.asarray(table, float)

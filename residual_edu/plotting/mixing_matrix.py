@@ -6,13 +6,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH
-from residual_edu.plotting.takes import takes
 
 LOUDNESS = LinearSegmentedColormap.from_list("loudness", ["#FDEBDD", BRANCH, "#4A1D00"])
 SILENCE = "#C9D6DF"  # a colour that no loudness has: not a little, but nothing at all
 
 
-@takes(matrix="outputs inputs")
 def plot_mixing_matrix(matrix: ArrayLike, ax: Axes, top: float | None = None, named: bool = True) -> Axes:
     """Draw how much each output position, a row, depends on each input position, a column; an exact zero is grey.
 

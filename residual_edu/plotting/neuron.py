@@ -7,12 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, B
-from residual_edu.plotting.takes import takes
 
 
-@takes(measured="samples", predictions="any<=4: samples")
 def plot_predictions(
     measured: ArrayLike | None, predictions: Mapping[str, ArrayLike], ax: Axes, first: int = 0
 ) -> Axes:
@@ -20,8 +17,6 @@ def plot_predictions(
 
     Without ``measured`` the predictions are drawn alone.
     """
-    if measured is None and not predictions:
-        raise InvalidInput("predictions must have at least 1 entry where measured is None, got none")
     curves = [("measured", np.asarray(measured, float), REFERENCE, ":")] if measured is not None else []
     for (name, values), (color, dash, _) in zip(predictions.items(), SERIES, strict=False):
         curves.append((name, np.asarray(values, float), color, dash))
@@ -36,7 +31,6 @@ def plot_predictions(
     return ax
 
 
-@takes(taps="taps", named="in taps")
 def plot_kernel(taps: ArrayLike, ax: Axes, named: Iterable[int] = (), color: str = B) -> Axes:
     """Draw taps over their lags, and write each lag of ``named`` beside its tap."""
     kernel = np.asarray(taps, float)
@@ -49,7 +43,6 @@ def plot_kernel(taps: ArrayLike, ax: Axes, named: Iterable[int] = (), color: str
     return ax
 
 
-@takes(first="lags", errors="lags", taps=", whole, 1..", wanted="ranges 2, or none")
 def plot_first_lags(
     first: ArrayLike, errors: ArrayLike, taps: int, wanted: Iterable[tuple[int, int]], best: float, ax: Axes
 ) -> Axes:
@@ -70,7 +63,6 @@ def plot_first_lags(
     return ax
 
 
-@takes(horizons="horizons", lags="horizons")
 def plot_lags(horizons: ArrayLike, lags: ArrayLike, period: float, ax: Axes) -> Axes:
     """Draw the lag of each horizon's largest tap as a dot, and one and two periods minus the horizon as named lines."""
     ahead = np.asarray(horizons, float)
@@ -84,7 +76,6 @@ def plot_lags(horizons: ArrayLike, lags: ArrayLike, period: float, ax: Axes) -> 
     return ax
 
 
-@takes(waves="waves", errors="names<=4: waves seeds", stored="names")
 def plot_by_waves(waves: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes, stored: ArrayLike) -> Axes:
     """Draw errors against ω₀ on a logarithmic axis: for each name a table, (ω₀, seeds), as dots and their mean.
 
@@ -107,7 +98,6 @@ def plot_by_waves(waves: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes, s
     return ax
 
 
-@takes(lags="lags", taps="lags", fine="places", curve="places")
 def plot_between(lags: ArrayLike, taps: ArrayLike, fine: ArrayLike, curve: ArrayLike, ax: Axes) -> Axes:
     """Draw the function that generates a kernel as a line, and the taps that it is read at as dots."""
     ax.plot(fine, curve, color=DROPPED, lw=1)
@@ -116,7 +106,6 @@ def plot_between(lags: ArrayLike, taps: ArrayLike, fine: ArrayLike, curve: Array
     return ax
 
 
-@takes(found=": seeds", laws="laws, or none")
 def plot_errors_by_name(found: Mapping[str, ArrayLike], ax: Axes, laws: ArrayLike) -> Axes:
     """Draw the errors of each name as dots on a logarithmic axis; a dashed line is one of ``laws``."""
     rows = len(found) - 1 - np.arange(len(found))

@@ -14,7 +14,6 @@ from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, REFERENCE, STREAM, A, B
-from residual_edu.plotting.takes import takes
 
 TRAINED = ("80 %", "30 to 80 %", "below 30 %")  # what a full, a half and an empty mark say on a map
 SHIFT = 1.17  # the marks of the second size of branches stand to the right of the first's
@@ -27,7 +26,6 @@ def look(name: str) -> dict[str, Any]:
     return {"color": color, "ls": plain if name.endswith("-norm") else more}
 
 
-@takes({"placement": ("pre", "post")})
 def plot_wiring(placement: str, ax: Axes) -> Axes:
     """Draw two blocks of a stack, ``placement`` ``"pre"`` (with the norm after the last block) or ``"post"``."""
     ax.set(xlim=(0, 100), ylim=(0, 40))
@@ -69,7 +67,6 @@ def _box(ax: Axes, middle: float, height: float, word: str, color: str) -> None:
     ax.text(middle, height, word, color=color, size=12, weight="bold", ha="center", va="center", zorder=4)
 
 
-@takes({"placement": ("pre", "post")}, handed="blocks")
 def course(handed: ArrayLike, placement: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the places and sizes of the stream along a stack, from the sizes of the norms' inputs.
 
@@ -82,7 +79,6 @@ def course(handed: ArrayLike, placement: str) -> tuple[np.ndarray, np.ndarray]:
     return np.append(0, np.repeat(np.arange(1, len(sizes) + 1), 2)), np.append(1, np.stack([sizes, sizes**0]).T)
 
 
-@takes({"handed": ("pre-norm", "post-norm")}, handed=": blocks")
 def plot_courses(handed: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the stream's size along stacks, one line for each name, "pre-norm" or "post-norm", and its last drop.
 
@@ -116,7 +112,6 @@ def _plain(ax: Axes) -> Axes:
     return ax
 
 
-@takes()
 def label_ends(ax: Axes) -> Axes:
     """Write the name of each curve beside its right end; names that would overlap are moved apart."""
     lines = sorted((line for line in ax.get_lines() if not str(line.get_label()).startswith("_")), key=_end)
@@ -138,7 +133,6 @@ def _end(line: Line2D) -> float:
     return float(np.asarray(line.get_ydata())[-1])
 
 
-@takes(found=": *shape | *shape")
 def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, constant: float) -> Axes:
     """Draw the last gradients over the last norm's divisor: a dot a network, and ``constant`` / size dotted."""
     for name, (sizes, gradients) in found.items():
@@ -156,7 +150,6 @@ def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, c
     return _plain(ax)
 
 
-@takes(curves=": seeds? places", paper="any: places")
 def plot_distances(
     curves: Mapping[str, ArrayLike], ax: Axes, paper: Mapping[str, ArrayLike] = MappingProxyType({})
 ) -> Axes:
@@ -178,14 +171,12 @@ def plot_distances(
     return label_ends(ax)
 
 
-@takes(shares="seeds")
 def trained(shares: Sequence[float]) -> str:
     """Return which of ``TRAINED`` the mean of what is right belongs to."""
     mean = sum(shares) / len(shares)
     return TRAINED[0] if mean > 0.8 else TRAINED[1] if mean > 0.3 else TRAINED[2]
 
 
-@takes(depths="depths", rates="rates", sizes="sizes<=2, words")
 def plot_map(
     ax: Axes, depths: Sequence[int], rates: Sequence[float], sizes: Sequence[str], color: str
 ) -> tuple[dict[tuple[str, str], Line2D], Line2D]:

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import GATE, GRADIENT, REFERENCE, SERIES, STREAM, A, B
-from residual_edu.plotting.takes import takes
 
 # Ink and dash of a size along a stack; ``plot_along`` takes these names.
 LOOKS = {
@@ -24,7 +23,6 @@ LOOKS = {
 }
 
 
-@takes(losses="2: seeds steps>=4")
 def plot_two_losses(losses: Mapping[str, ArrayLike], ax: Axes, guessing: float) -> Axes:
     """Draw the training losses of two networks, ``(seeds, steps)`` each, and the loss of ``guessing``."""
     for (name, curves), ink, dash in zip(losses.items(), (A, B), ("--", "-"), strict=True):
@@ -39,7 +37,6 @@ def plot_two_losses(losses: Mapping[str, ArrayLike], ax: Axes, guessing: float) 
     return ax
 
 
-@takes({"sizes": LOOKS}, sizes=": seeds? places, nan", laws="any: places")
 def plot_along(sizes: Mapping[str, ArrayLike], laws: Mapping[str, ArrayLike], ax: Axes, first: int = 0) -> Axes:
     """Draw sizes at each place of a stack, ``(seeds, places)`` for each name of ``LOOKS``, on a logarithmic axis.
 
@@ -62,7 +59,6 @@ def plot_along(sizes: Mapping[str, ArrayLike], laws: Mapping[str, ArrayLike], ax
     return ax
 
 
-@takes({"places": LOOKS}, places=": 2")
 def label_along(ax: Axes, places: Mapping[str, tuple[float, float]]) -> Axes:
     """Write names of ``LOOKS`` in their inks, each beginning at a place in data coordinates."""
     for name, (x, y) in places.items():
@@ -70,7 +66,6 @@ def label_along(ax: Axes, places: Mapping[str, tuple[float, float]]) -> Axes:
     return ax
 
 
-@takes(cut="stacks<=4: seeds places", without="stacks: seeds blocks")
 def plot_parts(cut: Mapping[str, ArrayLike], without: Mapping[str, ArrayLike], figure: Figure) -> list[Axes]:
     """Draw what trained stacks classify rightly after their first blocks alone, and without one block.
 

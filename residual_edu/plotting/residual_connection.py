@@ -9,7 +9,6 @@ from matplotlib.path import Path
 from numpy.typing import ArrayLike
 
 from residual_edu.plotting.style import BRANCH, DROPPED, GATE, GRADIENT, REFERENCE, STREAM
-from residual_edu.plotting.takes import takes
 
 # Coordinates in the picture of one connection, which is 100 wide and 64 high.
 X, NORM, HIDDEN, LAYER, GATED, OUT = 6.5, 24.0, 41.0, 58.0, 75.0, 91.5
@@ -17,7 +16,6 @@ IN_STREAM, IN_BRANCH = 48.5, 19.5
 COLUMN, BANK = 17.6, 9.6  # height of a column of numbers; from the middle of the stream to its bank
 
 
-@takes(x="features<=4", normed="features", hidden="hidden", layer="features", gated="features")
 def plot_connection(
     x: ArrayLike, normed: ArrayLike, hidden: ArrayLike, layer: ArrayLike, gated: ArrayLike, ax: Axes
 ) -> Axes:
@@ -126,7 +124,6 @@ def _inks(values: np.ndarray) -> list[str]:
     return [DROPPED if value == 0 else BRANCH for value in values]
 
 
-@takes(gates="gates", with_skip="gates entries", without="gates entries")
 def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLike, ax: Axes) -> Axes:
     """Draw each entry of the input's gradient over the gate: ``(gates, entries)``, with the skip and without it.
 
@@ -146,7 +143,6 @@ def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLi
     return ax
 
 
-@takes(signal="places, nan", gradient="places, nan")
 def plot_profile(signal: ArrayLike, gradient: ArrayLike, ax: Axes, depth: int = 64) -> Axes:
     """Draw the size of signal and gradient at each place of one stack, both beginning at 1.
 

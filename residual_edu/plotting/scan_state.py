@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
 from residual_edu.plotting.style import BRANCH, DROPPED, PALE, REFERENCE, STREAM, A, B
-from residual_edu.plotting.takes import takes
 
 PARTS = ("input", "gate", "u", "raw dt", "x", "B", "C", "dt", "y", "output", "S")
 """The tensors of Mamba's mixer that ``plot_mamba`` draws; S is the state of its scan."""
@@ -41,9 +40,6 @@ TALL = 0.42  # half the height of a box
 DOWN: dict[str, Any] = {"arrowprops": {"arrowstyle": "-|>", "color": REFERENCE, "shrinkA": 0, "shrinkB": 0}}
 
 
-@takes(
-    states="positions numbers<=2, 0..", written="positions numbers, 0..", steps="positions", signs="positions, words"
-)
 def plot_state(
     states: ArrayLike, written: ArrayLike, steps: ArrayLike, signs: Sequence[str], ax: Axes, below: Axes
 ) -> Axes:
@@ -69,7 +65,6 @@ def plot_state(
     return ax
 
 
-@takes(matrices="panels: positions positions, 0..", signs="positions, words", axes="panels, words")
 def plot_left(
     matrices: Mapping[str, ArrayLike], signs: Sequence[str], axes: Iterable[Axes], asked: int = 2
 ) -> list[Axes]:
@@ -90,7 +85,6 @@ def plot_left(
     return panels
 
 
-@takes({"shapes": PARTS}, shapes=": axes, whole, 1..")
 def plot_mamba(shapes: Mapping[str, Sequence[int]], ax: Axes) -> Axes:
     """Draw Mamba's mixer as boxes from the top down, with the shape of what goes along each arrow."""
     words = {name: " × ".join(f"{size:g}" for size in np.asarray(shape)) for name, shape in shapes.items()}

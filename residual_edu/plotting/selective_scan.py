@@ -10,9 +10,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, PALE, REFERENCE, SERIES, A, B
-from residual_edu.plotting.takes import takes
 
 MIXERS = {"Attention": "#332288", "CKConv": "#6B6B00", "Hyena": B, "Mamba": A}
 """One colour for each mixer; none of them means anything else in a figure."""
@@ -23,7 +21,6 @@ HELD_MARKS = ((A, "--", "s"), (B, "-", "o"), (DROPPED, ":", "^"), (REFERENCE, "-
 SWITCH_MARKS = (("#332288", "o"), ("#6B6B00", "s"), (B, "^"), (DROPPED, "D"), (A, "P"))
 
 
-@takes(numbers="positions", marked="positions", memories="<=4: positions")
 def plot_latch(numbers: ArrayLike, marked: ArrayLike, memories: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the inputs as dots, filled where ``marked``, and the named states as curves."""
     numbers, marked = np.asarray(numbers, float), np.asarray(marked, bool)
@@ -43,7 +40,6 @@ def plot_latch(numbers: ArrayLike, marked: ArrayLike, memories: Mapping[str, Arr
     return ax
 
 
-@takes(states="steps rows columns", names="steps, words")
 def plot_states(states: ArrayLike, names: Sequence[str], ax: Axes) -> Axes:
     """Draw small matrices ``(steps, rows, columns)`` side by side, each number written, each with its name above."""
     states = np.asarray(states, float)
@@ -63,7 +59,6 @@ def plot_states(states: ArrayLike, names: Sequence[str], ax: Axes) -> Axes:
     return ax
 
 
-@takes(matrix="positions positions", chunk=", whole, 1..")
 def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
     """Draw how much of what each position (column) wrote is left at each later one (row), with the chunks' borders."""
     left = np.asarray(matrix, float)
@@ -83,15 +78,12 @@ def plot_chunks(matrix: ArrayLike, chunk: int, ax: Axes) -> Axes:
     return ax
 
 
-@takes(steps="steps", errors="<=4: steps, nan")
 def plot_errors(steps: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw errors over the size of the largest step on logarithmic axes; a cross marks the last value before NaN."""
     steps = np.asarray(steps, float)
     for (name, error), (color, dash, mark) in zip(errors.items(), SERIES, strict=False):
         error = np.asarray(error, float)
         fine = np.flatnonzero(np.isfinite(error))
-        if not fine.size:
-            raise InvalidInput(f"errors[{name!r}] must hold at least 1 finite number, got none")
         ax.loglog(steps[fine], error[fine], color=color, ls=dash, marker=mark, ms=4)
         last = (steps[fine[-1]], error[fine[-1]])
         ended = len(fine) < len(error)
@@ -105,14 +97,12 @@ def plot_errors(steps: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes) -> 
     return ax
 
 
-@takes(lengths="lengths>=2, above 0", costs="lengths, above 0")
 def slope(lengths: ArrayLike, costs: ArrayLike, last: int = 4) -> float:
     """Return the slope of ``costs`` over the ``last`` lengths on logarithmic axes: 1 is linear, 2 quadratic."""
     across, up = (np.log(np.asarray(values, float)[-last:]) for values in (lengths, costs))
     return float(np.polyfit(across, up, 1)[0])
 
 
-@takes({"costs": MIXERS}, lengths="lengths>=2, above 0", costs=": lengths, above 0")
 def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw cost against length on log scales, relative to the smallest, with its name and last slope at each end."""
     least = min(float(np.min(cost)) for cost in costs.values())
@@ -131,7 +121,6 @@ def plot_cost(lengths: Sequence[int], costs: Mapping[str, ArrayLike], ax: Axes) 
     return ax
 
 
-@takes(found=": conditions? seeds", levels="any: ", conditions="conditions<=3, words")
 def plot_rows(
     found: Mapping[str, ArrayLike], ax: Axes, levels: Mapping[str, float], conditions: Sequence[str] = ("",)
 ) -> Axes:
@@ -144,10 +133,6 @@ def plot_rows(
     shifts = 0.22 * (np.arange(len(conditions)) - (len(conditions) - 1) / 2)
     for place, table in enumerate(found.values()):
         rows = np.atleast_2d(np.asarray(table, float))
-        if len(rows) != len(conditions):
-            raise InvalidInput(
-                f"found must have a row of seeds for each of {len(conditions)} conditions, got {len(rows)}"
-            )
         for row, shift, (color, _, mark) in zip(rows, shifts, ROW_MARKS, strict=False):
             line = ax.plot(row, np.full(len(row), place + shift), mark, color=color, ms=7, mfc="none", mew=1.5)
             line[0].set_clip_on(False)
@@ -162,7 +147,6 @@ def plot_rows(
     return ax
 
 
-@takes(found="<=4: pairs, above 0 | pairs")
 def plot_held(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axes:
     """Draw right answers over pairs for each number of a state; each named curve is (pairs, right answers)."""
     for (name, (pairs, right)), (color, dash, mark) in zip(found.items(), HELD_MARKS, strict=False):
@@ -177,7 +161,6 @@ def plot_held(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes) -> Axe
     return ax
 
 
-@takes(mixers="mixers<=5, words", columns="columns, words")
 def plot_switches(mixers: Sequence[str], columns: Sequence[str], ax: Axes) -> dict[str, Any]:
     """Draw an empty table of right answers, a column for each of ``columns``; return a line for each mixer to fill."""
     ax.axhline(9 / 16, color=REFERENCE, ls=":", lw=1)

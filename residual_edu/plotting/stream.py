@@ -12,9 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput, shown
 from residual_edu.plotting.style import BRANCH, DROPPED, GRADIENT, REFERENCE, STREAM
-from residual_edu.plotting.takes import check_call, takes
 
 LONG = 100.0  # from the first place to the last
 FULL = 1.0  # the width of a full bed
@@ -25,8 +23,6 @@ TRICKLE = 0.005  # a tributary below this share of a full bed is not to be seen
 DRY = 0.01  # a bed below this share of a full one is drawn as a dry one
 
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
-TAPER = np.array([1, 0])  # from a bed's end to its tip
-FLOW = {"added": "blocks", "activation": "blocks+1", "stream_gradient": "blocks+1", "branch_gradient": "blocks"}
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -91,14 +87,12 @@ class River:
         return np.minimum(self.swell(flowed), FULL)
 
 
-@takes({"norms": ("", "pre", "post")})
 def plot_stream(flow: Flow, ax: Axes, step: int = 0, norms: str = "", flood: float = FLOOD) -> Axes:
     """Draw one step of ``flow`` as two rivers; ``norms`` is the norms' placement, "pre", "post" or "".
 
     The signal flows from left to right, the gradient from right to left. Each bed has its own scale, given by the
     numbers at its ends; one that swells more than ``flood`` times is cut off and hatched.
     """
-    check_flow(flow, step)
     signal, added, delta, share = (
         np.asarray(sizes, float)[step]
         for sizes in (flow.activation, flow.added, flow.stream_gradient, flow.branch_gradient)
@@ -113,19 +107,6 @@ def plot_stream(flow: Flow, ax: Axes, step: int = 0, norms: str = "", flood: flo
     ax.set(xlim=(-19, LONG + 19), ylim=(-2.3, 2.3))
     ax.axis("off")
     return ax
-
-
-def check_flow(flow: Flow, step: int) -> None:
-    """Raise ``InvalidInput`` unless ``flow`` has the sizes of ``step`` at all places; NaN is not drawn."""
-    missing = [name for name in FLOW if not hasattr(flow, name)]
-    if missing:
-        raise InvalidInput(f"flow must have {', '.join(FLOW)}, got {shown(flow)}, which lacks {', '.join(missing)}")
-    sizes = {f"flow.{name}": getattr(flow, name) for name in FLOW}
-    lines = {f"flow.{name}": f"steps {places}, nan" for name, places in FLOW.items()}
-    check_call(sizes, dict.fromkeys(sizes, ArrayLike), lines)
-    steps = len(np.asarray(flow.activation))
-    if not -steps <= step < steps:
-        raise InvalidInput(f"step must be one of the {steps} of flow, counted from 0, got {step}")
 
 
 def draw_bed(ax: Axes, river: River) -> None:

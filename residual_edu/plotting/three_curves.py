@@ -6,9 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, GRADIENT, REFERENCE, STREAM, A, B
-from residual_edu.plotting.takes import takes
 
 COLORS = {"signal": STREAM, "stream gradient": GRADIENT, "weight gradient": A}
 COLORS |= {"x + f(x)": A, "x + f(norm(x))": B, "f without ReLU": REFERENCE}
@@ -16,7 +14,6 @@ DASHES = {"signal": "-", "stream gradient": "-.", "weight gradient": "--"}
 DASHES |= {"x + f(x)": "--", "x + f(norm(x))": "-", "f without ReLU": "-."}
 
 
-@takes({"curves": COLORS}, curves=": seeds? places, nan")
 def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw sizes against the place along a stack, ``(seeds, places)`` each, one line a seed, on a log scale.
 
@@ -33,7 +30,6 @@ def plot_three_curves(curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     return ax
 
 
-@takes({"places": COLORS}, places=": 2")
 def label_curves(ax: Axes, places: Mapping[str, tuple[float, float]]) -> Axes:
     """Write the name of each curve in its colour, beginning at a place in data coordinates."""
     for name, (x, y) in places.items():
@@ -41,7 +37,6 @@ def label_curves(ax: Axes, places: Mapping[str, tuple[float, float]]) -> Axes:
     return ax
 
 
-@takes({"weights": COLORS}, weights=": seeds? blocks, nan")
 def plot_two_stacks(weights: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     """Draw the weight gradients of "x + f(x)" and "x + f(norm(x))", ``(seeds, blocks)`` each, on a log scale."""
     for name, values in weights.items():
@@ -51,7 +46,6 @@ def plot_two_stacks(weights: Mapping[str, ArrayLike], ax: Axes) -> Axes:
     return ax
 
 
-@takes({"shares": COLORS}, shares=": seeds? places", places="places, whole")
 def plot_read(shares: Mapping[str, ArrayLike], places: Sequence[int], ax: Axes) -> Axes:
     """Draw the share of digits that is read after ``places`` blocks, ``(seeds, places)`` for each of ``COLORS``."""
     for name, values in shares.items():
@@ -63,18 +57,14 @@ def plot_read(shares: Mapping[str, ArrayLike], places: Sequence[int], ax: Axes) 
     return ax
 
 
-@takes(paper="blocks, nan")
 def plot_reconstruction(paper: Sequence[float], ax: Axes) -> Axes:
     """Add what was computed for each block, ``(blocks,)``, as dots to the weight gradients of ``plot_three_curves``."""
-    if not ax.lines:
-        raise InvalidInput("ax must hold the curves of plot_three_curves, got an empty one; call that first")
     ax.plot(np.arange(len(paper)) + 0.5, paper, "o", color=REFERENCE, ms=3.5, mfc="none", label="reconstructed")
     ax.lines[0].set_label("measured")
     ax.legend(loc="upper right")
     return ax
 
 
-@takes(points=": seeds | seeds")
 def plot_probe(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], ax: Axes) -> Axes:
     """Draw what is learned, against what a probe reads before training, one dot a seed and one mark a group.
 

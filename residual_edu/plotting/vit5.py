@@ -1,4 +1,4 @@
-"""ViT-5: the layout of tokens, competing channels, attention maps, accuracies and costs."""
+"""ViT-5: the layout of tokens, competing channels, attention maps and costs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +8,11 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.style import DROPPED, REFERENCE, SERIES, A, B, words_on
-from residual_edu.plotting.takes import takes
 
 CELL: dict[str, Any] = {"ha": "center", "va": "center"}
 
 
-@takes(image="height width 3", patch=", whole, 1..", others="others, words, or none")
 def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -> Axes:
     """Draw an image, (height, width, 3), cut into squares of ``patch`` pixels, and ``others``, by name, as rows below.
 
@@ -23,8 +20,6 @@ def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -
     """
     image = np.asarray(image, float)
     rows, columns = image.shape[0] // patch, image.shape[1] // patch
-    if not (rows and columns):
-        raise InvalidInput(f"patch must be at most the sides of image, {image.shape[:2]}, got {patch}")
     ax.imshow(image[: rows * patch, : columns * patch], extent=(0, columns, rows, 0))
     ends = -(-len(others) // columns)
     for place in range(columns * ends):
@@ -46,7 +41,6 @@ def plot_layout(image: ArrayLike, patch: int, others: Sequence[str], ax: Axes) -
     return ax
 
 
-@takes(picture="side side")
 def plot_tokens(picture: ArrayLike, registers: int, ax: Axes) -> Axes:
     """Draw a grey picture, (side, side), cut into 4 by 4 patches, and its tokens: CLS, the patches, ``registers``."""
     image = np.asarray(picture, float)
@@ -68,7 +62,6 @@ def plot_tokens(picture: ArrayLike, registers: int, ax: Axes) -> Axes:
     return ax
 
 
-@takes(shares="<=4: channels", channels="channels, words")
 def plot_competition(shares: Mapping[str, ArrayLike], channels: Sequence[str], ax: Axes) -> Axes:
     """Draw the size of each channel over the mean size, a bar for each of the samples that ``shares`` names."""
     places, height = np.arange(len(channels)), 0.8 / len(shares)
@@ -93,7 +86,6 @@ def plot_competition(shares: Mapping[str, ArrayLike], channels: Sequence[str], a
     return ax
 
 
-@takes(weights="tokens", others="others, words, or none")
 def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) -> Axes:
     """Draw a token's attention weights for a square of patches and, in a column beside it, for other tokens.
 
@@ -103,10 +95,6 @@ def plot_heard(weights: ArrayLike, others: Sequence[str], top: float, ax: Axes) 
     weights = np.asarray(weights, float)
     patches, rest = np.split(weights, [max(len(weights) - len(others), 0)])
     side = round(len(patches) ** 0.5)
-    if side == 0 or side * side != len(patches):
-        raise InvalidInput(
-            f"weights must be those of a square of patches, then {len(others)} others, got {len(weights)}"
-        )
     scale: dict[str, Any] = {"vmin": 0, "vmax": top, "cmap": "Blues", "aspect": "equal"}
     ax.imshow(patches.reshape(side, side), extent=(0, side, side, 0), **scale)
     high = min(side / max(len(others), 1), 1.0)
@@ -124,19 +112,6 @@ def text_color(weight: float, top: float) -> str:
     return words_on(colormaps["Blues"](weight / top))
 
 
-@takes(scores=": numbers")
-def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw a dot for each number of each named group, and a bar at the group's mean."""
-    for place, (_, values) in enumerate(scores.items()):
-        values = np.asarray(values, float)
-        apart = 0.14 * (np.arange(len(values)) - (len(values) - 1) / 2)  # so that equal ones do not hide each other
-        ax.plot(values, place + apart, "o", color=B, ms=8)
-        ax.plot([values.mean()] * 2, [place - 0.25, place + 0.25], color=REFERENCE, lw=2)
-    ax.set(yticks=range(len(scores)), yticklabels=list(scores), ylim=(len(scores) - 0.5, -0.5))
-    return ax
-
-
-@takes(tokens="tokens", maps="tokens", tables="tokens")
 def plot_costs(tokens: ArrayLike, maps: ArrayLike, tables: ArrayLike, crossing: float, ax: Axes) -> Axes:
     """Draw the cost of a block's linear maps and of its attention over the number of tokens, and where they cross."""
     for name, cost, color, dash, side in (("maps: 16 T C²", maps, B, "-", -1), ("tables: 4 T² C", tables, A, "--", 1)):

@@ -1,4 +1,4 @@
-"""What the pages of ResidualBlock and AdaLNZeroResidualBlock say and no other test shows; tests/pages has all rows."""
+"""What the pages of ResidualBlock and AdaLNZeroResidualBlock say and no other test shows."""
 
 import copy
 import inspect

@@ -1,4 +1,4 @@
-"""What the page of ViT5ResidualBlock says and no other test shows; tests/pages has all rows."""
+"""What the page of ViT5ResidualBlock says and no other test shows."""
 
 import copy
 import inspect

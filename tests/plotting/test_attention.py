@@ -73,13 +73,6 @@ def test_pairs_that_are_nan_are_hidden(ax):
     assert np.ma.getmaskarray(ax.images[0].get_array()).sum() == 1 and ax.images[0].get_clim() == (-1, 1)
 
 
-def test_a_ladder_has_a_dot_for_each_seed_and_a_bar_for_each_rule(ax):
-    assert plots.plot_ladder({"mean": [0.48, 0.49, 0.5], "table": [0.53]}, {"mean": 0.488}, ax) is ax
-    dots = [line.get_xdata().tolist() for line in ax.lines if line.get_marker() == "o"]
-    assert dots == [[0.48, 0.49, 0.5], [0.53]] and [0.488, 0.488] in [list(line.get_xdata()) for line in ax.lines]
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["mean", "table"]
-
-
 def test_sharpness_draws_every_seed_and_names_every_scale(ax):
     dims, rows = [1, 4, 16], {"one": [[0.2, 0.4, 0.7], [0.2, 0.5, 0.8]], "two": [[0.2, 0.2, 0.2]]}
     assert plots.plot_sharpness(dims, rows, ax) is ax

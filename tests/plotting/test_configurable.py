@@ -5,7 +5,6 @@ import pytest
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 
-from residual_edu import InvalidInput
 from residual_edu.plotting import configurable as plots
 from residual_edu.plotting.style import REFERENCE, A
 
@@ -57,8 +56,6 @@ def test_the_sum_of_terms_is_a_thick_line(ax):
     plots.plot_terms({"all": [2.0, 1.0], "pair 2": [1.0, 1.0], "pair 3": [1.0, 0.0]}, 1, ax, total="all")
     widths = {line.get_label(): line.get_linewidth() for line in ax.lines[:3]}
     assert widths["all"] > 1.5 * widths["pair 2"] == 1.5 * widths["pair 3"]
-    with pytest.raises(InvalidInput, match="total must be one of"):
-        plots.plot_terms({"pair 2": [1.0, 1.0]}, 1, ax, total="all")
 
 
 def test_losses_over_the_steps_are_averaged(ax):

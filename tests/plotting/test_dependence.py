@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.invalid_input import InvalidInput
 from residual_edu.plotting.dependence import (
     brief,
     plot_dependence,
@@ -81,8 +80,3 @@ def test_trained_patients_have_two_marks_a_seed_and_a_line_at_the_first(ax):
 def test_a_patient_asked_one_by_one_stands_in_its_networks_row(ax):
     plot_trained_patients({"healthy": [0.9], "x": [0.8], "y": [0.7]}, {"y": [0.7]}, ax)
     assert ax.collections[-1].get_offsets()[:, 1].tolist() == [2.15]
-
-
-def test_a_patient_that_no_network_is_called_is_refused(ax):
-    with pytest.raises(InvalidInput, match=r"alone must name networks of ends, \['healthy'\], got \['x'\]"):
-        plot_trained_patients({"healthy": [0.9]}, {"x": [0.7]}, ax)

@@ -6,7 +6,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from residual_edu.plotting.stream import FULL, LONG, MIDDLE, Flow, number, plot_stream
+from residual_edu.plotting.stream import FULL, LONG, MIDDLE, number, plot_stream
 from residual_edu.plotting.style import BRANCH, GRADIENT, STREAM
 
 
@@ -175,7 +175,3 @@ def test_a_stream_of_zeros_is_a_dry_bed(ax):
 )
 def test_numbers_have_three_digits_or_a_power_of_ten(size, text):
     assert number(size) == text
-
-
-def test_what_a_flow_is():
-    assert isinstance(flow([1, 1], [0]), Flow)

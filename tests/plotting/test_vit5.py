@@ -8,7 +8,6 @@ from residual_edu.plotting.vit5 import (
     plot_costs,
     plot_heard,
     plot_layout,
-    plot_scores,
     plot_tokens,
 )
 
@@ -67,15 +66,6 @@ def test_heard_draws_a_square_of_patches_and_a_column_of_others(ax):
 def test_heard_of_patches_alone(ax):
     plot_heard([0.25] * 4, [], 1.0, ax)
     assert len(ax.images) == 1 and words(ax) == ["patches 100%"]
-
-
-def test_scores_draws_every_number_and_the_mean(ax):
-    scores = {"with": [0.9, 0.9, 1.0], "without": [0.8]}
-    assert plot_scores(scores, ax) is ax
-    dots, bar, dot, _ = ax.lines
-    assert list(dots.get_xdata()) == scores["with"] and len(set(dots.get_ydata())) == 3
-    assert np.allclose(bar.get_xdata(), np.mean(scores["with"])) and list(dot.get_xydata()[0]) == [0.8, 1]
-    assert [label.get_text() for label in ax.get_yticklabels()] == list(scores)
 
 
 def test_costs_draws_both_and_where_they_cross(ax):

@@ -213,5 +213,3 @@ wrong("block_forward", "dropout while gradients are recorded")(
 )
 wrong("block_forward", "detached branches")(partial(forward, drop=lambda block, y: block.dropout(y).detach()))
 right("block_forward", "a loop over names")(lambda block, x, condition: forward(block, x, condition))
-right("block_faults", "a list")(lambda: list("CDBA"))
-right("block_faults", "with commas")(lambda: "c, d, b, a")
