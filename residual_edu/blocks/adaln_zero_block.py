@@ -1,8 +1,8 @@
 r"""The block of diffusion transformers: a condition shifts, scales and gates each of its two branches.
 
 .. math::
-    x \leftarrow x + g_1 \cdot \mathrm{mixer}(\mathrm{norm}(x) \cdot (1 + s_1) + b_1, c), \qquad
-    x \leftarrow x + g_2 \cdot \mathrm{mlp}(\mathrm{norm}(x) \cdot (1 + s_2) + b_2)
+    x &\leftarrow x + g_1 \cdot \mathrm{mixer}(\mathrm{norm}(x) \cdot (1 + s_1) + b_1, c), \\
+    x &\leftarrow x + g_2 \cdot \mathrm{mlp}(\mathrm{norm}(x) \cdot (1 + s_2) + b_2)
 
 Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 """

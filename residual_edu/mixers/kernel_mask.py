@@ -1,8 +1,8 @@
 r"""Masks for long kernels: each channel's taps shrink with their distance, at a scale that is learned.
 
 .. math::
-    \text{exponential:} \; k(p) \leftarrow k(p) \prod_d e^{-|p_d| |w_d|} \qquad
-    \text{Gaussian:} \; k(p) \leftarrow k(p) \prod_d e^{-p_d^2 / 2 \sigma_d^2}
+    \text{exponential:} \; &k(p) \leftarrow k(p) \prod_d e^{-|p_d| |w_d|} \\
+    \text{Gaussian:} \; &k(p) \leftarrow k(p) \prod_d e^{-p_d^2 / 2 \sigma_d^2}
 
 p is the position of a tap, in [-1, 1] for a kernel of the length that its network was made for.
 Romero et al., 2021, https://arxiv.org/abs/2110.08059; Poli et al., 2023, https://arxiv.org/abs/2302.10866

@@ -1,8 +1,9 @@
 r"""Mamba: a sequence mixer whose positions exchange information through the state of a selective scan.
 
 .. math::
-    (z, u, \Delta) = W x, \quad (x', B, C) = \mathrm{silu}(\mathrm{conv}(u)), \quad
-    y = W_o \, \mathrm{norm}(\mathrm{scan}(x', \mathrm{softplus}(\Delta + b), -e^{A}, B, C, D) \cdot \mathrm{silu}(z))
+    (z, u, \Delta) &= W x, \\
+    (x', B, C) &= \mathrm{silu}(\mathrm{conv}(u)), \\
+    y &= W_o \, \mathrm{norm}(\mathrm{scan}(x', \mathrm{softplus}(\Delta + b), -e^{A}, B, C, D) \cdot \mathrm{silu}(z))
 
 Its cost grows with the number of positions, not with their square.
 Gu & Dao, 2023, https://arxiv.org/abs/2312.00752; Dao & Gu, 2024, https://arxiv.org/abs/2405.21060

@@ -1,9 +1,9 @@
 r"""ViT-5: patches of an image, a CLS token and registers, a stack of blocks, and a readout that pools some tokens.
 
 .. math::
-    x_0 = [W_{\mathrm{patch}}\, \mathrm{patches}, 0, 0] + \mathrm{tokens}, \qquad
-    x_{l+1} = \mathrm{block}_l(x_l), \qquad
-    \mathrm{logits} = W_{\mathrm{out}}\, \mathrm{neck}(\mathrm{norm}(\mathrm{pool}(x_L)))
+    x_0 &= [W_{\mathrm{patch}}\, \mathrm{patches}, 0, 0] + \mathrm{tokens}, \\
+    x_{l+1} &= \mathrm{block}_l(x_l), \\
+    \mathrm{logits} &= W_{\mathrm{out}}\, \mathrm{neck}(\mathrm{norm}(\mathrm{pool}(x_L)))
 
 One learned table, ``tokens``, holds the patches' position embeddings, then the CLS token, then the registers.
 

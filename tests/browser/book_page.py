@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from playwright.sync_api import Browser, Page
 
-SMALLEST = 7  # pixels of a figure's text on a phone; it has 11 points at 600 pixels, that is 15.3
+SMALLEST = 7  # pixels of letters on a phone, in formulas, and in figures, where 11 points at 600 pixels are 15.3
 HEAVIEST = 3_000_000  # bytes of a page as it opens
 
 # What is wider than the page or its box; of code, lines of at most 60 columns alone, and of what it prints, 80.
@@ -30,6 +30,12 @@ BEYOND = """() => {
 UNREAD = """smallest => [...document.querySelectorAll("article img")].filter(each => each.offsetWidth && (
     !each.alt.trim() || 15.3 * each.offsetWidth / (each.getAttribute("width") || 600) < smallest
 )).map(each => each.outerHTML.slice(0, 200))"""
+# Formulas that MathJax has not drawn, that take no room, or whose indices are too small to read.
+UNDRAWN = """smallest => [...document.querySelectorAll("article .math")].filter(each => {
+    const box = each.querySelector("mjx-math")?.getBoundingClientRect();
+    const sizes = [...each.querySelectorAll("mjx-c")].map(letter => parseFloat(getComputedStyle(letter).fontSize));
+    return !(box?.width && box.height && sizes.length && Math.min(...sizes) >= smallest);
+}).map(each => each.textContent)"""
 OPEN = """() => {
     for (const each of document.querySelectorAll("details")) { each.hidden = false; each.open = true; }
 }"""
@@ -75,3 +81,4 @@ class BookPage:
         self.page.evaluate(SETTLE)
         yield from self.page.evaluate(BEYOND)
         yield from self.page.evaluate(UNREAD, SMALLEST)
+        yield from self.page.evaluate(UNDRAWN, SMALLEST)

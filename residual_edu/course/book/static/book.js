@@ -88,8 +88,7 @@ function fit(root) {
   root.querySelectorAll(".table-wrapper").forEach(stack);
   for (const formula of root.querySelectorAll("mjx-container")) {
     formula.style.fontSize = formula.dataset.size ??= formula.style.fontSize || "100%";
-    const line = formula.closest("p, li, td, dd, .math") || formula;
-    const ratio = formula.hasAttribute("display") ? formula.clientWidth / formula.scrollWidth : line.clientWidth / formula.offsetWidth;
+    const ratio = formula.parentElement.clientWidth / formula.querySelector("mjx-math").offsetWidth;
     if (ratio < 1) formula.style.fontSize = `${0.98 * ratio * parseFloat(formula.dataset.size)}%`;
   }
   for (const output of root.querySelectorAll(".cell_output pre")) {
