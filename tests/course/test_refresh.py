@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Size, checked
-from residual_edu.errors import check_size
+from residual_edu.old_errors import check_size
 
 HALF = 0.5
 
@@ -52,7 +52,7 @@ LESSON = '''# %% [markdown]
 import math
 from typing import Any
 
-from residual_edu.errors import check_size
+from residual_edu.old_errors import check_size
 
 x = math.pi
 
@@ -144,7 +144,7 @@ def test_each_cell_gets_the_modules_code_and_its_own_imports(lesson, module, ref
 def test_the_rest_of_the_lesson_stays_but_for_imports_that_nothing_uses(lesson, refresh):
     refresh("00")
     head, tail = LESSON.split("# %% tags")[0], "\n\n# %% [markdown]\n# The end.\n"
-    unused = "from typing import Any\n\nfrom residual_edu.errors import check_size\n"
+    unused = "from typing import Any\n\nfrom residual_edu.old_errors import check_size\n"
     text = lesson.read_text()
     assert text.startswith(head.replace(unused, ""))
     assert text.endswith(tail)

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from residual_edu.errors import InvalidInput
+from residual_edu.old_errors import InvalidInput
 from residual_edu.plotting.cached import plot_cached
 
 SIZES = {"MHA": [16, 16, 16, 16], "MLA": [16, 8]}

@@ -27,13 +27,13 @@ def test_first_imports_of_more_than_12_lines_are_found(source, find):
 
 
 def test_a_check_among_the_first_imports_is_found(source, find):
-    source.cells[1].source += "\nfrom residual_edu.errors import InvalidInput, check_size"
+    source.cells[1].source += "\nfrom residual_edu.old_errors import InvalidInput, check_size"
     assert find() == ["cell 2 (import torch) imports check_size; a lesson leaves checks out"]
 
 
 def test_other_cells_may_import_what_they_like(source, find):
     cell = next(cell for cell in source.cells if "explorer" in cell.metadata.get("tags", []))
-    cell.source = "from residual_edu.errors import check_size\n" + cell.source
+    cell.source = "from residual_edu.old_errors import check_size\n" + cell.source
     assert find() == []
 
 
