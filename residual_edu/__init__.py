@@ -11,11 +11,11 @@ from residual_edu.blocks import __all__ as _blocks
 from residual_edu.config import LazyConfig, build
 from residual_edu.configurable import *  # noqa: F403
 from residual_edu.configurable import __all__ as _configurable
-from residual_edu.errors import InvalidInput
 from residual_edu.mixers import *  # noqa: F403
 from residual_edu.mixers import __all__ as _mixers
 from residual_edu.networks import *  # noqa: F403
 from residual_edu.networks import __all__ as _networks
+from residual_edu.old_errors import InvalidInput
 from residual_edu.parts import *  # noqa: F403
 from residual_edu.parts import __all__ as _parts
 

@@ -6,7 +6,7 @@ from inspect import Parameter, signature
 
 from torch import nn
 
-from residual_edu.errors import InvalidInput, shown
+from residual_edu.old_errors import InvalidInput, shown
 
 
 def check_takes(name: str, module: nn.Module, *arguments: str, mend: str = "wrap it in a module that fits") -> None:

@@ -13,7 +13,7 @@ from inspect import signature
 from itertools import chain
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
-from residual_edu.errors import (
+from residual_edu.old_errors import (
     check_choice,
     check_data_dim,
     check_flag,

@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 from torch import nn
 
 from residual_edu.calls import check_complete, check_keywords
-from residual_edu.errors import InvalidInput, shown
 from residual_edu.lazy import partial
+from residual_edu.old_errors import InvalidInput, shown
 
 Spec = nn.Module | Callable[..., nn.Module] | Mapping[str, Any]
 """What ``build`` takes: a module, something that returns one when called, or a mapping with ``__target__``."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from residual_edu.checked import Count, Flag, NotNegative, Positive, Size, Whole, checked
-from residual_edu.errors import InvalidInput
+from residual_edu.old_errors import InvalidInput
 
 
 class Digits(NamedTuple):

@@ -1,11 +1,9 @@
-"""The one error of this library, and how a message shows a value. No torch is imported here."""
+"""How a message shows a value, until the course's own messages do without."""
 
 from numbers import Real
 from typing import Any, TypeGuard
 
-
-class InvalidInput(ValueError, AssertionError):
-    """An argument that cannot be used: a ``ValueError``, and an ``AssertionError`` as the origins promise it."""
+from residual_edu.errors import InvalidInput as InvalidInput
 
 
 def is_number(value: Any) -> TypeGuard[float]:

@@ -5,7 +5,7 @@ from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from residual_edu.calls import check_keywords
-from residual_edu.errors import InvalidInput
+from residual_edu.old_errors import InvalidInput
 
 T = TypeVar("T")
 

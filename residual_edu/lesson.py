@@ -13,9 +13,9 @@ from IPython.display import display
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from residual_edu.errors import InvalidInput, check_choice, check_text, shown
 from residual_edu.explorers import Prediction
 from residual_edu.explorers.prediction import Prose
+from residual_edu.old_errors import InvalidInput, check_choice, check_text, shown
 from residual_edu.plotting.picture import figure_png, shown_width
 from residual_edu.plotting.style import use_style
 from residual_edu.summary import progress_at, summary_of

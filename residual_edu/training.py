@@ -9,9 +9,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
 from residual_edu.checked import Size, Whole, checked
-from residual_edu.errors import InvalidInput, check_axes, check_same_length, check_shape, shown
 from residual_edu.networks.evaluation_mode import evaluation_mode
 from residual_edu.networks.labels import check_labels
+from residual_edu.old_errors import InvalidInput, check_axes, check_same_length, check_shape, shown
 
 Batch = tuple[Tensor, ...]
 

@@ -25,7 +25,7 @@ from residual_edu.checked import (
     annotated_checks,
     checked,
 )
-from residual_edu.errors import check_size
+from residual_edu.old_errors import check_size
 
 pytestmark = pytest.mark.usefixtures("as_installed")  # a user meets the message, not the type checker
 

@@ -27,7 +27,7 @@ from residual_edu.datasets import (
     python_prose,
     wine,
 )
-from residual_edu.errors import InvalidInput
+from residual_edu.old_errors import InvalidInput
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from residual_edu import calls, errors
-from residual_edu.errors import InvalidInput
 from residual_edu.networks import labels as labels_room
+from residual_edu.old_errors import InvalidInput
 
 pytestmark = pytest.mark.usefixtures("as_installed")  # a user meets the message, not the type checker
 

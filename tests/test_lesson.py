@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from residual_edu import lesson
-from residual_edu.errors import InvalidInput
+from residual_edu.old_errors import InvalidInput
 from residual_edu.plotting.style import STYLE_FILE
 
 

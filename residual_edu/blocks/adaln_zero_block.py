@@ -13,7 +13,13 @@ from torch import Tensor, nn
 from residual_edu.calls import check_conditionable, check_takes
 from residual_edu.checked import Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_axes, check_batch, check_given, check_width
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_batch,
+    check_given,
+    check_width,
+)
 from residual_edu.parts.adaln_zero import modulations, zero_projection
 from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
@@ -64,17 +70,30 @@ class AdaLNZeroResidualBlock(nn.Module):
         check_branches(self.sequence_mixer, self.mlp)
 
     def forward(
-        self, x: Float[Tensor, "batch *space channels"], condition: Float[Tensor, "#batch *elsewhere channels"]
+        self,
+        x: Float[Tensor, "batch *space channels"],
+        condition: Float[Tensor, "#batch *elsewhere channels"],
     ) -> Float[Tensor, "batch *space channels"]:
         """Add both branches' outputs to ``x``; the axes of ``condition`` between batch and channels are averaged."""
         self._check(x, condition)
-        pooled = condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)
+        pooled = (
+            condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)
+        )
         condition = self.condition_norm(pooled)  # (batch, channels)
-        mixing, mapping = modulations(self.condition_proj(condition), x.ndim)  # one for each branch
+        mixing, mapping = modulations(
+            self.condition_proj(condition), x.ndim
+        )  # one for each branch
         norm = mixing.modulate(self.sequence_norm)
         gates: list[Map] = [self.dropout, mixing.apply_gate]
-        x = pre_norm_residual(x, self.sequence_mixer, norm, gates, conditioning=condition)
-        return pre_norm_residual(x, self.mlp, mapping.modulate(self.mlp_norm), [self.dropout, mapping.apply_gate])
+        x = pre_norm_residual(
+            x, self.sequence_mixer, norm, gates, conditioning=condition
+        )
+        return pre_norm_residual(
+            x,
+            self.mlp,
+            mapping.modulate(self.mlp_norm),
+            [self.dropout, mapping.apply_gate],
+        )
 
     def _check(self, x: Tensor, condition: Tensor) -> None:
         check_given("condition", condition)

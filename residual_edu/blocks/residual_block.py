@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from residual_edu.calls import check_takes
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_axes, check_floating, check_given
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_floating,
+    check_given,
+)
 from residual_edu.parts.flop_count import Shape, flop_count
 from residual_edu.parts.residual import is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
@@ -66,7 +71,9 @@ class ResidualBlock(nn.Module):
         check_inputs(x, condition, self.condition_mixer)
         gates = [self.dropout]
         x = pre_norm_residual(x, self.sequence_mixer, self.input_norm, gates)
-        x = pre_norm_residual(x, self.condition_mixer, self.condition_mixer_norm, gates, condition)
+        x = pre_norm_residual(
+            x, self.condition_mixer, self.condition_mixer_norm, gates, condition
+        )
         return pre_norm_residual(x, self.mlp, self.mlp_norm, gates)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
@@ -77,7 +84,13 @@ class ResidualBlock(nn.Module):
 def check_layers(block: ResidualBlock) -> None:
     """Raise ``InvalidInput`` unless each layer of ``block`` takes what it will be given, and no norm stands alone."""
     check_layer("sequence_mixer", block.sequence_mixer, block.input_norm, "x")
-    check_layer("condition_mixer", block.condition_mixer, block.condition_mixer_norm, "x", "condition")
+    check_layer(
+        "condition_mixer",
+        block.condition_mixer,
+        block.condition_mixer_norm,
+        "x",
+        "condition",
+    )
     check_layer("mlp", block.mlp, block.mlp_norm, "x")
 
 

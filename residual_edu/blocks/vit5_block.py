@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from residual_edu.calls import check_conditionable
 from residual_edu.checked import Count, NotNegative, Rate, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_shape
+from residual_edu.old_errors import InvalidInput, check_shape
 from residual_edu.parts.drop_path import DropPath
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.layer_scale import LayerScale
@@ -67,17 +67,33 @@ class ViT5ResidualBlock(nn.Module):
         grn_cfg: Spec | None = None,
     ) -> None:
         super().__init__()
-        self.hidden_dim, self.num_registers, self.register_start_idx = hidden_dim, num_registers, register_start_idx
+        self.hidden_dim, self.num_registers, self.register_start_idx = (
+            hidden_dim,
+            num_registers,
+            register_start_idx,
+        )
         self.input_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
         self.sequence_mixer = build(sequence_mixer_cfg)
         self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
         self.mlp = build(mlp_cfg)
-        self.ls_attn = LayerScale(hidden_dim, layer_scale_init) if layer_scale_init else nn.Identity()
-        self.ls_mlp = LayerScale(hidden_dim, layer_scale_init) if layer_scale_init else nn.Identity()
+        self.ls_attn = (
+            LayerScale(hidden_dim, layer_scale_init)
+            if layer_scale_init
+            else nn.Identity()
+        )
+        self.ls_mlp = (
+            LayerScale(hidden_dim, layer_scale_init)
+            if layer_scale_init
+            else nn.Identity()
+        )
         self.drop_path = DropPath(drop_path_rate) if drop_path_rate else nn.Identity()
         self.grn = None if grn_cfg is None else build(grn_cfg)
         self.register_pooling = None
-        if register_pooling_cfg is not None and num_registers and not is_bypassed(self.sequence_mixer):
+        if (
+            register_pooling_cfg is not None
+            and num_registers
+            and not is_bypassed(self.sequence_mixer)
+        ):
             check_conditionable("sequence_mixer", self.sequence_mixer)
             self.register_pooling = build(register_pooling_cfg)
 
@@ -91,13 +107,22 @@ class ViT5ResidualBlock(nn.Module):
         if pooling is not None:
             mixer = partial(self._mix_with_registers, pooling)
         competing = [] if self.grn is None else [self.grn]
-        x = pre_norm_residual(x, mixer, self.input_norm, [*competing, self.ls_attn, drop])
+        x = pre_norm_residual(
+            x, mixer, self.input_norm, [*competing, self.ls_attn, drop]
+        )
         return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, drop])
 
-    def _mix_with_registers(self, pooling: Map, tokens: Float[Tensor, "batch tokens channels"]) -> Tensor:
+    def _mix_with_registers(
+        self, pooling: Map, tokens: Float[Tensor, "batch tokens channels"]
+    ) -> Tensor:
         """Run the mixer on the normed ``tokens``, conditioned on the registers among them."""
-        start, end = self.register_start_idx, self.register_start_idx + self.num_registers
-        if end > tokens.shape[1]:  # a slice past the end would be shorter, and its pooled values NaN
+        start, end = (
+            self.register_start_idx,
+            self.register_start_idx + self.num_registers,
+        )
+        if (
+            end > tokens.shape[1]
+        ):  # a slice past the end would be shorter, and its pooled values NaN
             raise InvalidInput(
                 f"registers {start} to {end - 1} must lie inside the sequence, got {tokens.shape[1]} tokens; "
                 "register_start_idx is how many tokens stand before them"
@@ -112,6 +137,16 @@ class ViT5ResidualBlock(nn.Module):
         """
         mixing = [self.input_norm, self.sequence_mixer, self.grn, self.ls_attn]
         mapping = [self.mlp_norm, self.mlp, self.ls_mlp]
-        parts = ([] if is_bypassed(self.sequence_mixer) else mixing) + ([] if is_bypassed(self.mlp) else mapping)
-        pooling = 0 if self.register_pooling is None else flop_count(self.register_pooling, self.hidden_dim)
-        return pooling + sum(flop_count(part, num_tokens, inference) for part in parts if part is not None)
+        parts = ([] if is_bypassed(self.sequence_mixer) else mixing) + (
+            [] if is_bypassed(self.mlp) else mapping
+        )
+        pooling = (
+            0
+            if self.register_pooling is None
+            else flop_count(self.register_pooling, self.hidden_dim)
+        )
+        return pooling + sum(
+            flop_count(part, num_tokens, inference)
+            for part in parts
+            if part is not None
+        )

@@ -17,7 +17,13 @@ from residual_edu.configurable.attention import (
 from residual_edu.configurable.block import ConfigurableBlock
 from residual_edu.configurable.cache import Cache, ModelCache, cache_length, extend
 from residual_edu.configurable.config import BlockConfig, ModelConfig
-from residual_edu.configurable.feedforward import FFNBase, GatedFFN, GatedReLU2FFN, ReLU2FFN, StandardFFN
+from residual_edu.configurable.feedforward import (
+    FFNBase,
+    GatedFFN,
+    GatedReLU2FFN,
+    ReLU2FFN,
+    StandardFFN,
+)
 from residual_edu.configurable.norm import BlockLayerNorm, BlockRMSNorm
 from residual_edu.configurable.position import ALiBi, PositionBase, RoPE, Sinusoidal
 from residual_edu.configurable.registry import (
@@ -30,7 +36,9 @@ from residual_edu.configurable.registry import (
 
 attention_registry.register("mha", MHA)
 attention_registry.register("gqa", GQA)
-attention_registry.register("sliding_window_gqa", SlidingWindowGQA)  # "sliding_window" is an alias of it
+attention_registry.register(
+    "sliding_window_gqa", SlidingWindowGQA
+)  # "sliding_window" is an alias of it
 attention_registry.register("mla", MLA)
 attention_registry.register("none", NoAttention)
 

@@ -23,16 +23,29 @@ from torch import Tensor, nn
 from residual_edu.checked import checked
 from residual_edu.configurable.cache import Cache, cache_length, extend
 from residual_edu.configurable.config import BlockConfig, GivenConfig
-from residual_edu.configurable.position import PositionBase, RoPE, check_position, rotates
+from residual_edu.configurable.position import (
+    PositionBase,
+    RoPE,
+    check_position,
+    rotates,
+)
 from residual_edu.configurable.registry import position_registry
 from residual_edu.configurable.validation import check_call
-from residual_edu.errors import check_given
-from residual_edu.parts.attention import attention_mask, both, fused_attention, merge_heads, split_heads
+from residual_edu.old_errors import check_given
+from residual_edu.parts.attention import (
+    attention_mask,
+    both,
+    fused_attention,
+    merge_heads,
+    split_heads,
+)
 from residual_edu.parts.attention_checks import check_bias, check_repeats
 from residual_edu.parts.rms_norm import RMSNorm
 
 
-def repeat_heads(x: Float[Tensor, "batch kv_heads positions head_dim"], heads: int) -> Tensor:
+def repeat_heads(
+    x: Float[Tensor, "batch kv_heads positions head_dim"], heads: int
+) -> Tensor:
     """Return ``heads`` heads, each of ``x`` repeated and its copies in a row: head h is head h // group of ``x``.
 
     Raises:
@@ -60,7 +73,9 @@ class AttentionBase(nn.Module):
         self.position: PositionBase = position_registry.get(config.position)(config)
         check_built(self, config)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+    ) -> Tensor:
         """Return the output of all heads, (batch, positions, features).
 
         ``query`` is (batch, n_heads, positions, head_dim), ``key`` and ``value`` (batch, heads, keys, head_dim) with a
@@ -94,7 +109,10 @@ class NoAttention(nn.Identity):
         self.heads = config.n_heads
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, mask: Shaped[Tensor, "*#batch positions keys"] | None = None, cache: Cache | None = None
+        self,
+        x: Tensor,
+        mask: Shaped[Tensor, "*#batch positions keys"] | None = None,
+        cache: Cache | None = None,
     ) -> tuple[Tensor, Cache]:
         """Return ``x`` itself, and the cache, longer by its positions."""
         check_call(x, mask, cache, x.shape[-1], self.heads)
@@ -117,7 +135,9 @@ class GQA(AttentionBase):
         self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
         self.qk_norm = config.qk_norm
         if self.qk_norm:
-            self.q_norm, self.k_norm = (RMSNorm(self.head_dim, config.norm_eps) for _ in range(2))
+            self.q_norm, self.k_norm = (
+                RMSNorm(self.head_dim, config.norm_eps) for _ in range(2)
+            )
 
     def forward(
         self,
@@ -128,13 +148,19 @@ class GQA(AttentionBase):
         """Mix positions; the cache is the keys, normalised and rotated, and the values."""
         check_call(x, mask, cache, self.d_model, self.n_heads, self._modules["q_proj"])
         start, position = cache_length(cache), self.position
-        query = split_heads(self.q_proj(x), self.n_heads)  # (batch, n_heads, positions, head_dim)
-        key = split_heads(self.k_proj(x), self.n_kv_heads)  # (batch, n_kv_heads, positions, head_dim)
+        query = split_heads(
+            self.q_proj(x), self.n_heads
+        )  # (batch, n_heads, positions, head_dim)
+        key = split_heads(
+            self.k_proj(x), self.n_kv_heads
+        )  # (batch, n_kv_heads, positions, head_dim)
         value = split_heads(self.v_proj(x), self.n_kv_heads)
         if self.qk_norm:
             query, key = self.q_norm(query), self.k_norm(key)
         query, key = position.rotate(query, start), position.rotate(key, start)
-        key, value = cache = extend(cache, key, value)  # (batch, n_kv_heads, keys, head_dim): the cached ones first
+        key, value = cache = extend(
+            cache, key, value
+        )  # (batch, n_kv_heads, keys, head_dim): the cached ones first
         return self.o_proj(self.attend(query, key, value, mask)), cache
 
 
@@ -158,12 +184,18 @@ class SlidingWindowGQA(GQA):
         super().__init__(config)
         self.window_size = config.window_size
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+    ) -> Tensor:
         """Return the output of all heads within the window, shapes as in ``AttentionBase.attend``."""
         queries, keys = query.shape[-2], key.shape[-2]
-        window = attention_mask(queries, keys, causal=True, window=self.window_size, device=query.device)
+        window = attention_mask(
+            queries, keys, causal=True, window=self.window_size, device=query.device
+        )
         if mask is not None and mask.is_floating_point():
-            return super().attend(query, key, value, mask.masked_fill(~window, float("-inf")))  # type: ignore[operator]
+            return super().attend(
+                query, key, value, mask.masked_fill(~window, float("-inf"))
+            )  # type: ignore[operator]
         return super().attend(query, key, value, both(window, mask))
 
 
@@ -188,7 +220,9 @@ class MLA(AttentionBase):
         self.rotary = self.position if rotates(self.position) else RoPE(config)
         self.kv_down = nn.Linear(self.d_model, rank + self.rope_dim, bias=False)
         self.kv_norm = RMSNorm(rank, config.norm_eps)
-        self.kv_up = nn.Linear(rank, self.n_heads * (2 * self.head_dim - self.rope_dim), bias=False)
+        self.kv_up = nn.Linear(
+            rank, self.n_heads * (2 * self.head_dim - self.rope_dim), bias=False
+        )
         if config.q_lora_rank is None:
             self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
         else:
@@ -210,20 +244,36 @@ class MLA(AttentionBase):
         latent, shared = cache = extend(
             cache, self.kv_norm(latent), self.turn(shared, start)
         )  # (batch, keys, features)
-        own = split_heads(self.kv_up(latent), self.n_heads)  # (batch, n_heads, keys, head_dim - rope_dim + head_dim)
+        own = split_heads(
+            self.kv_up(latent), self.n_heads
+        )  # (batch, n_heads, keys, head_dim - rope_dim + head_dim)
         own, value = own.tensor_split([self.head_dim - self.rope_dim], dim=-1)
-        if own.shape[-1] * own.element_size() % 16:  # a GPU's kernel reads 16 bytes at once, from where 16 divides
+        if (
+            own.shape[-1] * own.element_size() % 16
+        ):  # a GPU's kernel reads 16 bytes at once, from where 16 divides
             value = value.contiguous()
-        shared = shared[:, None].expand(-1, self.n_heads, -1, -1)  # (batch, n_heads, keys, rope_dim)
+        shared = shared[:, None].expand(
+            -1, self.n_heads, -1, -1
+        )  # (batch, n_heads, keys, rope_dim)
         key = torch.cat([shared, own], dim=-1)  # (batch, n_heads, keys, head_dim)
-        query = self.turn(split_heads(self.queries(x), self.n_heads), start)  # (batch, n_heads, positions, head_dim)
+        query = self.turn(
+            split_heads(self.queries(x), self.n_heads), start
+        )  # (batch, n_heads, positions, head_dim)
         return self.o_proj(self.attend(query, key, value, mask)), cache
 
     def queries(self, x: Tensor) -> Tensor:
         """Return the queries of all heads, (batch, positions, d_model), from a latent of their own if there is one."""
-        return self.q_proj(x) if hasattr(self, "q_proj") else self.q_up(self.q_norm(self.q_down(x)))
+        return (
+            self.q_proj(x)
+            if hasattr(self, "q_proj")
+            else self.q_up(self.q_norm(self.q_down(x)))
+        )
 
     def turn(self, x: Tensor, start: int) -> Tensor:
         """Rotate the first ``rope_dim`` features of each vector on the last axis."""
         turned, rest = x.tensor_split([self.rope_dim], dim=-1)
-        return torch.cat([self.rotary.rotate(turned, start), rest], dim=-1) if self.rope_dim else x
+        return (
+            torch.cat([self.rotary.rotate(turned, start), rest], dim=-1)
+            if self.rope_dim
+            else x
+        )

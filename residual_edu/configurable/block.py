@@ -14,10 +14,19 @@ from residual_edu.checked import checked
 from residual_edu.configurable.cache import Cache, extend
 from residual_edu.configurable.config import GivenConfig
 from residual_edu.configurable.position import PositionBase, check_position
-from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
+from residual_edu.configurable.registry import (
+    attention_registry,
+    ffn_registry,
+    norm_registry,
+    position_registry,
+)
 from residual_edu.configurable.validation import check_call
 from residual_edu.parts.dropout import Dropout
-from residual_edu.parts.residual import is_bypassed, post_norm_residual, pre_norm_residual
+from residual_edu.parts.residual import (
+    is_bypassed,
+    post_norm_residual,
+    pre_norm_residual,
+)
 
 
 class ConfigurableBlock(nn.Module):

@@ -10,7 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from residual_edu.errors import InvalidInput, check_axes, check_instance, check_size, shown
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_instance,
+    check_size,
+    shown,
+)
 
 Cache = tuple[Tensor, Tensor]
 
@@ -59,28 +65,42 @@ class ModelCache(NamedTuple):
         """Return the memory for one position of one sample, in bytes, summed over all blocks."""
         check_size("length", self.length, least=0)
         batch = next((len(kept) for kept in self.tensors()), 1)
-        return sum(kept.nbytes for kept in self.tensors()) / (batch * max(self.length, 1))
+        return sum(kept.nbytes for kept in self.tensors()) / (
+            batch * max(self.length, 1)
+        )
 
 
 def check_cache(cache: object) -> None:
     """Raise ``InvalidInput`` unless ``cache`` is a pair of tensors with the same number of positions."""
-    first, second = cache if isinstance(cache, tuple) and len(cache) == 2 else (None, None)
+    first, second = (
+        cache if isinstance(cache, tuple) and len(cache) == 2 else (None, None)
+    )
     if not (isinstance(first, Tensor) and isinstance(second, Tensor)):
-        raise InvalidInput(f"cache must be a pair of tensors, as an earlier call returned it, got {shown(cache)}")
+        raise InvalidInput(
+            f"cache must be a pair of tensors, as an earlier call returned it, got {shown(cache)}"
+        )
     if first.ndim < 2 or second.ndim < 2 or first.shape[-2] != second.shape[-2]:
         shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
-        raise InvalidInput(f"cache must hold two tensors with the same number of positions, got {shapes}")
+        raise InvalidInput(
+            f"cache must hold two tensors with the same number of positions, got {shapes}"
+        )
 
 
 def check_continues(old: Tensor, new: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``old`` and ``new`` differ in their numbers of positions alone."""
     if not isinstance(new, Tensor) or new.ndim < 2:
         check_axes("the new positions", new, "positions", "features")
-    *before, _, width = old.shape  # one reading of each shape, without slices: this runs twice in each attention
+    *before, _, width = (
+        old.shape
+    )  # one reading of each shape, without slices: this runs twice in each attention
     *wanted_before, _, wanted_width = new.shape
     if width != wanted_width or before != wanted_before:
         wanted = ", ".join(map(str, (*new.shape[:-2], "positions", new.shape[-1])))
-        raise InvalidInput(f"cache must hold ({wanted}), got {tuple(old.shape)}; it is another model's or batch's")
+        raise InvalidInput(
+            f"cache must hold ({wanted}), got {tuple(old.shape)}; it is another model's or batch's"
+        )
     if old.dtype != new.dtype or old.device != new.device:
         wanted, given = f"{new.dtype} on {new.device}", f"{old.dtype} on {old.device}"
-        raise InvalidInput(f"cache must hold {wanted}, got {given}; it is another model's")
+        raise InvalidInput(
+            f"cache must hold {wanted}, got {given}; it is another model's"
+        )

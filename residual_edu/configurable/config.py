@@ -6,9 +6,18 @@ from functools import partial
 from typing import Annotated
 
 from residual_edu.checked import Choice, Count, Flag, Positive, Rate, Size
-from residual_edu.configurable.registry import attention_registry, ffn_registry, norm_registry, position_registry
-from residual_edu.configurable.validation import block_agreements, check_together, model_agreements
-from residual_edu.errors import InvalidInput, shown
+from residual_edu.configurable.registry import (
+    attention_registry,
+    ffn_registry,
+    norm_registry,
+    position_registry,
+)
+from residual_edu.configurable.validation import (
+    block_agreements,
+    check_together,
+    model_agreements,
+)
+from residual_edu.old_errors import InvalidInput, shown
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,12 @@ from torch.nn import functional as F
 
 from residual_edu.checked import checked
 from residual_edu.configurable.config import BlockConfig, GivenConfig
-from residual_edu.errors import check_width
+from residual_edu.old_errors import check_width
 
 
-def squared_relu(x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+def squared_relu(
+    x: Float[Tensor, "*batch channels"],
+) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`\max(0, x)^2`, element by element."""
     return torch.relu(x).square()
 
@@ -44,7 +46,9 @@ class StandardFFN(FFNBase):
         self.up = nn.Linear(self.d_model, self.d_ff, bias=config.bias)
         self.down = nn.Linear(self.d_ff, self.d_model, bias=config.bias)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
         try:
             return self.down(self.activation(self.up(x)))
@@ -64,7 +68,9 @@ class GatedFFN(FFNBase):
         self.up = nn.Linear(self.d_model, self.d_ff, bias=config.bias)
         self.down = nn.Linear(self.d_ff, self.d_model, bias=config.bias)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; shape stays."""
         try:
             return self.down(self.activation(self.gate(x)) * self.up(x))

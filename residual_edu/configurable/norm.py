@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from residual_edu.checked import checked
 from residual_edu.configurable.config import GivenConfig
-from residual_edu.errors import check_width
+from residual_edu.old_errors import check_width
 
 
 class BlockLayerNorm(nn.LayerNorm):
@@ -16,11 +16,18 @@ class BlockLayerNorm(nn.LayerNorm):
     def __init__(self, config: GivenConfig) -> None:
         super().__init__(config.d_model, config.norm_eps)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         try:
-            return torch.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-        except (RuntimeError, TypeError):  # the check after torch's own: two a block and token
+            return torch.layer_norm(
+                x, self.normalized_shape, self.weight, self.bias, self.eps
+            )
+        except (
+            RuntimeError,
+            TypeError,
+        ):  # the check after torch's own: two a block and token
             check_width("x", x, self.normalized_shape[0], self)
             raise
 
@@ -32,10 +39,15 @@ class BlockRMSNorm(nn.RMSNorm):
     def __init__(self, config: GivenConfig) -> None:
         super().__init__(config.d_model, config.norm_eps)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         try:
             return torch.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-        except (RuntimeError, TypeError):  # the check after torch's own: two a block and token
+        except (
+            RuntimeError,
+            TypeError,
+        ):  # the check after torch's own: two a block and token
             check_width("x", x, self.normalized_shape[0], self)
             raise

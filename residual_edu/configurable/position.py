@@ -17,9 +17,22 @@ from torch import Tensor, nn
 
 from residual_edu.checked import checked
 from residual_edu.configurable.config import BlockConfig, GivenConfig
-from residual_edu.errors import InvalidInput, check_axes, check_size, check_width, shown
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_size,
+    check_width,
+    shown,
+)
 from residual_edu.parts.attention_checks import check_room
-from residual_edu.parts.position import alibi_bias, alibi_slopes, rotary_angles, rotary_cos_sin, rotate_by, sinusoidal
+from residual_edu.parts.position import (
+    alibi_bias,
+    alibi_slopes,
+    rotary_angles,
+    rotary_cos_sin,
+    rotate_by,
+    sinusoidal,
+)
 from residual_edu.parts.tables import Tables
 
 
@@ -36,19 +49,27 @@ class PositionBase(nn.Module):
         check_size("start", start, least=0)
         return x
 
-    def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
+    def rotate(
+        self, x: Float[Tensor, "*batch positions features"], start: int
+    ) -> Tensor:
         """Return queries or keys ``x``, whose first position is ``start``, as their products are taken."""
         check_size("start", start, least=0)
         return x
 
-    def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor | None:
+    def bias(
+        self, query: Float[Tensor, "*batch queries features"], keys: int
+    ) -> Tensor | None:
         """Return what is added to the scores of ``query``, the last of ``keys`` positions: (heads, queries, keys)."""
         return None
 
 
 def check_position(name: str, position: object) -> None:
     """Raise ``InvalidInput`` unless ``position``, built for ``name``, has the three methods of ``PositionBase``."""
-    missing = [each for each in ("embed", "rotate", "bias") if not callable(getattr(position, each, None))]
+    missing = [
+        each
+        for each in ("embed", "rotate", "bias")
+        if not callable(getattr(position, each, None))
+    ]
     if missing:
         raise InvalidInput(
             f"position {name!r} must have embed, rotate and bias, {shown(type(position).__name__)} lacks "
@@ -66,7 +87,9 @@ class Sinusoidal(PositionBase):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
-        waves = sinusoidal(config.max_seq_len, config.d_model) * (2 / config.d_model) ** 0.5  # (positions, channels)
+        waves = (
+            sinusoidal(config.max_seq_len, config.d_model) * (2 / config.d_model) ** 0.5
+        )  # (positions, channels)
         self.waves = Tables(waves)
 
     def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
@@ -83,13 +106,24 @@ class RoPE(PositionBase):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
-        widths = {config.head_dim, config.effective_rope_dim} - {0}  # a whole head's, and what mla rotates of it
+        widths = {config.head_dim, config.effective_rope_dim} - {
+            0
+        }  # a whole head's, and what mla rotates of it
         pairs = [width for width in widths if width % 2 == 0]
-        angles = {width: rotary_angles([config.max_seq_len], width, config.rope_theta) for width in pairs}
-        self.places = {width: place for place, width in enumerate(angles)}  # of a width's tables
-        self.waves = nn.ModuleList(_in_both(*rotary_cos_sin(theta)) for theta in angles.values())
+        angles = {
+            width: rotary_angles([config.max_seq_len], width, config.rope_theta)
+            for width in pairs
+        }
+        self.places = {
+            width: place for place, width in enumerate(angles)
+        }  # of a width's tables
+        self.waves = nn.ModuleList(
+            _in_both(*rotary_cos_sin(theta)) for theta in angles.values()
+        )
 
-    def rotate(self, x: Float[Tensor, "*batch positions features"], start: int) -> Tensor:
+    def rotate(
+        self, x: Float[Tensor, "*batch positions features"], start: int
+    ) -> Tensor:
         """Rotate each pair of features by its position's angle."""
         check_axes("x", x, "positions", "features")
         if x.shape[-1] not in self.places:
@@ -116,7 +150,9 @@ class ALiBi(PositionBase):
         super().__init__(config)
         self.slopes = Tables(alibi_slopes(config.n_heads))
 
-    def bias(self, query: Float[Tensor, "*batch queries features"], keys: int) -> Tensor:
+    def bias(
+        self, query: Float[Tensor, "*batch queries features"], keys: int
+    ) -> Tensor:
         """Return the penalty of each head, query and key."""
         check_axes("query", query, "queries", "features")
         return alibi_bias(query.shape[-2], keys, *self.slopes).to(query)

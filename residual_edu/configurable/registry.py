@@ -8,17 +8,21 @@ from typing import Any, Generic, TypeVar, overload
 
 from torch import nn
 
-from residual_edu.errors import InvalidInput, check_choice, shown
+from residual_edu.old_errors import InvalidInput, check_choice, shown
 
 T = TypeVar("T")  # what the classes of a registry build
-C = TypeVar("C", bound=Callable[..., Any])  # a class that is registered, which register returns unchanged
+C = TypeVar(
+    "C", bound=Callable[..., Any]
+)  # a class that is registered, which register returns unchanged
 MISSING: Any = object()  # the default of register's value; None is not, since register refuses None as a mistake
 
 
 class UnknownName(InvalidInput, KeyError):
     """A name under which no class is registered: an ``InvalidInput`` and, as for a mapping, a ``KeyError``."""
 
-    __str__ = InvalidInput.__str__  # KeyError's would put the message into quotation marks
+    __str__ = (
+        InvalidInput.__str__
+    )  # KeyError's would put the message into quotation marks
 
 
 class Registry(Generic[T]):
@@ -57,7 +61,12 @@ class Registry(Generic[T]):
 
     def keys(self) -> list[str]:
         """Return all names, sorted."""
-        return sorted({*self.entries, *(alias for alias, key in self.aliases.items() if key in self.entries)})
+        return sorted(
+            {
+                *self.entries,
+                *(alias for alias, key in self.aliases.items() if key in self.entries),
+            }
+        )
 
     def __contains__(self, key: object) -> bool:
         return key in self.keys()
@@ -71,9 +80,13 @@ class Registry(Generic[T]):
     def _check_entry(self, key: str, value: object) -> None:
         """Raise unless ``value`` can be registered; when a cell is run again, its class replaces its earlier self."""
         if not isinstance(key, str) or not key.strip():
-            raise InvalidInput(f"{self.name} must be registered under a name, got {shown(key)}")
+            raise InvalidInput(
+                f"{self.name} must be registered under a name, got {shown(key)}"
+            )
         if not callable(value) or isinstance(value, nn.Module):
-            raise InvalidInput(f"{self.name} {key!r} must be a class that takes a BlockConfig, got {shown(value)}")
+            raise InvalidInput(
+                f"{self.name} {key!r} must be a class that takes a BlockConfig, got {shown(value)}"
+            )
         if key in self.entries and not is_rerun(self.entries[key], value):
             raise InvalidInput(
                 f"{self.name} already has key {key!r}, {getattr(self.entries[key], '__qualname__', 'an object')}; "
@@ -89,11 +102,18 @@ class Registry(Generic[T]):
 
 def is_rerun(old: object, new: object) -> bool:
     """Whether ``new`` is another object than ``old`` from the same definition in a notebook."""
-    homes = [(getattr(one, "__module__", None), getattr(one, "__qualname__", None)) for one in (old, new)]
+    homes = [
+        (getattr(one, "__module__", None), getattr(one, "__qualname__", None))
+        for one in (old, new)
+    ]
     return old is not new and homes[0] == homes[1] and homes[0][0] == "__main__"
 
 
-attention_registry: Registry[nn.Module] = Registry("attention", aliases={"sliding_window": "sliding_window_gqa"})
+attention_registry: Registry[nn.Module] = Registry(
+    "attention", aliases={"sliding_window": "sliding_window_gqa"}
+)
 ffn_registry: Registry[nn.Module] = Registry("ffn")
 norm_registry: Registry[nn.Module] = Registry("norm")
-position_registry: Registry[Any] = Registry("position")  # of PositionBase, whose module imports this one
+position_registry: Registry[Any] = Registry(
+    "position"
+)  # of PositionBase, whose module imports this one

@@ -12,10 +12,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from residual_edu.errors import check_text
 from residual_edu.explorers.controls import FLUSH, clear_button, labelled, status
 from residual_edu.explorers.keep import Marks, Tried
 from residual_edu.explorers.states import States, check_states
+from residual_edu.old_errors import check_text
 
 WIDTH = 600  # pixels of every picture
 

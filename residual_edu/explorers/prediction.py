@@ -14,8 +14,8 @@ import ipywidgets as widgets
 from IPython.display import DisplayHandle, display
 
 from residual_edu import progress
-from residual_edu.errors import check_choice, check_not_negative, check_text
 from residual_edu.explorers.controls import status
+from residual_edu.old_errors import check_choice, check_not_negative, check_text
 
 LOW, NEAR, HIGH = "too low", "about right", "too high"  # how a number may compare with the measured one
 NO_NUMBER = "Please type a number, such as 0.25 or 3/16."

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from residual_edu.errors import InvalidInput, check_choice, shown
+from residual_edu.old_errors import InvalidInput, check_choice, shown
 
 MOST = 60
 States = Mapping[str, Sequence[Any]]  # for each control that moves, its values

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from residual_edu.errors import InvalidInput, check_axes, check_floating
+from residual_edu.old_errors import InvalidInput, check_axes, check_floating
 
 
 def mixing_matrix(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -34,7 +34,9 @@ def mixing_matrix(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         y = module(x)
         check_axes("module(x)", y, "batch", "positions", "channels")
         if not y.requires_grad:
-            raise InvalidInput("module(x) must have a gradient with respect to x, got none; detach nothing on the way")
+            raise InvalidInput(
+                "module(x) must have a gradient with respect to x, got none; detach nothing on the way"
+            )
         rows = [mean_squares(position, x) for position in y.flatten(1, -2).unbind(1)]
     return torch.stack(rows).sqrt()
 
@@ -43,6 +45,8 @@ def mean_squares(y: Tensor, x: Tensor) -> Tensor:
     """Return the mean over samples of the squared Jacobian of ``y``, (batch, channels), at each position of ``x``."""
     total = torch.zeros(x[0, ..., 0].numel(), dtype=torch.float64)  # (positions of x,)
     for channel in y.unbind(-1):
-        (gradient,) = torch.autograd.grad(channel.sum(), x, retain_graph=True, materialize_grads=True)
+        (gradient,) = torch.autograd.grad(
+            channel.sum(), x, retain_graph=True, materialize_grads=True
+        )
         total += gradient.cpu().double().flatten(1, -2).square().sum(dim=-1).mean(dim=0)
     return total

@@ -26,11 +26,18 @@ import torch
 from torch import Tensor, nn
 
 from residual_edu.checked import Size, checked
-from residual_edu.errors import InvalidInput
 from residual_edu.gradient_flow.blocks import blocks_of, check_not_compiled
 from residual_edu.gradient_flow.hooks import Hook, Removable, after_backward, remove
 from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
-from residual_edu.gradient_flow.step import Place, Run, Step, first_tensor, result, table
+from residual_edu.gradient_flow.step import (
+    Place,
+    Run,
+    Step,
+    first_tensor,
+    result,
+    table,
+)
+from residual_edu.old_errors import InvalidInput
 
 
 class GradientFlowRecorder:
@@ -62,15 +69,35 @@ class GradientFlowRecorder:
             ``every`` below 1, or a recorder that is entered a second time.
     """
 
-    activation = result("activation", "The stream before each block and after the last, (steps, blocks + 1).")
-    added = result("added", "What each block added to the stream, (steps, blocks).", end=-1)
-    stream_gradient = result("stream_gradient", "The stream's gradient at the same places, (steps, blocks + 1).")
-    skip_gradient = result("stream_gradient", "Its part through each skip connection, (steps, blocks).", start=1)
-    branch_gradient = result("branch_gradient", "Its part through each branch, (steps, blocks).", end=-1)
-    weight_gradient = result("weight_gradient", "The gradient of each block's weights, (steps, blocks).", end=-1)
+    activation = result(
+        "activation",
+        "The stream before each block and after the last, (steps, blocks + 1).",
+    )
+    added = result(
+        "added", "What each block added to the stream, (steps, blocks).", end=-1
+    )
+    stream_gradient = result(
+        "stream_gradient",
+        "The stream's gradient at the same places, (steps, blocks + 1).",
+    )
+    skip_gradient = result(
+        "stream_gradient",
+        "Its part through each skip connection, (steps, blocks).",
+        start=1,
+    )
+    branch_gradient = result(
+        "branch_gradient", "Its part through each branch, (steps, blocks).", end=-1
+    )
+    weight_gradient = result(
+        "weight_gradient",
+        "The gradient of each block's weights, (steps, blocks).",
+        end=-1,
+    )
 
     @checked
-    def __init__(self, model: nn.Module, blocks: Iterable[nn.Module], every: Size = 1) -> None:
+    def __init__(
+        self, model: nn.Module, blocks: Iterable[nn.Module], every: Size = 1
+    ) -> None:
         self.model, self.blocks, self.every = model, blocks_of(model, blocks), every
         self.weights: dict[nn.Module, list[nn.Parameter]] = {}
         self.hooks: list[Removable] = []
@@ -80,11 +107,16 @@ class GradientFlowRecorder:
     def __enter__(self) -> "GradientFlowRecorder":
         check_not_compiled(self.model, self.blocks)
         if self.weights:
-            raise InvalidInput("a recorder must be entered once, got a second `with`; make another recorder")
+            raise InvalidInput(
+                "a recorder must be entered once, got a second `with`; make another recorder"
+            )
         self.weights = {block: list(block.parameters()) for block in self.blocks}
         self.hooks.append(Hook(self.model, self.end_step).before())
         for block in self.weights:
-            self.hooks += [Hook(block, self.enter).before(with_kwargs=True), Hook(block, self.leave).after()]
+            self.hooks += [
+                Hook(block, self.enter).before(with_kwargs=True),
+                Hook(block, self.leave).after(),
+            ]
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -98,9 +130,15 @@ class GradientFlowRecorder:
             self.steps += [table(self.blocks, self.step.runs)] if self.step.runs else []
             self.step = Step(self.step.number + bool(call))
 
-    def enter(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def enter(
+        self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         """Mark the place before a block."""
-        x = None if self.step.number % self.every else first_tensor(*args, *kwargs.values())
+        x = (
+            None
+            if self.step.number % self.every
+            else first_tensor(*args, *kwargs.values())
+        )
         if x is not None and torch.is_grad_enabled() and not x.is_inference():
             self.step.inside[block] = x, x._version, self.mark(x)
 
@@ -123,15 +161,21 @@ class GradientFlowRecorder:
             place = Place({"activation": size(x)})
             self.step.latest = x, x._version, place
             if x.requires_grad:
-                self.step.hooks.append(x.register_hook(partial(self.measure_gradient, place, run)))
+                self.step.hooks.append(
+                    x.register_hook(partial(self.measure_gradient, place, run))
+                )
         return place
 
     def measure_gradient(self, place: Place, run: Run | None, gradient: Tensor) -> None:
         """Measure the stream's gradient at ``place``, and the part of it through the branch that begins there."""
         place.sizes["stream_gradient"], place.gradient = size(gradient), gradient
         if place.end is not None:
-            place.sizes["branch_gradient"] = size_between(gradient, place.end.take_gradient(gradient))
-        if run is not None:  # weights receive their gradients later, in an order that autograd chooses
+            place.sizes["branch_gradient"] = size_between(
+                gradient, place.end.take_gradient(gradient)
+            )
+        if (
+            run is not None
+        ):  # weights receive their gradients later, in an order that autograd chooses
             after_backward(partial(self.measure_weights, run))
 
     def measure_weights(self, run: Run) -> None:
@@ -141,4 +185,6 @@ class GradientFlowRecorder:
         self.step.runs.append(run)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self.blocks)} blocks, {len(self.steps)} steps)"
+        return (
+            f"{type(self).__name__}({len(self.blocks)} blocks, {len(self.steps)} steps)"
+        )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from residual_edu.checked import Flag, Positive, Rate, Size, checked
-from residual_edu.errors import (
+from residual_edu.old_errors import (
     InvalidInput,
     check_batch,
     check_data_dim,
@@ -69,10 +69,20 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         check_heads(hidden_dim, num_heads, use_rope, rope_spatial_dims)
-        self.hidden_dim, self.num_heads, self.head_dim = hidden_dim, num_heads, hidden_dim // num_heads
-        self.apply_qk_norm, self.use_rope, self.is_causal = apply_qk_norm, use_rope, is_causal
+        self.hidden_dim, self.num_heads, self.head_dim = (
+            hidden_dim,
+            num_heads,
+            hidden_dim // num_heads,
+        )
+        self.apply_qk_norm, self.use_rope, self.is_causal = (
+            apply_qk_norm,
+            use_rope,
+            is_causal,
+        )
         self.attn_dropout, self.rope_base, self.fused = attn_dropout, rope_base, fused
-        self.rope_spatial_dims = None if rope_spatial_dims is None else tuple(rope_spatial_dims)
+        self.rope_spatial_dims = (
+            None if rope_spatial_dims is None else tuple(rope_spatial_dims)
+        )
         self.qk_norm = L2Norm() if apply_qk_norm else nn.Identity()
         self.scale = 1.0 if apply_qk_norm else self.head_dim**-0.5
 
@@ -86,17 +96,23 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch *space channels"]:
         """Return, for each position of ``query``, the weighted mean of ``value``; ``conditioning`` is ignored."""
         check_qkv(query, key, value, self.hidden_dim, self.use_rope)
-        q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))  # batch, head, position, head_dim
+        q, k, v = (
+            split_heads(x, self.num_heads) for x in (query, key, value)
+        )  # batch, head, position, head_dim
         if self.use_rope:
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
         if self.apply_qk_norm:
             q, k = self.qk_norm(q), self.qk_norm(k)
         return self._attend(q, k, v).transpose(1, 2).reshape_as(query)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "batch head position head_dim"]:
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor
+    ) -> Float[Tensor, "batch head position head_dim"]:
         dropout = self.attn_dropout if self.training else 0.0
         with nullcontext() if self.fused else sdpa_kernel(SDPBackend.MATH):
-            return fused_attention(q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal)
+            return fused_attention(
+                q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
+            )
 
     def _angles(self, x: Tensor) -> Float[Tensor, "positions pairs"]:
         lengths = self.rope_spatial_dims or tuple(x.shape[1:-1])
@@ -106,17 +122,29 @@ class Attention(nn.Module):
             )
         return rotary_angles(lengths, self.head_dim, self.rope_base)
 
-    def flop_count(self, shape: Shape, inference: bool = False, key_shape: Shape | None = None) -> int:
+    def flop_count(
+        self, shape: Shape, inference: bool = False, key_shape: Shape | None = None
+    ) -> int:
         """Return the cost for one sample: two products of all pairs of positions, 3 a number for a norm or a rotation.
 
         The softmax is not counted, nor that a causal one could leave out half; ``key_shape`` is the query's if none.
         """
-        queries, keys = count_positions(shape), count_positions(shape if key_shape is None else key_shape)
-        pointwise = 3 * (self.apply_qk_norm + self.use_rope) * (queries + keys) * self.hidden_dim
+        queries, keys = (
+            count_positions(shape),
+            count_positions(shape if key_shape is None else key_shape),
+        )
+        pointwise = (
+            3
+            * (self.apply_qk_norm + self.use_rope)
+            * (queries + keys)
+            * self.hidden_dim
+        )
         return 4 * queries * keys * self.hidden_dim + pointwise
 
 
-def check_heads(channels: int, heads: int, use_rope: bool, lengths: Sequence[int] | None) -> None:
+def check_heads(
+    channels: int, heads: int, use_rope: bool, lengths: Sequence[int] | None
+) -> None:
     """Raise ``InvalidInput`` for channels that cannot be cut into heads, or heads into pairs, or axes of no length."""
     check_divisible("hidden_dim", channels, heads, "num_heads")
     if lengths is not None:
@@ -130,7 +158,9 @@ def check_heads(channels: int, heads: int, use_rope: bool, lengths: Sequence[int
         check_divisible("head_dim", channels // heads, 2 * axes, why)
 
 
-def check_qkv(query: Tensor, key: Tensor, value: Tensor, channels: int, same_axes: bool) -> None:
+def check_qkv(
+    query: Tensor, key: Tensor, value: Tensor, channels: int, same_axes: bool
+) -> None:
     """Raise ``InvalidInput`` unless the three are signals of ``channels``, key and value of one shape."""
     check_signal("query", query, channels)
     check_signal("key", key, channels)
@@ -140,4 +170,6 @@ def check_qkv(query: Tensor, key: Tensor, value: Tensor, channels: int, same_axe
     check_as_query("value", value, query)
     if same_axes and key.ndim != query.ndim:
         shapes = f"{tuple(key.shape)} and {tuple(query.shape)}"
-        raise InvalidInput(f"key must have as many axes as query where use_rope=True, got shapes {shapes}")
+        raise InvalidInput(
+            f"key must have as many axes as query where use_rope=True, got shapes {shapes}"
+        )

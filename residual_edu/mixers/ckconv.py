@@ -18,8 +18,18 @@ from torch import Tensor, nn
 
 from residual_edu.checked import DataDim, Flag, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_equal, check_one_per_axis, check_signal
-from residual_edu.mixers.long_convolution import Padding, fft_size, long_convolution, padding_of_each_axis
+from residual_edu.mixers.long_convolution import (
+    Padding,
+    fft_size,
+    long_convolution,
+    padding_of_each_axis,
+)
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_equal,
+    check_one_per_axis,
+    check_signal,
+)
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.residual import is_bypassed
 
@@ -61,14 +71,22 @@ class CKConv(nn.Module):
         is_causal: Flag = False,
     ) -> None:
         super().__init__()
-        paddings = padding_of_each_axis("fft_padding", fft_padding, data_dim, ["zero", "circular"])
+        paddings = padding_of_each_axis(
+            "fft_padding", fft_padding, data_dim, ["zero", "circular"]
+        )
         check_padding(grid_type, paddings, is_causal)
         self.data_dim, self.hidden_dim, self.is_causal = data_dim, hidden_dim, is_causal
-        self.single = [grid_type == "single" or padding == "circular" for padding in paddings]
+        self.single = [
+            grid_type == "single" or padding == "circular" for padding in paddings
+        ]
         self.paddings = ["causal"] if is_causal else paddings
         self.kernel: Any = build(kernel_cfg)
         self.mask = build(mask_cfg)
-        if any(self.single) and self.kernel is not kernel_cfg and hasattr(self.kernel, "halve_grid"):
+        if (
+            any(self.single)
+            and self.kernel is not kernel_cfg
+            and hasattr(self.kernel, "halve_grid")
+        ):
             self.kernel.halve_grid(self.single)  # type: ignore[operator]  # which has half as many taps to either side along these axes
         check_kernel_network(self.kernel, hidden_dim, data_dim)
         self.shortcut = nn.Parameter(torch.empty(hidden_dim))
@@ -79,15 +97,22 @@ class CKConv(nn.Module):
         nn.init.uniform_(self.shortcut, -1, 1).data.div_(sqrt(self.hidden_dim))
 
     def forward(
-        self, x: Float[Tensor, "batch *space channels"], *, conditioning: Float[Tensor, "#batch features"] | None = None
+        self,
+        x: Float[Tensor, "batch *space channels"],
+        *,
+        conditioning: Float[Tensor, "#batch features"] | None = None,
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; the kernel may depend on ``conditioning``, and then differs between samples."""
         check_signal("x", x, self.hidden_dim, self.data_dim, self)
         kernel = self.taps(x.shape[1:-1], conditioning)  # 1 or batch, *taps, channels
-        return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).type_as(x)
+        return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).type_as(
+            x
+        )
 
     def taps(
-        self, space: Sequence[int], conditioning: Float[Tensor, "samples features"] | None = None
+        self,
+        space: Sequence[int],
+        conditioning: Float[Tensor, "samples features"] | None = None,
     ) -> Float[Tensor, "kernels *taps channels"]:
         """Return the masked kernel for a signal whose axes have the lengths ``space``."""
         kernel, grid = self.kernel(self._lengths(space), conditioning)
@@ -100,16 +125,23 @@ class CKConv(nn.Module):
         check_one_per_axis("shape", space, self.data_dim)
         lengths, positions = self._lengths(space), count_positions(space)
         taps = [length if self.is_causal else 2 * length - 1 for length in lengths]
-        sizes = [fft_size(*each) for each in zip(space, taps, self.paddings, strict=True)]
+        sizes = [
+            fft_size(*each) for each in zip(space, taps, self.paddings, strict=True)
+        ]
         generated = flop_count(self.kernel, lengths, inference)
         transforms = 2 if inference and generated == 0 else 3
         points = self.hidden_dim * prod(sizes)
         pointwise = 6 * points + self.hidden_dim * positions
-        return generated + int(transforms * 5 * points * sum(map(log2, sizes))) + pointwise
+        return (
+            generated + int(transforms * 5 * points * sum(map(log2, sizes))) + pointwise
+        )
 
     def _lengths(self, space: Sequence[int]) -> list[int]:
         """Return how many taps the kernel has to one side along each axis, the middle one included."""
-        return [(length + 1) // 2 if single else length for length, single in zip(space, self.single, strict=True)]
+        return [
+            (length + 1) // 2 if single else length
+            for length, single in zip(space, self.single, strict=True)
+        ]
 
 
 def check_padding(grid_type: str | None, paddings: list[str], is_causal: bool) -> None:
@@ -120,7 +152,9 @@ def check_padding(grid_type: str | None, paddings: list[str], is_causal: bool) -
             f"grid_type must be 'single' or None where fft_padding is 'circular', got 'double': it gives {taps}"
         )
     if is_causal and len(paddings) != 1:
-        raise InvalidInput(f"data_dim must be 1 where is_causal=True: positions need an order, got {len(paddings)}")
+        raise InvalidInput(
+            f"data_dim must be 1 where is_causal=True: positions need an order, got {len(paddings)}"
+        )
     if is_causal and paddings != ["zero"]:
         raise InvalidInput(
             f"fft_padding must be 'zero' where is_causal=True, got {paddings[0]!r}: on a circular axis every earlier "
@@ -130,8 +164,18 @@ def check_padding(grid_type: str | None, paddings: list[str], is_causal: bool) -
 
 def check_kernel_network(kernel: nn.Module, hidden_dim: int, data_dim: int) -> None:
     """Raise ``InvalidInput`` where ``kernel`` names another number of channels or axes than CKConv has."""
-    check_equal("kernel's out_dim", getattr(kernel, "out_dim", hidden_dim), hidden_dim, "hidden_dim")
-    check_equal("kernel's data_dim", getattr(kernel, "data_dim", data_dim), data_dim, "that of CKConv")
+    check_equal(
+        "kernel's out_dim",
+        getattr(kernel, "out_dim", hidden_dim),
+        hidden_dim,
+        "hidden_dim",
+    )
+    check_equal(
+        "kernel's data_dim",
+        getattr(kernel, "data_dim", data_dim),
+        data_dim,
+        "that of CKConv",
+    )
 
 
 CKConvND = CKConv

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Flag, Positive, Size, checked
-from residual_edu.errors import check_shape
+from residual_edu.old_errors import check_shape
 from residual_edu.parts.flop_count import Shape
 from residual_edu.parts.start import copy_values, filled
 from residual_edu.parts.weight_decay import no_weight_decay as exempt
@@ -48,10 +48,16 @@ class KernelFiLMGenerator(nn.Module):
         init_std: Positive = 1e-4,
     ) -> None:
         super().__init__()
-        self.cond_dim, self.kernel_hidden_dim, self.num_film_layers = cond_dim, kernel_hidden_dim, num_film_layers
+        self.cond_dim, self.kernel_hidden_dim, self.num_film_layers = (
+            cond_dim,
+            kernel_hidden_dim,
+            num_film_layers,
+        )
         self.film_hidden_dim = film_hidden_dim
         last = nn.Linear(film_hidden_dim, num_film_layers * 2 * kernel_hidden_dim)
-        normal = partial(nn.init.normal_, std=init_std if init_type == "small_random" else 0.0)
+        normal = partial(
+            nn.init.normal_, std=init_std if init_type == "small_random" else 0.0
+        )
         last = filled(last, normal, partial(identity_film, layers=num_film_layers))
         self.mlp = nn.Sequential(nn.Linear(cond_dim, film_hidden_dim), nn.GELU(), last)
         if no_weight_decay:
@@ -68,13 +74,20 @@ class KernelFiLMGenerator(nn.Module):
         self, conditioning: Float[Tensor, "batch channels"]
     ) -> list[tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch hidden"]]]:
         r"""Return :math:`(\gamma, \beta)` of each layer, one row for each sample."""
-        check_shape("conditioning", conditioning, "batch", self.cond_dim, layer=self.mlp[0])
-        films = self.mlp(conditioning).unflatten(-1, (self.num_film_layers, 2, self.kernel_hidden_dim))
+        check_shape(
+            "conditioning", conditioning, "batch", self.cond_dim, layer=self.mlp[0]
+        )
+        films = self.mlp(conditioning).unflatten(
+            -1, (self.num_film_layers, 2, self.kernel_hidden_dim)
+        )
         return [(layer[:, 0], layer[:, 1]) for layer in films.unbind(1)]
 
     def flop_count(self, shape: Shape = 1, inference: bool = False) -> int:
         """Return the cost of one condition; it does not depend on the length of the signal."""
-        return sum(2 * each.numel() for each in self.mlp.parameters() if each.ndim == 2) + self.film_hidden_dim
+        return (
+            sum(2 * each.numel() for each in self.mlp.parameters() if each.ndim == 2)
+            + self.film_hidden_dim
+        )
 
 
 def identity_film(bias: Float[Tensor, "parameters"], layers: int) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from residual_edu.calls import check_conditionable
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_floating, check_same_shape
+from residual_edu.old_errors import InvalidInput, check_floating, check_same_shape
 from residual_edu.parts.causal_conv import convolution_flops
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.residual import is_bypassed
@@ -57,7 +57,11 @@ class Hyena(nn.Module):
         self.global_conv: Any = build(global_conv_cfg)
         self.short_conv: Any = build(short_conv_cfg)
         self.gate_nonlinear = build(gate_nonlinear_cfg)
-        self.gate_nonlinear_2 = self.gate_nonlinear if gate_nonlinear_2_cfg is None else build(gate_nonlinear_2_cfg)
+        self.gate_nonlinear_2 = (
+            self.gate_nonlinear
+            if gate_nonlinear_2_cfg is None
+            else build(gate_nonlinear_2_cfg)
+        )
         self.pixelhyena_norm = no_weight_decay(build(pixelhyena_norm_cfg))
         self.output_norm = no_weight_decay(build(output_norm_cfg))
         self.q_norm = None if qk_norm_cfg is None else build(qk_norm_cfg)
@@ -75,12 +79,17 @@ class Hyena(nn.Module):
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of the three signals into one; ``conditioning`` is passed to the long convolution."""
         check_signals(query, key, value)
-        query, key, value = self._short(torch.cat([query, key, value], dim=-1)).chunk(3, dim=-1)
+        query, key, value = self._short(torch.cat([query, key, value], dim=-1)).chunk(
+            3, dim=-1
+        )
         query, key = over_channels(self.q_norm, query), over_channels(self.k_norm, key)
         gate = self.gate_nonlinear(key)
         check_same_shape("gate_nonlinear(key)", gate, "key", key)
         z = over_channels(self.pixelhyena_norm, query * gate)
-        h, gate = self.global_conv(z, conditioning=conditioning), self.gate_nonlinear_2(value)
+        h, gate = (
+            self.global_conv(z, conditioning=conditioning),
+            self.gate_nonlinear_2(value),
+        )
         check_mixed(h, gate, value)
         return over_channels(self.output_norm, h * gate)
 
@@ -89,11 +98,24 @@ class Hyena(nn.Module):
         numbers = count_positions(shape) * self.global_conv.hidden_dim
         norms = [self.q_norm, self.k_norm, self.pixelhyena_norm, self.output_norm]
         active = sum(norm is not None and not is_bypassed(norm) for norm in norms)
-        sigmas = sum(not is_bypassed(gate) for gate in (self.gate_nonlinear, self.gate_nonlinear_2))
-        short = 0 if is_bypassed(self.short_conv) else convolution_flops(self.short_conv, count_positions(shape))
-        return short + (3 * active + 2 + sigmas) * numbers + flop_count(self.global_conv, shape, inference)
+        sigmas = sum(
+            not is_bypassed(gate)
+            for gate in (self.gate_nonlinear, self.gate_nonlinear_2)
+        )
+        short = (
+            0
+            if is_bypassed(self.short_conv)
+            else convolution_flops(self.short_conv, count_positions(shape))
+        )
+        return (
+            short
+            + (3 * active + 2 + sigmas) * numbers
+            + flop_count(self.global_conv, shape, inference)
+        )
 
-    def _short(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch *space channels"]:
+    def _short(
+        self, x: Float[Tensor, "batch *space channels"]
+    ) -> Float[Tensor, "batch *space channels"]:
         """Apply the short convolution to ``x``; torch's convolutions expect channels on axis 1."""
         if is_bypassed(self.short_conv):
             return x
@@ -117,13 +139,19 @@ def depends_on_later(part: nn.Module) -> bool:
 def check_parts(hyena: Hyena) -> None:
     """Raise ``InvalidInput`` for a convolution of another kind, or where only the long convolution is causal."""
     check_conditionable("global_conv", hyena.global_conv)
-    if not isinstance(hyena.short_conv, nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Identity):
+    if not isinstance(
+        hyena.short_conv, nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Identity
+    ):
         kinds = "an nn.Conv1d, nn.Conv2d, nn.Conv3d, a CausalConv1D or nn.Identity"
-        raise InvalidInput(f"short_conv must be {kinds}, got {type(hyena.short_conv).__name__}")
+        raise InvalidInput(
+            f"short_conv must be {kinds}, got {type(hyena.short_conv).__name__}"
+        )
     for name, part in hyena.named_children():
         if getattr(hyena.global_conv, "is_causal", False) and depends_on_later(part):
             kind = type(part).__name__
-            raise InvalidInput(f"{name} must be causal, since global_conv is, got a {kind} that reads later positions")
+            raise InvalidInput(
+                f"{name} must be causal, since global_conv is, got a {kind} that reads later positions"
+            )
 
 
 def check_signals(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -141,18 +169,29 @@ def check_mixed(h: Tensor, gate: Tensor, value: Tensor) -> None:
 
 def check_short_fits(convolution: nn.Conv1d | nn.Conv2d | nn.Conv3d, x: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``convolution`` keeps the channels of ``x`` and has as many axes."""
-    axes, channels = len(convolution.kernel_size), (convolution.in_channels, convolution.out_channels)
+    axes, channels = (
+        len(convolution.kernel_size),
+        (convolution.in_channels, convolution.out_channels),
+    )
     if channels != (x.shape[-1], x.shape[-1]):
         wanted = f"{x.shape[-1]} channels in and out (query, key, value)"
         raise InvalidInput(f"short_conv must have {wanted}, got {channels}")
     if axes != x.ndim - 2:
-        raise InvalidInput(f"short_conv must have as many axes as the signal, {x.ndim - 2}, got {axes}")
+        raise InvalidInput(
+            f"short_conv must have as many axes as the signal, {x.ndim - 2}, got {axes}"
+        )
 
 
-def over_channels(norm: nn.Module | None, x: Float[Tensor, "batch *space channels"]) -> Tensor:
+def over_channels(
+    norm: nn.Module | None, x: Float[Tensor, "batch *space channels"]
+) -> Tensor:
     """Apply ``norm`` to the channels of ``x``, on the axis where it expects them; without a norm return ``x``."""
     if norm is None:
         return x
-    y = norm(x.movedim(-1, 1)).movedim(1, -1) if isinstance(norm, CHANNELS_FIRST) else norm(x)
+    y = (
+        norm(x.movedim(-1, 1)).movedim(1, -1)
+        if isinstance(norm, CHANNELS_FIRST)
+        else norm(x)
+    )
     check_same_shape("norm(x)", y, "x", x)
     return y

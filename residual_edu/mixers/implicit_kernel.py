@@ -22,7 +22,8 @@ from torch.nn import functional
 
 from residual_edu.checked import DataDim, Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import (
+from residual_edu.mixers.film import KernelFiLMGenerator
+from residual_edu.old_errors import (
     InvalidInput,
     check_equal,
     check_instance,
@@ -30,13 +31,20 @@ from residual_edu.errors import (
     check_sequence,
     check_size,
 )
-from residual_edu.mixers.film import KernelFiLMGenerator
 from residual_edu.parts.flop_count import Shape
-from residual_edu.parts.start import filled, reset_parameters, scale_weight, start_again, starting
+from residual_edu.parts.start import (
+    filled,
+    reset_parameters,
+    scale_weight,
+    start_again,
+    starting,
+)
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
-def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) -> Float[Tensor, "1 *taps axes"]:
+def position_grid(
+    lengths: Sequence[int], reach: Sequence[int], like: Tensor
+) -> Float[Tensor, "1 *taps axes"]:
     """Return the positions of the taps of a kernel with ``lengths`` - 1 of them on either side along each axis.
 
     Neighbours are 1 / (reach - 1) apart: with lengths = reach positions run from -1 to 1, and those of a longer kernel
@@ -46,7 +54,9 @@ def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) ->
     check_lengths("lengths", lengths, len(reach))
     check_lengths("reach", reach, len(reach), least=2)
     check_instance("like", like, Tensor)
-    dtype = torch.promote_types(like.dtype, torch.float32)  # in 16 bits the positions of neighbours would be equal
+    dtype = torch.promote_types(
+        like.dtype, torch.float32
+    )  # in 16 bits the positions of neighbours would be equal
     lines = [
         torch.arange(1 - length, length, dtype=dtype, device=like.device) / (last - 1)
         for length, last in zip(lengths, reach, strict=True)
@@ -80,7 +90,10 @@ class SIRENPositionalEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.L_cache = length_of_each_axis("L_cache", L_cache, data_dim, least=2)
-        self.linear = uniform(nn.Linear(data_dim, embedding_dim, bias=use_bias), 2 * pi * omega_0 / data_dim)
+        self.linear = uniform(
+            nn.Linear(data_dim, embedding_dim, bias=use_bias),
+            2 * pi * omega_0 / data_dim,
+        )
         no_weight_decay(self)
 
     def forward(
@@ -89,7 +102,9 @@ class SIRENPositionalEmbedding(nn.Module):
         """Return the features, in the weights' dtype, and the grid of 2 length - 1 positions along each axis."""
         weight, bias = self.linear.weight, self.linear.bias
         grid = position_grid(lengths, self.L_cache, like=weight)
-        wave = functional.linear(grid, weight.to(grid.dtype), None if bias is None else bias.to(grid.dtype))
+        wave = functional.linear(
+            grid, weight.to(grid.dtype), None if bias is None else bias.to(grid.dtype)
+        )
         return wave.sin().to(weight.dtype), grid
 
 
@@ -136,12 +151,18 @@ class SIRENKernel(nn.Module):
         super().__init__()
         self.out_dim, self.data_dim = out_dim, data_dim
         self.widths = [embedding_dim] + [mlp_hidden_dim] * (num_layers - 1)
-        self.positional_embedding = SIRENPositionalEmbedding(data_dim, embedding_dim, L_cache, omega_0, use_bias)
+        self.positional_embedding = SIRENPositionalEmbedding(
+            data_dim, embedding_dim, L_cache, omega_0, use_bias
+        )
         hidden = [nn.Linear(*pair, bias=use_bias) for pair in pairwise(self.widths)]
-        self.hidden_linears = nn.ModuleList(no_weight_decay(uniform(each)) for each in hidden)
+        self.hidden_linears = nn.ModuleList(
+            no_weight_decay(uniform(each)) for each in hidden
+        )
         taps = prod(self.positional_embedding.L_cache)
         # The convolution sums over about that many taps, and its output should be about as large as its input.
-        self.out_linear = uniform(nn.Linear(mlp_hidden_dim, out_dim, bias=use_bias), shrink=sqrt(taps))
+        self.out_linear = uniform(
+            nn.Linear(mlp_hidden_dim, out_dim, bias=use_bias), shrink=sqrt(taps)
+        )
         self.film_generator: Any = None if film_cfg is None else build(film_cfg)
         check_film(self.film_generator, self.widths, film_after_pos_embed)
 
@@ -159,7 +180,9 @@ class SIRENKernel(nn.Module):
             reset_parameters(self.film_generator)
 
     def forward(
-        self, lengths: Sequence[int], conditioning: Float[Tensor, "batch features"] | None = None
+        self,
+        lengths: Sequence[int],
+        conditioning: Float[Tensor, "batch features"] | None = None,
     ) -> tuple[Float[Tensor, "samples *taps channels"], Float[Tensor, "1 *taps axes"]]:
         """Return 2 length - 1 taps along each axis, and their positions.
 
@@ -178,22 +201,35 @@ class SIRENKernel(nn.Module):
         The last weights become larger, as they start for that length.
         """
         lengths = self.positional_embedding.L_cache
-        halved = [(length + 1) // 2 if half else length for length, half in zip(lengths, axes, strict=True)]
+        halved = [
+            (length + 1) // 2 if half else length
+            for length, half in zip(lengths, axes, strict=True)
+        ]
         check_lengths("half of L_cache", halved, len(lengths), least=2)
         self.positional_embedding.L_cache = halved
-        starting(self.out_linear, partial(scale_weight, factor=sqrt(prod(lengths) / prod(halved))))
+        starting(
+            self.out_linear,
+            partial(scale_weight, factor=sqrt(prod(lengths) / prod(halved))),
+        )
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of all taps for a signal of ``shape``: 0 at inference where no condition changes them."""
         film = self.film_generator
         if inference and film is None:
             return 0
-        taps = prod(2 * length - 1 for length in ([shape] if isinstance(shape, int) else shape))
-        maps = zip([self.data_dim, *self.widths], [*self.widths, self.out_dim], strict=True)
+        taps = prod(
+            2 * length - 1 for length in ([shape] if isinstance(shape, int) else shape)
+        )
+        maps = zip(
+            [self.data_dim, *self.widths], [*self.widths, self.out_dim], strict=True
+        )
         sines = sum(2 * fan_in * fan_out for fan_in, fan_out in maps) + sum(self.widths)
         if film is None:
             return taps * sines
-        return taps * (sines + 2 * film.num_film_layers * film.kernel_hidden_dim) + film.flop_count()
+        return (
+            taps * (sines + 2 * film.num_film_layers * film.kernel_hidden_dim)
+            + film.flop_count()
+        )
 
     def _films(self, conditioning: Tensor | None) -> list[tuple[Tensor, Tensor] | None]:
         """Return (gamma, beta) of each layer with a sine, ``None`` for one that is not modulated."""
@@ -203,13 +239,17 @@ class SIRENKernel(nn.Module):
         return [*[None] * (len(self.widths) - len(films)), *films]
 
 
-def uniform(linear: nn.Linear, bound: float | None = None, shrink: float = 1.0) -> nn.Linear:
+def uniform(
+    linear: nn.Linear, bound: float | None = None, shrink: float = 1.0
+) -> nn.Linear:
     """Draw the weight from +- ``bound`` / ``shrink``, by default SIREN's sqrt(6 / fan_in), and set the bias to 0."""
     bound = (sqrt(6 / linear.in_features) if bound is None else bound) / shrink
     return filled(linear, partial(nn.init.uniform_, a=-bound, b=bound))
 
 
-def modulated(h: Float[Tensor, "#batch *taps hidden"], film: tuple[Tensor, Tensor] | None) -> Tensor:
+def modulated(
+    h: Float[Tensor, "#batch *taps hidden"], film: tuple[Tensor, Tensor] | None
+) -> Tensor:
     """Return gamma h + beta, the same at all taps of a sample, or ``h`` itself without them."""
     if film is None:
         return h
@@ -225,7 +265,9 @@ def check_lengths(name: str, lengths: Sequence[int], axes: int, least: int = 1) 
         check_size(name, length, least)
 
 
-def length_of_each_axis(name: str, value: int | Sequence[int], axes: int, least: int = 1) -> list[int]:
+def length_of_each_axis(
+    name: str, value: int | Sequence[int], axes: int, least: int = 1
+) -> list[int]:
     """Return one length for each of ``axes``, or raise ``InvalidInput`` unless each is at least ``least``."""
     lengths = list(value) if isinstance(value, Sequence) else [value] * axes
     check_lengths(name, lengths, axes, least)
@@ -236,14 +278,28 @@ def check_film(film: nn.Module | None, widths: list[int], first_too: bool) -> No
     """Raise ``InvalidInput`` unless ``film`` modulates the hidden layers of those ``widths``, and the ``first_too``."""
     embedding_dim, hidden_dim = widths[:2]
     if first_too:
-        check_equal("embedding_dim", embedding_dim, hidden_dim, "mlp_hidden_dim, with film_after_pos_embed")
+        check_equal(
+            "embedding_dim",
+            embedding_dim,
+            hidden_dim,
+            "mlp_hidden_dim, with film_after_pos_embed",
+        )
     if film is None:
         return
     if not isinstance(film, KernelFiLMGenerator):
-        raise InvalidInput(f"film_cfg must build a KernelFiLMGenerator, got {type(film).__name__}")
+        raise InvalidInput(
+            f"film_cfg must build a KernelFiLMGenerator, got {type(film).__name__}"
+        )
     layers = len(widths) - 1 + first_too
-    check_equal("num_film_layers", film.num_film_layers, layers, "one for each layer that is modulated")
-    check_equal("kernel_hidden_dim", film.kernel_hidden_dim, hidden_dim, "mlp_hidden_dim")
+    check_equal(
+        "num_film_layers",
+        film.num_film_layers,
+        layers,
+        "one for each layer that is modulated",
+    )
+    check_equal(
+        "kernel_hidden_dim", film.kernel_hidden_dim, hidden_dim, "mlp_hidden_dim"
+    )
 
 
 SIRENKernelND, SIRENPositionalEmbeddingND = SIRENKernel, SIRENPositionalEmbedding

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from residual_edu.checked import DataDim, Positive, Size, checked
-from residual_edu.errors import InvalidInput, check_device, check_width
+from residual_edu.old_errors import InvalidInput, check_device, check_width
 from residual_edu.parts.start import copy_values
 from residual_edu.parts.weight_decay import no_weight_decay
 
@@ -37,7 +37,11 @@ class ExponentialModulation(nn.Module):
 
     @checked
     def __init__(
-        self, data_dim: DataDim, num_channels: Size, fast_decay_pct: Positive = 13.81, slow_decay_pct: Positive = 2.3
+        self,
+        data_dim: DataDim,
+        num_channels: Size,
+        fast_decay_pct: Positive = 13.81,
+        slow_decay_pct: Positive = 2.3,
     ) -> None:
         super().__init__()
         self.slow_decay_pct, self.fast_decay_pct = slow_decay_pct, fast_decay_pct
@@ -48,11 +52,15 @@ class ExponentialModulation(nn.Module):
     def reset_parameters(self) -> None:
         """Space the decays evenly, from the first channel's to the last one's."""
         axes, channels = self.weight.shape
-        decay = torch.linspace(self.slow_decay_pct, self.fast_decay_pct, channels) / axes
+        decay = (
+            torch.linspace(self.slow_decay_pct, self.fast_decay_pct, channels) / axes
+        )
         copy_values(self.weight, decay.repeat(axes, 1))
 
     def forward(
-        self, grid: Float[Tensor, "1 *taps axes"], x: Float[Tensor, "batch *taps channels"]
+        self,
+        grid: Float[Tensor, "1 *taps axes"],
+        x: Float[Tensor, "batch *taps channels"],
     ) -> Float[Tensor, "batch *taps channels"]:
         """Return the kernel ``x`` times the mask at the positions ``grid``; shape and dtype stay."""
         check_kernel_and_grid(x, grid, self.weight)
@@ -91,7 +99,11 @@ class GaussianModulation(nn.Module):
         parametrization: Literal["direct", "log", "softplus"] = "direct",
     ) -> None:
         super().__init__()
-        self.min_std, self.max_std, self.parametrization = min_std, max_std, parametrization
+        self.min_std, self.max_std, self.parametrization = (
+            min_std,
+            max_std,
+            parametrization,
+        )
         self.init_std = init_std_low, init_std_high
         self.std_param = nn.Parameter(torch.empty(data_dim, num_channels))
         check_start(self)
@@ -106,34 +118,52 @@ class GaussianModulation(nn.Module):
         """Return what the parameter of each channel starts at, on the CPU."""
         low, high = torch.tensor(self.init_std, device="cpu").log().tolist()
         std = torch.linspace(low, high, self.std_param.shape[1], device="cpu").exp()
-        softplus_inverse = std + (-(-std).expm1()).log()  # log(exp(std) - 1), which overflows for std above 88
-        return {"direct": std, "log": std.log(), "softplus": softplus_inverse}[self.parametrization]
+        softplus_inverse = (
+            std + (-(-std).expm1()).log()
+        )  # log(exp(std) - 1), which overflows for std above 88
+        return {"direct": std, "log": std.log(), "softplus": softplus_inverse}[
+            self.parametrization
+        ]
 
     @property
     def std(self) -> Float[Tensor, "axes channels"]:
         """Every sigma, within its limits."""
         learned = self.std_param
-        std = {"direct": learned, "log": learned.exp(), "softplus": functional.softplus(learned)}[self.parametrization]
+        std = {
+            "direct": learned,
+            "log": learned.exp(),
+            "softplus": functional.softplus(learned),
+        }[self.parametrization]
         return std + (std.clamp(self.min_std, self.max_std) - std).detach()
 
     def forward(
-        self, grid: Float[Tensor, "1 *taps axes"], x: Float[Tensor, "batch *taps channels"]
+        self,
+        grid: Float[Tensor, "1 *taps axes"],
+        x: Float[Tensor, "batch *taps channels"],
     ) -> Float[Tensor, "batch *taps channels"]:
         """Return the kernel ``x`` times the mask at the positions ``grid``; shape and dtype stay."""
         check_kernel_and_grid(x, grid, self.std_param)
-        return x * torch.exp(-0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()).type_as(x)
+        return x * torch.exp(
+            -0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()
+        ).type_as(x)
 
 
 def check_start(mask: GaussianModulation) -> None:
     """Raise ``InvalidInput`` unless the limits are in order, and the starting values within what float32 holds."""
     if mask.max_std is not None and mask.min_std >= mask.max_std:
-        raise InvalidInput(f"min_std must be below max_std={mask.max_std}, got {mask.min_std}")
+        raise InvalidInput(
+            f"min_std must be below max_std={mask.max_std}, got {mask.min_std}"
+        )
     if not mask.initial().isfinite().all():
         low, high = mask.init_std
-        raise InvalidInput(f"init_std_low and init_std_high must be within float32's range, got {low} and {high}")
+        raise InvalidInput(
+            f"init_std_low and init_std_high must be within float32's range, got {low} and {high}"
+        )
 
 
-def check_kernel_and_grid(x: Tensor, grid: Tensor, weight: Float[Tensor, "axes channels"]) -> None:
+def check_kernel_and_grid(
+    x: Tensor, grid: Tensor, weight: Float[Tensor, "axes channels"]
+) -> None:
     """Raise ``InvalidInput`` unless the ``grid`` has the axes of ``weight`` and the kernel ``x`` its channels."""
     axes, channels = weight.shape
     check_width("grid", grid, axes)
@@ -142,7 +172,12 @@ def check_kernel_and_grid(x: Tensor, grid: Tensor, weight: Float[Tensor, "axes c
         check_device(name, tensor, weight)
     if grid.ndim != x.ndim or grid.shape[0] != 1 or grid.shape[1:-1] != x.shape[1:-1]:
         wanted = (1, *x.shape[1:-1], axes)
-        raise InvalidInput(f"grid must hold the position of each tap of x, {wanted}, got {tuple(grid.shape)}")
+        raise InvalidInput(
+            f"grid must hold the position of each tap of x, {wanted}, got {tuple(grid.shape)}"
+        )
 
 
-ExponentialModulationND, GaussianModulationND = ExponentialModulation, GaussianModulation
+ExponentialModulationND, GaussianModulationND = (
+    ExponentialModulation,
+    GaussianModulation,
+)

@@ -16,7 +16,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from residual_edu.errors import (
+from residual_edu.mixers.real_fft import real_fft
+from residual_edu.old_errors import (
     InvalidInput,
     check_axes,
     check_batch,
@@ -28,7 +29,6 @@ from residual_edu.errors import (
     check_signal,
     check_size,
 )
-from residual_edu.mixers.real_fft import real_fft
 
 PADDINGS = ("zero", "circular", "causal")
 Padding = str | Sequence[str]
@@ -58,7 +58,9 @@ def convolution_matrix(
 
 
 def long_convolution(
-    x: Float[Tensor, "batch *space channels"], kernel: Float[Tensor, "#batch *taps channels"], padding: Padding = "zero"
+    x: Float[Tensor, "batch *space channels"],
+    kernel: Float[Tensor, "#batch *taps channels"],
+    padding: Padding = "zero",
 ) -> Float[Tensor, "batch *space channels"]:
     r"""Convolve each channel of ``x`` with its own kernel along 1 to 3 axes, by fast Fourier transform.
 
@@ -76,8 +78,12 @@ def long_convolution(
     paddings = padding_of_each_axis("padding", padding, x.ndim - 2)
     check_kernel(kernel, x, paddings)
     space, taps = x.shape[1:-1], kernel.shape[1:-1]
-    wide = torch.promote_types(torch.promote_types(x.dtype, kernel.dtype), torch.float32)  # the CPU has no 16-bit FFT
-    signal, kernel = (z.to(wide).movedim(-1, 1).contiguous() for z in (x, kernel))  # batch, channel, *space: fast rows
+    wide = torch.promote_types(
+        torch.promote_types(x.dtype, kernel.dtype), torch.float32
+    )  # the CPU has no 16-bit FFT
+    signal, kernel = (
+        z.to(wide).movedim(-1, 1).contiguous() for z in (x, kernel)
+    )  # batch, channel, *space: fast rows
     sizes = [fft_size(*each) for each in zip(space, taps, paddings, strict=True)]
     for axis, (size, one) in enumerate(zip(sizes, paddings, strict=True), start=2):
         kernel = pad_and_roll(kernel, axis, size, one)
@@ -110,7 +116,9 @@ def centre(taps: int, padding: str) -> int:
     return 0 if padding == "causal" else (taps - 1) // 2
 
 
-def padding_of_each_axis(name: str, padding: Padding, axes: int, choices: Sequence[str] = PADDINGS) -> list[str]:
+def padding_of_each_axis(
+    name: str, padding: Padding, axes: int, choices: Sequence[str] = PADDINGS
+) -> list[str]:
     """Return one padding for each of ``axes``, or raise ``InvalidInput`` unless each is among ``choices``."""
     paddings = [padding] * axes if isinstance(padding, str) else padding
     check_sequence(name, paddings)
@@ -123,7 +131,9 @@ def padding_of_each_axis(name: str, padding: Padding, axes: int, choices: Sequen
 def pad_and_roll(kernel: Tensor, axis: int, size: int, padding: str) -> Tensor:
     """Pad ``axis`` with zeros to ``size`` and roll it so that the tap of lag 0 is first, those of negative lag last."""
     middle, taps = centre(kernel.shape[axis], padding), kernel.shape[axis]
-    padded = functional.pad(kernel.movedim(axis, -1), (0, size - taps)).movedim(-1, axis)
+    padded = functional.pad(kernel.movedim(axis, -1), (0, size - taps)).movedim(
+        -1, axis
+    )
     return padded.roll(-middle, axis) if middle else padded
 
 
@@ -132,11 +142,15 @@ def check_kernel(kernel: Tensor, x: Tensor, paddings: Sequence[str]) -> None:
     check_signal("kernel", kernel, x.shape[-1], x.ndim - 2)
     check_batch("kernel", kernel, x.shape[0])
     check_device("kernel", kernel, x)
-    for taps, length, padding in zip(kernel.shape[1:-1], x.shape[1:-1], paddings, strict=True):
+    for taps, length, padding in zip(
+        kernel.shape[1:-1], x.shape[1:-1], paddings, strict=True
+    ):
         check_circle(taps, length, padding)
 
 
 def check_circle(taps: int, length: int, padding: str) -> None:
     """Raise ``InvalidInput`` where a circular axis of ``length`` has more ``taps`` than lags."""
     if padding == "circular" and taps > length:
-        raise InvalidInput(f"kernel must have at most {length} taps on a circular axis of {length}, got {taps}")
+        raise InvalidInput(
+            f"kernel must have at most {length} taps on a circular axis of {length}, got {taps}"
+        )

@@ -19,8 +19,14 @@ from torch.nn.functional import silu, softplus
 
 from residual_edu.checked import Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_axes, check_divisible, check_not_empty, check_signal
 from residual_edu.mixers.selective_scan import chunked_scan
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_divisible,
+    check_not_empty,
+    check_signal,
+)
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.rms_norm import RMSNorm
@@ -69,7 +75,12 @@ class MambaLayer(nn.Module):
         super().__init__()
         inner, heads = expand * d_model, expand * d_model // headdim
         check_divisible("expand * d_model", inner, headdim, "headdim")
-        self.d_model, self.d_state, self.headdim, self.chunk_size = d_model, d_state, headdim, chunk_size
+        self.d_model, self.d_state, self.headdim, self.chunk_size = (
+            d_model,
+            d_state,
+            headdim,
+            chunk_size,
+        )
         mixed = inner + 2 * d_state  # x, B and C, which the short convolution reads
         self.pieces = [inner, mixed, heads]
         self.in_proj = nn.Linear(d_model, sum(self.pieces), bias=bias)
@@ -85,23 +96,34 @@ class MambaLayer(nn.Module):
         """Start again, children and all."""
         self.in_proj.reset_parameters()
         self.conv1d.reset_parameters()
-        for parameter, values in zip((self.dt_bias, self.A_log, self.D), self.scan_start(), strict=True):
+        for parameter, values in zip(
+            (self.dt_bias, self.A_log, self.D), self.scan_start(), strict=True
+        ):
             copy_values(parameter, values)
         self.norm.reset_parameters()
         self.out_proj.reset_parameters()
 
-    def forward(self, x: Float[Tensor, "batch positions channels"]) -> Float[Tensor, "batch positions channels"]:
+    def forward(
+        self, x: Float[Tensor, "batch positions channels"]
+    ) -> Float[Tensor, "batch positions channels"]:
         """Mix each position with those before it; shape and dtype stay."""
         check_signal("x", x, self.d_model, 1, self.in_proj)
-        z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)  # batch, position, and: inner; inner + 2 state; head
+        z, u, dt = self.in_proj(x).split(
+            self.pieces, dim=-1
+        )  # batch, position, and: inner; inner + 2 state; head
         y = self._scan(silu(self.conv1d(u.mT)).mT, softplus(dt + self.dt_bias))
         return self.out_proj(self.norm(y * silu(z)))
 
     def _scan(self, u: Tensor, dt: Tensor) -> Float[Tensor, "batch positions inner"]:
         """Scan the output of the convolution, in float32 at least; dtype stays."""
-        wide = torch.promote_types(u.dtype, torch.float32)  # a 16-bit state would lose the digits of what it sums
+        wide = torch.promote_types(
+            u.dtype, torch.float32
+        )  # a 16-bit state would lose the digits of what it sums
         x, B, C = u.to(wide).split([self.pieces[0], self.d_state, self.d_state], dim=-1)
-        x, A = x.unflatten(-1, (-1, self.headdim)), -self.A_log.to(wide).exp()  # x: batch, position, head, headdim
+        x, A = (
+            x.unflatten(-1, (-1, self.headdim)),
+            -self.A_log.to(wide).exp(),
+        )  # x: batch, position, head, headdim
         y = chunked_scan(x, dt.to(wide), A, B, C, self.D.to(wide), self.chunk_size)
         return y.flatten(-2).to(u.dtype)
 
@@ -112,16 +134,31 @@ class MambaLayer(nn.Module):
         filled = positions + -positions % length
         projections = 2 * positions * self.d_model * (sum(self.pieces) + inner)
         scan = 2 * filled * (length * (self.d_state + inner) + 2 * inner * self.d_state)
-        return projections + scan + sum(flop_count(part, positions, inference) for part in (self.conv1d, self.norm))
+        return (
+            projections
+            + scan
+            + sum(
+                flop_count(part, positions, inference)
+                for part in (self.conv1d, self.norm)
+            )
+        )
 
 
-def initial_scan(heads: int, dt_min: float, dt_max: float, floor: float) -> tuple[Tensor, Tensor, Tensor]:
+def initial_scan(
+    heads: int, dt_min: float, dt_max: float, floor: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return dt_bias, A_log and D at the start; softplus of the first is a step for each head."""
     steps = initial_steps(heads, dt_min, dt_max, floor)
-    return steps + (-(-steps).expm1()).log(), torch.arange(1.0, heads + 1).log(), torch.ones(heads)
+    return (
+        steps + (-(-steps).expm1()).log(),
+        torch.arange(1.0, heads + 1).log(),
+        torch.ones(heads),
+    )
 
 
-def initial_steps(heads: int, dt_min: float, dt_max: float, floor: float) -> Float[Tensor, "heads"]:
+def initial_steps(
+    heads: int, dt_min: float, dt_max: float, floor: float
+) -> Float[Tensor, "heads"]:
     """Draw a step for each head, log-uniform in [dt_min, dt_max] and at least ``floor``.
 
     Raises:
@@ -129,7 +166,12 @@ def initial_steps(heads: int, dt_min: float, dt_max: float, floor: float) -> Flo
     """
     if dt_min > dt_max:
         raise InvalidInput(f"dt_min must be at most dt_max={dt_max}, got {dt_min}")
-    return torch.empty(heads).uniform_(math.log(dt_min), math.log(dt_max)).exp().clamp(min=floor)
+    return (
+        torch.empty(heads)
+        .uniform_(math.log(dt_min), math.log(dt_max))
+        .exp()
+        .clamp(min=floor)
+    )
 
 
 class Mamba(nn.Module):
@@ -158,7 +200,10 @@ class Mamba(nn.Module):
             check_two_layers(self.core_layer, self.core_layer_rev)
 
     def forward(
-        self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
+        self,
+        x: Float[Tensor, "batch *space channels"],
+        *,
+        conditioning: Tensor | None = None,
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; shape stays. ``conditioning`` is ignored."""
         check_positions("x", x)
@@ -183,4 +228,6 @@ def check_two_layers(first: nn.Module, second: nn.Module) -> None:
     """Raise ``InvalidInput`` where both directions would share one layer, as they do where it was built before."""
     if first is second:
         mend = "give its class or a config, which builds a new one each time"
-        raise InvalidInput(f"mamba_layer_cfg must build 2 layers, got the same {type(first).__name__} twice; {mend}")
+        raise InvalidInput(
+            f"mamba_layer_cfg must build 2 layers, got the same {type(first).__name__} twice; {mend}"
+        )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from residual_edu.calls import check_takes
 from residual_edu.checked import Flag, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_batch, check_signal
+from residual_edu.old_errors import InvalidInput, check_batch, check_signal
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.mlp import InitMethod, start
 
@@ -55,10 +55,15 @@ class QKVSequenceMixer(nn.Module):
         self.signals = count_signals(self.mixer)
         maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
         self.qkv_proj = start(maps, init_method_in, hidden_dim)
-        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out)
+        self.out_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out
+        )
 
     def forward(
-        self, x: Float[Tensor, "batch *space channels"], *, conditioning: Tensor | None = None
+        self,
+        x: Float[Tensor, "batch *space channels"],
+        *,
+        conditioning: Tensor | None = None,
     ) -> Float[Tensor, "batch *space channels"]:
         """Mix the positions of ``x``; ``conditioning`` is passed to the mixer."""
         check_signal("x", x, self.hidden_dim, layer=self.qkv_proj)
@@ -99,9 +104,17 @@ class QKVConditionMixer(nn.Module):
         self.hidden_dim = hidden_dim
         self.mixer = build(mixer_cfg)
         check_takes("mixer", self.mixer, "query", "key", "value", "conditioning=")
-        self.kv_proj = start(nn.Linear(hidden_dim, 2 * hidden_dim, bias=False), init_method_in, hidden_dim)
-        self.q_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in)
-        self.out_proj = start(nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out)
+        self.kv_proj = start(
+            nn.Linear(hidden_dim, 2 * hidden_dim, bias=False),
+            init_method_in,
+            hidden_dim,
+        )
+        self.q_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in
+        )
+        self.out_proj = start(
+            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out
+        )
 
     def forward(
         self,
@@ -112,17 +125,29 @@ class QKVConditionMixer(nn.Module):
 
         A condition of one sample serves all.
         """
-        condition = condition[:, None] if isinstance(condition, Tensor) and condition.ndim == 2 else condition
+        condition = (
+            condition[:, None]
+            if isinstance(condition, Tensor) and condition.ndim == 2
+            else condition
+        )
         check_signals(x, condition, self.hidden_dim, self.q_proj)
-        key, value = self.kv_proj(condition).expand(x.shape[0], *[-1] * (condition.ndim - 1)).chunk(2, dim=-1)
+        key, value = (
+            self.kv_proj(condition)
+            .expand(x.shape[0], *[-1] * (condition.ndim - 1))
+            .chunk(2, dim=-1)
+        )
         return self.out_proj(self.mixer(self.q_proj(x), key, value))
 
-    def flop_count(self, shape: Shape, inference: bool = False, condition_shape: Shape = 1) -> int:
+    def flop_count(
+        self, shape: Shape, inference: bool = False, condition_shape: Shape = 1
+    ) -> int:
         """Return the cost for one sample with ``condition_shape`` positions in its condition."""
         queries, keys = count_positions(shape), count_positions(condition_shape)
         maps = 4 * (queries + keys) * self.hidden_dim**2
         count = getattr(self.mixer, "flop_count", None)
-        return maps + (0 if count is None else count(shape, inference, key_shape=condition_shape))
+        return maps + (
+            0 if count is None else count(shape, inference, key_shape=condition_shape)
+        )
 
 
 def count_signals(mixer: nn.Module) -> int:
@@ -139,10 +164,14 @@ def count_signals(mixer: nn.Module) -> int:
         return count
     kind, taken = type(mixer).__name__, ", ".join(signature(mixer.forward).parameters)
     ways = "(query, key, value, conditioning=) or (x, conditioning=)"
-    raise InvalidInput(f"mixer must take {ways}, {kind}.forward takes ({taken}); wrap it in a module that fits")
+    raise InvalidInput(
+        f"mixer must take {ways}, {kind}.forward takes ({taken}); wrap it in a module that fits"
+    )
 
 
-def check_signals(x: Tensor, condition: Tensor, hidden_dim: int, layer: nn.Module) -> None:
+def check_signals(
+    x: Tensor, condition: Tensor, hidden_dim: int, layer: nn.Module
+) -> None:
     """Raise ``InvalidInput`` unless both are signals of ``hidden_dim``, fit for ``layer``, and of as many samples."""
     check_signal("x", x, hidden_dim, layer=layer)
     check_signal("condition", condition, hidden_dim, layer=layer)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Size, checked
-from residual_edu.errors import check_shape
+from residual_edu.old_errors import check_shape
 
 
 class RegisterPooling(nn.Module):
@@ -34,9 +34,13 @@ class RegisterPooling(nn.Module):
         """Set all weights alike: the mean."""
         nn.init.zeros_(self.logits)
 
-    def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch channels"]:
+    def forward(
+        self, registers: Float[Tensor, "batch registers channels"]
+    ) -> Float[Tensor, "batch channels"]:
         """Return one vector for each sample; dtype stays."""
-        check_shape("registers", registers, "batch", len(self.logits), "channels", layer=self)
+        check_shape(
+            "registers", registers, "batch", len(self.logits), "channels", layer=self
+        )
         weights = self.logits.softmax(dim=0).to(registers.dtype)
         return (weights[:, None] * registers).sum(dim=1)
 
@@ -58,7 +62,9 @@ class RegisterCompressConcat(nn.Module):
     """
 
     @checked
-    def __init__(self, num_registers: Size, hidden_dim: Size, compressed_dim: Size) -> None:
+    def __init__(
+        self, num_registers: Size, hidden_dim: Size, compressed_dim: Size
+    ) -> None:
         super().__init__()
         self.num_registers = num_registers
         self.compress = nn.Linear(hidden_dim, compressed_dim, bias=False)
@@ -68,9 +74,18 @@ class RegisterCompressConcat(nn.Module):
         """Width of the result, R times ``compressed_dim``."""
         return self.num_registers * self.compress.out_features
 
-    def forward(self, registers: Float[Tensor, "batch registers channels"]) -> Float[Tensor, "batch out_dim"]:
+    def forward(
+        self, registers: Float[Tensor, "batch registers channels"]
+    ) -> Float[Tensor, "batch out_dim"]:
         """Return one vector of ``out_dim`` numbers for each sample."""
-        check_shape("registers", registers, "batch", self.num_registers, self.compress.in_features, layer=self.compress)
+        check_shape(
+            "registers",
+            registers,
+            "batch",
+            self.num_registers,
+            self.compress.in_features,
+            layer=self.compress,
+        )
         return self.compress(registers).flatten(1)
 
     def flop_count(self, hidden_dim: int, inference: bool = False) -> int:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from residual_edu.checked import Count, Flag, Positive, Rate, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import check_divisible, check_shape
+from residual_edu.old_errors import check_divisible, check_shape
 from residual_edu.parts.attention import fused_attention, merge_heads
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
@@ -78,26 +78,50 @@ class ViT5Attention(nn.Module):
         self.scale = head_dim**-0.5 if scale is None else scale
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         registers = register_angles(num_registers, head_dim, reg_rope_base)
-        angles = torch.cat([patches, patches.new_zeros(int(has_cls), head_dim // 2), registers])
+        angles = torch.cat(
+            [patches, patches.new_zeros(int(has_cls), head_dim // 2), registers]
+        )
         self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
-        self.qkv = filled(nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj)
-        self.q_norm, self.k_norm = (nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2))
-        self.proj = filled(nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj)
+        self.qkv = filled(
+            nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj
+        )
+        self.q_norm, self.k_norm = (
+            nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2)
+        )
+        self.proj = filled(
+            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj
+        )
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
 
     def forward(
-        self, x: Float[Tensor, "batch tokens channels"], *, conditioning: Tensor | None = None
+        self,
+        x: Float[Tensor, "batch tokens channels"],
+        *,
+        conditioning: Tensor | None = None,
     ) -> Float[Tensor, "batch tokens channels"]:
         """Attend from each token to all; ``conditioning`` is ignored."""
         dropout = self.attn_dropout if self.training else 0.0
-        y = fused_attention(*self.heads(x), scale=self.scale, dropout=dropout)  # batch, head, token, head_dim
+        y = fused_attention(
+            *self.heads(x), scale=self.scale, dropout=dropout
+        )  # batch, head, token, head_dim
         return self.proj_drop(self.proj(merge_heads(y)))
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
-        check_shape("x", x, "batch", self.num_tokens, self.qkv.in_features, layer=self.qkv)
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        return rotate_by(self.q_norm(q), *self.cos_sin.tables), rotate_by(self.k_norm(k), *self.cos_sin.tables), v
+        check_shape(
+            "x", x, "batch", self.num_tokens, self.qkv.in_features, layer=self.qkv
+        )
+        q, k, v = (
+            self.qkv(x)
+            .unflatten(-1, (3, self.num_heads, -1))
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
+        )
+        return (
+            rotate_by(self.q_norm(q), *self.cos_sin.tables),
+            rotate_by(self.k_norm(k), *self.cos_sin.tables),
+            v,
+        )
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample: maps, norms, rotations (3 a number), and two products of all pairs of tokens.
@@ -105,15 +129,25 @@ class ViT5Attention(nn.Module):
         The softmax is not counted.
         """
         width = self.qkv.in_features
-        norms = sum(flop_count(norm, num_tokens * self.num_heads) for norm in (self.q_norm, self.k_norm))
-        return 8 * num_tokens * width**2 + norms + 6 * num_tokens * width + 4 * num_tokens**2 * width
+        norms = sum(
+            flop_count(norm, num_tokens * self.num_heads)
+            for norm in (self.q_norm, self.k_norm)
+        )
+        return (
+            8 * num_tokens * width**2
+            + norms
+            + 6 * num_tokens * width
+            + 4 * num_tokens**2 * width
+        )
 
     def extra_repr(self) -> str:
         """Return the numbers of tokens and heads, for ``repr``."""
         return f"{self.num_tokens} tokens, num_heads={self.num_heads}"
 
 
-def register_angles(count: int, head_dim: int, base: float) -> Float[Tensor, "registers pairs"]:
+def register_angles(
+    count: int, head_dim: int, base: float
+) -> Float[Tensor, "registers pairs"]:
     """Return the rotary angles of ``count`` registers on the smallest square grid that holds them, row by row."""
     side = isqrt(max(count - 1, 0)) + 1
     return rotary_angles((side, side), head_dim, base)[:count]

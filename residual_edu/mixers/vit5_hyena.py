@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from residual_edu.calls import check_conditionable
 from residual_edu.checked import Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import InvalidInput, check_shape
+from residual_edu.old_errors import InvalidInput, check_shape
 from residual_edu.parts.flop_count import flop_count
 
 
@@ -36,16 +36,23 @@ class ViT5HyenaAdapter(nn.Module):
         check_conditionable("inner_mixer", self.inner_mixer)
 
     def forward(
-        self, x: Float[Tensor, "batch tokens channels"], *, conditioning: Tensor | None = None
+        self,
+        x: Float[Tensor, "batch tokens channels"],
+        *,
+        conditioning: Tensor | None = None,
     ) -> Float[Tensor, "batch tokens channels"]:
         """Mix the tokens of ``x``; ``conditioning``, (batch, channels), is passed to the mixer."""
         check_tokens(x, self.grid_w)
-        return self.inner_mixer(x.unflatten(1, (-1, self.grid_w)), conditioning=conditioning).flatten(1, 2)
+        return self.inner_mixer(
+            x.unflatten(1, (-1, self.grid_w)), conditioning=conditioning
+        ).flatten(1, 2)
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample of ``num_tokens``, padding included: that of the mixer on the grid."""
         check_rows(num_tokens, self.grid_w)
-        return flop_count(self.inner_mixer, (num_tokens // self.grid_w, self.grid_w), inference)
+        return flop_count(
+            self.inner_mixer, (num_tokens // self.grid_w, self.grid_w), inference
+        )
 
 
 def check_tokens(x: Tensor, grid_w: int) -> None:
@@ -58,4 +65,6 @@ def check_rows(tokens: int, grid_w: int) -> None:
     """Raise ``InvalidInput`` unless ``tokens`` fill whole rows of ``grid_w``."""
     if tokens % grid_w:
         mend = f"pad them with {-tokens % grid_w} more"
-        raise InvalidInput(f"the number of tokens must be a multiple of grid_w={grid_w}, got {tokens}; {mend}")
+        raise InvalidInput(
+            f"the number of tokens must be a multiple of grid_w={grid_w}, got {tokens}; {mend}"
+        )

@@ -20,7 +20,8 @@ from torch.nn import functional as F
 
 from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock
 from residual_edu.checked import NotNegative, Size, checked
-from residual_edu.errors import (
+from residual_edu.networks.labels import check_labels
+from residual_edu.old_errors import (
     InvalidInput,
     check_axes,
     check_device,
@@ -29,7 +30,6 @@ from residual_edu.errors import (
     check_rate,
     check_shape,
 )
-from residual_edu.networks.labels import check_labels
 from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
@@ -47,7 +47,10 @@ class SelfAttention(nn.Module):
         self.out = nn.Linear(dim, dim)
 
     def forward(
-        self, x: Float[Tensor, "batch positions channels"], *, conditioning: Tensor | None = None
+        self,
+        x: Float[Tensor, "batch positions channels"],
+        *,
+        conditioning: Tensor | None = None,
     ) -> Float[Tensor, "batch positions channels"]:
         """Mix the positions of ``x``. ``conditioning`` is not used: the norm before has already applied it."""
         check_shape("x", x, "batch", "positions", self.qkv.in_features, layer=self.qkv)
@@ -78,13 +81,22 @@ class Denoiser(nn.Module):
     """
 
     @checked
-    def __init__(self, patch_size: Size, grid: Size, hidden_dim: Size, depth: Size, num_classes: Size) -> None:
+    def __init__(
+        self,
+        patch_size: Size,
+        grid: Size,
+        hidden_dim: Size,
+        depth: Size,
+        num_classes: Size,
+    ) -> None:
         super().__init__()
         self.patch_size, self.grid, self.num_classes = patch_size, grid, num_classes
         self.patches = nn.Linear(patch_size**2, hidden_dim)
         self.position = nn.Parameter(torch.randn(grid**2, hidden_dim) / 2)
         self.label = nn.Embedding(num_classes + 1, hidden_dim)
-        self.time = nn.Sequential(nn.Linear(1, hidden_dim), nn.SiLU(), nn.Linear(hidden_dim, hidden_dim))
+        self.time = nn.Sequential(
+            nn.Linear(1, hidden_dim), nn.SiLU(), nn.Linear(hidden_dim, hidden_dim)
+        )
         self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
         self.final = filled(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
@@ -106,16 +118,28 @@ class Denoiser(nn.Module):
     ) -> Float[Tensor, "batch side side"]:
         """Return the velocity of each pixel at ``time``, 0 to 1; one time or one label serves all images."""
         self._check_inputs(images, time, labels)
-        patches = F.pixel_unshuffle(images[:, None], self.patch_size)  # (batch, pixels of a patch, grid, grid)
-        x = self.patches(patches.flatten(2).mT) + self.position  # (batch, grid * grid, channels)
-        condition = self.time(time[:, None]) + self.label(labels)  # (batch or 1, channels)
+        patches = F.pixel_unshuffle(
+            images[:, None], self.patch_size
+        )  # (batch, pixels of a patch, grid, grid)
+        x = (
+            self.patches(patches.flatten(2).mT) + self.position
+        )  # (batch, grid * grid, channels)
+        condition = self.time(time[:, None]) + self.label(
+            labels
+        )  # (batch or 1, channels)
         for block in self.blocks:
             x = block(x, condition)
         velocity = self.final(self.norm(x)).mT.unflatten(2, (self.grid, self.grid))
         return F.pixel_shuffle(velocity, self.patch_size)[:, 0]
 
     def _check_inputs(self, images: Tensor, time: Tensor, labels: Tensor) -> None:
-        check_shape("images", images, "batch", *[self.grid * self.patch_size] * 2, layer=self.patches)
+        check_shape(
+            "images",
+            images,
+            "batch",
+            *[self.grid * self.patch_size] * 2,
+            layer=self.patches,
+        )
         check_floating("time", time)
         check_layer("time", time, cast(nn.Linear, self.time[0]))
         check_times("time", time)
@@ -127,7 +151,9 @@ class Denoiser(nn.Module):
 def check_times(name: str, time: Tensor) -> None:
     """Raise ``InvalidInput`` unless all times lie in [0, 1], where a path from noise to images is defined."""
     if is_readable(time) and not ((time >= 0) & (time <= 1)).all():
-        raise InvalidInput(f"{name} must lie in [0, 1], got {time.min().item():g} to {time.max().item():g}")
+        raise InvalidInput(
+            f"{name} must lie in [0, 1], got {time.min().item():g} to {time.max().item():g}"
+        )
 
 
 def check_one_per_image(name: str, x: Tensor, images: Tensor) -> None:
@@ -137,7 +163,9 @@ def check_one_per_image(name: str, x: Tensor, images: Tensor) -> None:
     check_device(name, x, images)
     count = images.shape[0]
     if x.ndim != 1 or x.shape[0] not in (1, count):
-        raise InvalidInput(f"{name} must have shape ({count},), or (1,) for all images, got {tuple(x.shape)}")
+        raise InvalidInput(
+            f"{name} must have shape ({count},), or (1,) for all images, got {tuple(x.shape)}"
+        )
 
 
 def flow_matching_loss(
@@ -188,7 +216,10 @@ def sample_path(
     with torch.no_grad():
         for step in range(steps):
             time = noise.new_full((1,), step / steps)
-            told, untold = model(path[-1], time, labels), model(path[-1], time, any_class)
+            told, untold = (
+                model(path[-1], time, labels),
+                model(path[-1], time, any_class),
+            )
             path.append(path[-1] + (untold + guidance * (told - untold)) / steps)
     return torch.stack(path)
 

@@ -9,12 +9,26 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from residual_edu.checked import Count, Flag, NotNegative, Positive, Size, Whole, checked
+from residual_edu.checked import (
+    Count,
+    Flag,
+    NotNegative,
+    Positive,
+    Size,
+    Whole,
+    checked,
+)
 from residual_edu.configurable import ModelConfig
-from residual_edu.errors import InvalidInput, check_axes, check_instance, is_number, shown
 from residual_edu.networks.evaluation_mode import evaluation_mode
 from residual_edu.networks.labels import check_labels
 from residual_edu.networks.sampling import choose, penalize
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_instance,
+    is_number,
+    shown,
+)
 from residual_edu.parts.attention_checks import check_room
 
 
@@ -60,7 +74,12 @@ def generate(
     check_stop_tokens(stop_tokens, config.vocab_size)
     check_room(prompt.shape[-1], max_tokens, config.block.max_seq_len)
     generator = None if seed is None else torch.Generator().manual_seed(seed)
-    tokens, new, cache, ended = prompt, prompt, None, torch.zeros_like(prompt[:, :1], dtype=torch.bool)
+    tokens, new, cache, ended = (
+        prompt,
+        prompt,
+        None,
+        torch.zeros_like(prompt[:, :1], dtype=torch.bool),
+    )
     with evaluation_mode(model), torch.inference_mode():
         for _ in steps(max_tokens, progress):
             logits, cache = model(new, cache)
@@ -72,7 +91,9 @@ def generate(
             tokens = torch.cat([tokens, new], dim=1)
             if stop_tokens and ended.all():
                 break
-    return tokens.clone()  # a tensor made in inference mode could not be used in training
+    return (
+        tokens.clone()
+    )  # a tensor made in inference mode could not be used in training
 
 
 def steps(count: int, progress: bool) -> Iterable[int]:
@@ -80,7 +101,9 @@ def steps(count: int, progress: bool) -> Iterable[int]:
     if not progress:
         return range(count)
     if find_spec("rich") is None:
-        raise InvalidInput("progress=True needs the package rich, which is not installed; install it or leave it out")
+        raise InvalidInput(
+            "progress=True needs the package rich, which is not installed; install it or leave it out"
+        )
     from rich.progress import track
 
     return track(range(count), description="generating")
@@ -90,7 +113,9 @@ def check_prompt(prompt: Tensor, vocab_size: int) -> None:
     """Raise ``InvalidInput`` unless ``prompt`` holds at least one token of the vocabulary in each row."""
     check_axes("prompt", prompt, "batch", "positions")
     if prompt.shape[-1] == 0:
-        raise InvalidInput(f"prompt must hold at least 1 position, got shape {tuple(prompt.shape)}")
+        raise InvalidInput(
+            f"prompt must hold at least 1 position, got shape {tuple(prompt.shape)}"
+        )
     check_labels("prompt", prompt, vocab_size)
 
 
@@ -100,5 +125,9 @@ def check_stop_tokens(stop_tokens: Sequence[int], vocab_size: int) -> None:
     if not isinstance(stop_tokens, Sequence):
         raise InvalidInput(f"{wanted}, got {shown(stop_tokens)}")
     for token in stop_tokens:
-        if isinstance(token, bool) or not isinstance(token, Integral) or not 0 <= token < vocab_size:
+        if (
+            isinstance(token, bool)
+            or not isinstance(token, Integral)
+            or not 0 <= token < vocab_size
+        ):
             raise InvalidInput(f"{wanted}, got {shown(token)}")

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from residual_edu.errors import InvalidInput, check_axes, check_not_empty
+from residual_edu.old_errors import InvalidInput, check_axes, check_not_empty
 from residual_edu.values import is_readable
 
 
@@ -16,4 +16,6 @@ def check_labels(name: str, labels: Tensor, count: int) -> None:
     low, high = (int(end) for end in labels.aminmax()) if read else (0, 0)
     if not whole or low < 0 or high >= count:
         seen = f"{low} to {high}" if whole else str(labels.dtype)
-        raise InvalidInput(f"{name} must be whole numbers from 0 to {count - 1}, got {seen}")
+        raise InvalidInput(
+            f"{name} must be whole numbers from 0 to {count - 1}, got {seen}"
+        )

@@ -14,11 +14,23 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from residual_edu.checked import checked
-from residual_edu.configurable import ConfigurableBlock, ModelCache, ModelConfig, PositionBase, norm_registry
+from residual_edu.configurable import (
+    ConfigurableBlock,
+    ModelCache,
+    ModelConfig,
+    PositionBase,
+    norm_registry,
+)
 from residual_edu.configurable.cache import cache_length
-from residual_edu.errors import InvalidInput, check_axes, check_device, check_instance, check_size
 from residual_edu.networks.generation import generate
 from residual_edu.networks.labels import check_labels
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_device,
+    check_instance,
+    check_size,
+)
 from residual_edu.parts.attention import attention_mask
 from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.dropout import Dropout
@@ -39,17 +51,28 @@ class LanguageModel(nn.Module):
     generate = generate
 
     @checked
-    def __init__(self, config: Annotated[ModelConfig, partial(check_instance, kind=ModelConfig)]) -> None:
+    def __init__(
+        self, config: Annotated[ModelConfig, partial(check_instance, kind=ModelConfig)]
+    ) -> None:
         super().__init__()
         self.config = config
         # so that a tied head's logits are of size 1
         narrow = partial(nn.init.normal_, std=config.block.d_model**-0.5)
-        self.embed = filled(nn.Embedding(config.vocab_size, config.block.d_model), narrow)
+        self.embed = filled(
+            nn.Embedding(config.vocab_size, config.block.d_model), narrow
+        )
         self.dropout = Dropout(config.block.dropout)
-        self.blocks = nn.ModuleList(ConfigurableBlock(config.get_block_config(i)) for i in range(config.n_layers))
+        self.blocks = nn.ModuleList(
+            ConfigurableBlock(config.get_block_config(i))
+            for i in range(config.n_layers)
+        )
         check_embeds_first(self.blocks)
         self.final_norm = norm_registry.get(config.block.norm)(config.block)
-        self.head = None if config.tie_embeddings else nn.Linear(config.block.d_model, config.vocab_size, bias=False)
+        self.head = (
+            None
+            if config.tie_embeddings
+            else nn.Linear(config.block.d_model, config.vocab_size, bias=False)
+        )
 
     def forward(
         self, tokens: Int[Tensor, "batch positions"], cache: ModelCache | None = None
@@ -59,32 +82,42 @@ class LanguageModel(nn.Module):
         self._check_inputs(tokens, cache)
         start, caches = cache
         blocks, embed = cast(list[ConfigurableBlock], list(self.blocks)), self.embed
-        x = self.dropout(embed(tokens)) if self.training else embed(tokens)  # (batch, positions, d_model)
+        x = (
+            self.dropout(embed(tokens)) if self.training else embed(tokens)
+        )  # (batch, positions, d_model)
         x = blocks[0].position.embed(x, start)
         mask, updated = self._mask(tokens.shape[1], start), []
         for block, kept in zip(blocks, caches, strict=True):
             x, kept = block(x, mask, kept)
             updated.append(kept)
         x = self.final_norm(x)
-        logits = nn.functional.linear(x, embed.weight) if self.head is None else self.head(x)
+        logits = (
+            nn.functional.linear(x, embed.weight) if self.head is None else self.head(x)
+        )
         return logits, ModelCache(start + tokens.shape[1], tuple(updated))
 
     def _mask(self, new: int, start: int) -> Tensor | None:
         """Return the causal mask of ``new`` positions after ``start``; None for one, which attends to all before it."""
         if new == 1:
             return None
-        return attention_mask(new, start + new, causal=True, device=self.embed.weight.device)
+        return attention_mask(
+            new, start + new, causal=True, device=self.embed.weight.device
+        )
 
     def _check_inputs(self, tokens: Tensor, cache: ModelCache) -> None:
         check_axes("tokens", tokens, "batch", "positions")
         if tokens.ndim != 2:
-            raise InvalidInput(f"tokens must have shape (batch, positions), got {tuple(tokens.shape)}")
+            raise InvalidInput(
+                f"tokens must have shape (batch, positions), got {tuple(tokens.shape)}"
+            )
         check_labels("tokens", tokens, self.config.vocab_size)
         check_device("tokens", tokens, self.embed.weight)
         check_instance("cache", cache, ModelCache)
         check_size("cache.length", cache.length, least=0)
         if len(cache.blocks) != len(self.blocks):
-            raise InvalidInput(f"cache must hold one for each of {len(self.blocks)} blocks, got {len(cache.blocks)}")
+            raise InvalidInput(
+                f"cache must hold one for each of {len(self.blocks)} blocks, got {len(cache.blocks)}"
+            )
         for place, kept in enumerate(cache.blocks):
             if cache_length(kept) != cache.length:
                 raise InvalidInput(

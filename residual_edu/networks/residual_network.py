@@ -17,7 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 from residual_edu.checked import DataDim, Flag, Size, Sizes, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import (
+from residual_edu.networks.stack import build_blocks, build_with, check_stack
+from residual_edu.old_errors import (
     InvalidInput,
     check_fits,
     check_one_per_axis,
@@ -25,7 +26,6 @@ from residual_edu.errors import (
     check_width,
     shown,
 )
-from residual_edu.networks.stack import build_blocks, build_with, check_stack
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -74,32 +74,61 @@ class ResidualNetwork(nn.Module):
         gradient_checkpointing: Flag = False,
     ) -> None:
         super().__init__()
-        self.in_channels, self.out_channels, self.num_blocks = in_channels, out_channels, num_blocks
-        self.hidden_dim, self.data_dim, self.gradient_checkpointing = hidden_dim, data_dim, gradient_checkpointing
+        self.in_channels, self.out_channels, self.num_blocks = (
+            in_channels,
+            out_channels,
+            num_blocks,
+        )
+        self.hidden_dim, self.data_dim, self.gradient_checkpointing = (
+            hidden_dim,
+            data_dim,
+            gradient_checkpointing,
+        )
         self.target_size = target_lengths(target_size, data_dim)
         self.dropout_in = build(dropout_in_cfg)
-        self.in_proj = build_projection("in_proj_cfg", in_proj_cfg, in_channels, hidden_dim)
+        self.in_proj = build_projection(
+            "in_proj_cfg", in_proj_cfg, in_channels, hidden_dim
+        )
         self.condition_in_proj: nn.Module | None = None
         if condition_in_proj_cfg is not None:
             name = "condition_in_proj_cfg"
-            self.condition_in_proj = build_projection(name, condition_in_proj_cfg, hidden_dim, hidden_dim)
+            self.condition_in_proj = build_projection(
+                name, condition_in_proj_cfg, hidden_dim, hidden_dim
+            )
         self.blocks = build_blocks("block_cfg", block_cfg, [{}] * num_blocks)
-        check_stack("block_cfg", self.blocks, "x", "condition", checkpointing=gradient_checkpointing)
+        check_stack(
+            "block_cfg",
+            self.blocks,
+            "x",
+            "condition",
+            checkpointing=gradient_checkpointing,
+        )
         self.out_norm = no_weight_decay(build(norm_cfg))
-        self.out_proj = build_projection("out_proj_cfg", out_proj_cfg, hidden_dim, out_channels)
+        self.out_proj = build_projection(
+            "out_proj_cfg", out_proj_cfg, hidden_dim, out_channels
+        )
 
     def forward(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return ``{"logits": ...}`` for ``{"input": (batch, *space, in_channels), "condition": a tensor or None}``."""
         check_inputs(inputs)
-        x, condition = self._embedded(inputs["input"]), self._projected(inputs["condition"])
+        x, condition = (
+            self._embedded(inputs["input"]),
+            self._projected(inputs["condition"]),
+        )
         for block in self.blocks:
-            run = partial(checkpoint, block, use_reentrant=False) if self.gradient_checkpointing else block
+            run = (
+                partial(checkpoint, block, use_reentrant=False)
+                if self.gradient_checkpointing
+                else block
+            )
             x = run(x, condition)
         logits = self.readout(x)
         check_width("logits", logits, self.out_channels)
         return {"logits": logits}
 
-    def _embedded(self, x: Float[Tensor, "batch *space in_channels"]) -> Float[Tensor, "batch *grid channels"]:
+    def _embedded(
+        self, x: Float[Tensor, "batch *space in_channels"]
+    ) -> Float[Tensor, "batch *grid channels"]:
         """Return the input, projected to the stream's channels."""
         check_signal("input", x, self.in_channels, self.data_dim, self.in_proj)
         x = self.in_proj(self.dropout_in(x))
@@ -111,11 +140,15 @@ class ResidualNetwork(nn.Module):
         if self.condition_in_proj is None:
             return condition
         if condition is None:
-            raise InvalidInput("condition must be given for condition_in_proj, got None")
+            raise InvalidInput(
+                "condition must be given for condition_in_proj, got None"
+            )
         check_width("condition", condition, self.hidden_dim, self.condition_in_proj)
         return self.condition_in_proj(condition)
 
-    def readout(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch *target classes"]:
+    def readout(
+        self, x: Float[Tensor, "batch *space channels"]
+    ) -> Float[Tensor, "batch *target classes"]:
         """Return the logits of the last positions."""
         return last_positions(self.out_proj(self.out_norm(x)), self.target_size)
 
@@ -126,22 +159,32 @@ class ClassificationResNet(ResidualNetwork):
     It takes the same arguments; the mean is over the last ``target_size`` positions of the stream along each axis.
     """
 
-    def readout(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch classes"]:
+    def readout(
+        self, x: Float[Tensor, "batch *space channels"]
+    ) -> Float[Tensor, "batch classes"]:
         """Return the logits of the mean over the last positions."""
         x = last_positions(x, self.target_size)
         return self.out_proj(self.out_norm(x.flatten(1, -2).mean(dim=1)))
 
 
-def build_projection(name: str, spec: Spec, in_features: int, out_features: int) -> nn.Module:
+def build_projection(
+    name: str, spec: Spec, in_features: int, out_features: int
+) -> nn.Module:
     """Build ``spec`` with ``in_features`` and ``out_features``; a built module is returned as it is."""
     return build_with(name, spec, in_features=in_features, out_features=out_features)
 
 
-def target_lengths(target_size: int | Sequence[int] | None, data_dim: int) -> tuple[int, ...] | None:
+def target_lengths(
+    target_size: int | Sequence[int] | None, data_dim: int
+) -> tuple[int, ...] | None:
     """Return one length for each of ``data_dim`` axes, or ``None`` for all positions; a number serves every axis."""
     if target_size is None:
         return None
-    lengths = tuple(target_size) if isinstance(target_size, Sequence) else (target_size,) * data_dim
+    lengths = (
+        tuple(target_size)
+        if isinstance(target_size, Sequence)
+        else (target_size,) * data_dim
+    )
     check_one_per_axis("target_size", lengths, data_dim)
     return lengths
 
@@ -161,5 +204,11 @@ def last_positions(
 def check_inputs(inputs: object) -> None:
     """Raise ``InvalidInput`` unless ``inputs`` is a mapping with exactly the keys that ``forward`` reads."""
     if not isinstance(inputs, Mapping) or set(inputs) != {"input", "condition"}:
-        keys = ", ".join(map(repr, inputs)) or "none" if isinstance(inputs, Mapping) else shown(inputs)
-        raise InvalidInput(f"inputs must have the keys 'input', 'condition', got {keys}")
+        keys = (
+            ", ".join(map(repr, inputs)) or "none"
+            if isinstance(inputs, Mapping)
+            else shown(inputs)
+        )
+        raise InvalidInput(
+            f"inputs must have the keys 'input', 'condition', got {keys}"
+        )

@@ -12,7 +12,7 @@ from torch import nn
 
 from residual_edu.calls import check_keywords, check_takes
 from residual_edu.config import Spec, build, from_mapping
-from residual_edu.errors import InvalidInput, shown
+from residual_edu.old_errors import InvalidInput, shown
 
 
 def build_with(name: str, spec: Spec, **given: Any) -> nn.Module:
@@ -30,16 +30,22 @@ def build_with(name: str, spec: Spec, **given: Any) -> nn.Module:
         return spec
     call = from_mapping(spec) if isinstance(spec, Mapping) else spec
     if not callable(call):
-        raise InvalidInput(f"{name} must be a module, what returns one, or a mapping, got {shown(call)}")
+        raise InvalidInput(
+            f"{name} must be a module, what returns one, or a mapping, got {shown(call)}"
+        )
     own = call.keywords if isinstance(call, partial) else {}
     for key, value in given.items():
         if own.get(key, value) != value:
-            raise InvalidInput(f"{name} has {key}={own[key]!r}, the network sets it to {value!r}; leave {key} out")
+            raise InvalidInput(
+                f"{name} has {key}={own[key]!r}, the network sets it to {value!r}; leave {key} out"
+            )
     check_keywords(call, given)
     return build(partial(call, **given))
 
 
-def build_blocks(name: str, spec: Spec, given: Iterable[Mapping[str, Any]]) -> nn.ModuleList:
+def build_blocks(
+    name: str, spec: Spec, given: Iterable[Mapping[str, Any]]
+) -> nn.ModuleList:
     """Return one new block for each mapping in ``given``: the keyword arguments that the network fills in for it.
 
     Raises:
@@ -68,7 +74,9 @@ def check_own_parameters(name: str, blocks: Iterable[nn.Module]) -> None:
                 )
 
 
-def check_stack(name: str, blocks: Iterable[nn.Module], *arguments: str, checkpointing: bool = False) -> None:
+def check_stack(
+    name: str, blocks: Iterable[nn.Module], *arguments: str, checkpointing: bool = False
+) -> None:
     """Raise ``InvalidInput`` unless each block takes ``arguments``, and can be run twice under ``checkpointing``."""
     for place, block in enumerate(blocks):
         check_takes(f"{name}, block {place},", block, *arguments)

@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 from residual_edu.checked import Count, Rate, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import check_divisible, check_shape
 from residual_edu.mixers.registers import RegisterCompressConcat
 from residual_edu.networks.stack import build_blocks, check_stack
+from residual_edu.old_errors import check_divisible, check_shape
 from residual_edu.parts.drop_path import drop_path_schedule
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.patches import Patchify
@@ -74,21 +74,39 @@ class ViT5ClassificationNet(nn.Module):
     ) -> None:
         super().__init__()
         check_divisible("image_size", image_size, patch_size, "patch_size")
-        self.image_size, self.num_registers, self.readout = image_size, num_registers, readout
+        self.image_size, self.num_registers, self.readout = (
+            image_size,
+            num_registers,
+            readout,
+        )
         self.num_patches = (image_size // patch_size) ** 2
         self.register_start_idx = self.num_patches + (readout == "cls")
         self.num_tokens = self.register_start_idx + num_registers
         self.padding = -self.num_tokens % pad_to_multiple_of
         self.patch_embed = Patchify(in_channels, hidden_dim, 2, patch_size)
         self.tokens = no_weight_decay(nn.Embedding(self.num_tokens, hidden_dim))
-        registers = {"num_registers": num_registers, "register_start_idx": self.register_start_idx}
+        registers = {
+            "num_registers": num_registers,
+            "register_start_idx": self.register_start_idx,
+        }
         rates = drop_path_schedule(num_blocks, drop_path_rate)
-        self.blocks = build_blocks("block_cfg", block_cfg, [registers | {"drop_path_rate": rate} for rate in rates])
+        self.blocks = build_blocks(
+            "block_cfg",
+            block_cfg,
+            [registers | {"drop_path_rate": rate} for rate in rates],
+        )
         check_stack("block_cfg", self.blocks, "x")
         self.out_norm = no_weight_decay(build(norm_cfg))
-        concat = partial(RegisterCompressConcat, num_registers, hidden_dim, hidden_dim // neck_compression_ratio)
+        concat = partial(
+            RegisterCompressConcat,
+            num_registers,
+            hidden_dim,
+            hidden_dim // neck_compression_ratio,
+        )
         self.neck = concat() if readout == "register_concat" else nn.Identity()
-        self.out_proj = nn.Linear(getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False)
+        self.out_proj = nn.Linear(
+            getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False
+        )
         filled(self.tokens, partial(nn.init.trunc_normal_, std=0.02))
         filled(self.out_proj, partial(nn.init.trunc_normal_, std=0.02))
 
@@ -104,14 +122,18 @@ class ViT5ClassificationNet(nn.Module):
         start_again(self.tokens)
         start_again(self.out_proj)
 
-    def forward(self, images: Float[Tensor, "batch side side in_channels"]) -> Float[Tensor, "batch classes"]:
+    def forward(
+        self, images: Float[Tensor, "batch side side in_channels"]
+    ) -> Float[Tensor, "batch classes"]:
         """Return the logits of each class, computed from the stream after the last block."""
         x = self.embed(images)
         for block in self.blocks:
             x = block(x)
         return self.out_proj(self.neck(self.out_norm(self.pool(x))))
 
-    def embed(self, images: Float[Tensor, "batch side side in_channels"]) -> Float[Tensor, "batch tokens channels"]:
+    def embed(
+        self, images: Float[Tensor, "batch side side in_channels"]
+    ) -> Float[Tensor, "batch tokens channels"]:
         """Return the stream before the first block: [patches, CLS, registers, padding]."""
         check_shape(
             "images",
@@ -122,19 +144,41 @@ class ViT5ClassificationNet(nn.Module):
             self.patch_embed.conv.in_channels,
             layer=self.patch_embed.conv,
         )
-        patches = self.patch_embed(images).flatten(1, 2)  # (batch, num_patches, channels)
-        tokens = F.pad(patches, (0, 0, 0, self.num_tokens - self.num_patches)) + self.tokens.weight
+        patches = self.patch_embed(images).flatten(
+            1, 2
+        )  # (batch, num_patches, channels)
+        tokens = (
+            F.pad(patches, (0, 0, 0, self.num_tokens - self.num_patches))
+            + self.tokens.weight
+        )
         return F.pad(tokens, (0, 0, 0, self.padding))
 
-    def pool(self, x: Float[Tensor, "batch tokens channels"]) -> Float[Tensor, "batch *registers channels"]:
+    def pool(
+        self, x: Float[Tensor, "batch tokens channels"]
+    ) -> Float[Tensor, "batch *registers channels"]:
         """Return what the readout uses: the CLS token, the mean of the patches, or the registers."""
         if self.readout == "register_concat":
             return x[:, self.register_start_idx : self.num_tokens]
-        return x[:, self.num_patches] if self.readout == "cls" else x[:, : self.num_patches].mean(dim=1)
+        return (
+            x[:, self.num_patches]
+            if self.readout == "cls"
+            else x[:, : self.num_patches].mean(dim=1)
+        )
 
     def flop_count(self, inference: bool = False) -> int:
         """Return the cost for one image: patches, blocks, readout. Additions of tables and means are not counted."""
-        maps = self.num_patches * self.patch_embed.conv.weight.numel() + self.out_proj.weight.numel()
+        maps = (
+            self.num_patches * self.patch_embed.conv.weight.numel()
+            + self.out_proj.weight.numel()
+        )
         rows = self.num_registers if self.readout == "register_concat" else 1
-        readout = flop_count(self.out_norm, rows) + flop_count(self.neck, self.tokens.embedding_dim)
-        return sum((flop_count(b, self.num_tokens + self.padding, inference) for b in self.blocks), 2 * maps + readout)
+        readout = flop_count(self.out_norm, rows) + flop_count(
+            self.neck, self.tokens.embedding_dim
+        )
+        return sum(
+            (
+                flop_count(b, self.num_tokens + self.padding, inference)
+                for b in self.blocks
+            ),
+            2 * maps + readout,
+        )

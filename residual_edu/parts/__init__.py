@@ -1,11 +1,20 @@
 """The pieces of a residual block: norms, gates, the residual connection, MLP, attention, positions; one idea a file."""
 
 from residual_edu.parts.adaln_zero import Modulation, modulations, zero_projection
-from residual_edu.parts.attention import attention, attention_mask, fused_attention, merge_heads, split_heads
+from residual_edu.parts.attention import (
+    attention,
+    attention_mask,
+    fused_attention,
+    merge_heads,
+    split_heads,
+)
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.drop_path import DropPath, drop_path, drop_path_schedule
 from residual_edu.parts.dropout import Dropout, dropout
-from residual_edu.parts.global_response_norm import GlobalResponseNorm, global_response_norm
+from residual_edu.parts.global_response_norm import (
+    GlobalResponseNorm,
+    global_response_norm,
+)
 from residual_edu.parts.layer_norm import LayerNorm, LayerNormalization, layer_norm
 from residual_edu.parts.layer_scale import LayerScale
 from residual_edu.parts.mlp import MLP, SimpleFeedForward
@@ -21,7 +30,12 @@ from residual_edu.parts.position import (
 )
 from residual_edu.parts.position_embedding import PositionEmbedding, PositionEmbeddingND
 from residual_edu.parts.qk_norm import L2Norm, PerHeadRMSNorm
-from residual_edu.parts.residual import ResidualConnection, is_bypassed, post_norm_residual, pre_norm_residual
+from residual_edu.parts.residual import (
+    ResidualConnection,
+    is_bypassed,
+    post_norm_residual,
+    pre_norm_residual,
+)
 from residual_edu.parts.rms_norm import RMSNorm, rms_norm
 from residual_edu.parts.start import reset_parameters
 from residual_edu.parts.weight_decay import no_weight_decay, parameter_groups

@@ -14,7 +14,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Size, checked
-from residual_edu.errors import InvalidInput, check_floating, check_instance, check_size, check_width
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_floating,
+    check_instance,
+    check_size,
+    check_width,
+)
 from residual_edu.parts.attention_checks import check_spreads
 from residual_edu.parts.start import filled
 
@@ -45,10 +51,14 @@ def zero_projection(dim: Size, branches: Size = 2) -> nn.Sequential:
     Raises:
         InvalidInput: for a size below 1.
     """
-    return nn.Sequential(nn.SiLU(), filled(nn.Linear(dim, 3 * branches * dim), nn.init.zeros_))
+    return nn.Sequential(
+        nn.SiLU(), filled(nn.Linear(dim, 3 * branches * dim), nn.init.zeros_)
+    )
 
 
-def modulations(projected: Float[Tensor, "batch parameters"], ndim: int, branches: int = 2) -> list[Modulation]:
+def modulations(
+    projected: Float[Tensor, "batch parameters"], ndim: int, branches: int = 2
+) -> list[Modulation]:
     """Split a projected condition into the ``Modulation`` of each branch, to be broadcast to a signal of ``ndim`` axes.
 
     Raises:
@@ -64,5 +74,7 @@ def modulations(projected: Float[Tensor, "batch parameters"], ndim: int, branche
             f"{branches} branches, got {tuple(projected.shape)}"
         )
     batch, parameters = projected.shape
-    pieces = projected.view(batch, *[1] * (ndim - 2), parameters).chunk(3 * branches, dim=-1)
+    pieces = projected.view(batch, *[1] * (ndim - 2), parameters).chunk(
+        3 * branches, dim=-1
+    )
     return [Modulation(*pieces[i : i + 3]) for i in range(0, len(pieces), 3)]

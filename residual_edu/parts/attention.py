@@ -9,8 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_flag, check_rate, check_size
-from residual_edu.parts.attention_checks import check_attention, check_heads, check_last_queries, check_merged
+from residual_edu.old_errors import check_flag, check_rate, check_size
+from residual_edu.parts.attention_checks import (
+    check_attention,
+    check_heads,
+    check_last_queries,
+    check_merged,
+)
 
 
 def attention(
@@ -31,7 +36,9 @@ def attention(
             no key left.
     """
     check_attention(query, key, value, mask, bias, scale)
-    scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT  # (*batch, queries, keys)
+    scores = (
+        query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT
+    )  # (*batch, queries, keys)
     if bias is not None:
         scores = scores + bias
     if mask is not None:
@@ -62,18 +69,33 @@ def fused_attention(
     check_rate("dropout", dropout)
     check_flag("is_causal", is_causal)
     # The kernel's own causal mask allows no other mask, and puts the queries at the first positions of the keys.
-    if is_causal and (mask is not None or bias is not None or query.shape[-2] != key.shape[-2]):
-        causal = attention_mask(query.shape[-2], key.shape[-2], causal=True, device=query.device)
+    if is_causal and (
+        mask is not None or bias is not None or query.shape[-2] != key.shape[-2]
+    ):
+        causal = attention_mask(
+            query.shape[-2], key.shape[-2], causal=True, device=query.device
+        )
         mask, is_causal = both(mask, causal), False
     if bias is not None and mask is not None:
         bias = bias.masked_fill(~mask, -torch.inf)
     return nn.functional.scaled_dot_product_attention(
-        query, key, value, mask if bias is None else bias, dropout, is_causal, scale=scale
+        query,
+        key,
+        value,
+        mask if bias is None else bias,
+        dropout,
+        is_causal,
+        scale=scale,
     )
 
 
 def attention_mask(
-    queries: int, keys: int, *, causal: bool = False, window: int | None = None, device: torch.device | None = None
+    queries: int,
+    keys: int,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    device: torch.device | None = None,
 ) -> Bool[Tensor, "queries keys"] | None:
     """Return where queries, which are the last of the keys' positions, may attend; None if everywhere.
 
@@ -89,7 +111,10 @@ def attention_mask(
     if not causal and window is None:
         return None
     check_last_queries(queries, keys)
-    offset = torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
+    offset = (
+        torch.arange(keys, device=device)
+        - torch.arange(keys - queries, keys, device=device)[:, None]
+    )
     mask = offset <= 0 if causal else None
     if window is not None:
         check_size("window", window)
@@ -104,7 +129,9 @@ def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
     return mask & other
 
 
-def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[Tensor, "batch heads positions width"]:
+def split_heads(
+    x: Float[Tensor, "batch *space channels"], heads: int
+) -> Float[Tensor, "batch heads positions width"]:
     """Split the channels into heads, and flatten the space axes into positions, in raster order.
 
     Raises:
@@ -114,7 +141,9 @@ def split_heads(x: Float[Tensor, "batch *space channels"], heads: int) -> Float[
     return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 
-def merge_heads(x: Float[Tensor, "batch heads positions width"]) -> Float[Tensor, "batch positions channels"]:
+def merge_heads(
+    x: Float[Tensor, "batch heads positions width"],
+) -> Float[Tensor, "batch positions channels"]:
     """Concatenate the channels of all heads: the inverse of ``split_heads``, its positions still flat.
 
     Raises:

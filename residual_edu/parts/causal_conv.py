@@ -10,7 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from residual_edu.checked import Flag, Size, checked
-from residual_edu.errors import InvalidInput, check_axes, check_divisible, check_shape
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_divisible,
+    check_shape,
+)
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -49,11 +54,19 @@ class CausalConv1D(nn.Conv1d):
     ) -> None:
         check_groups(groups, in_channels=in_channels, out_channels=out_channels)
         super().__init__(
-            in_channels, out_channels, kernel_size, stride=stride, dilation=dilation, groups=groups, bias=bias
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride=stride,
+            dilation=dilation,
+            groups=groups,
+            bias=bias,
         )
         self.is_causal = is_causal
 
-    def forward(self, x: Float[Tensor, "*batch channels time"]) -> Float[Tensor, "*batch out_channels steps"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels time"]
+    ) -> Float[Tensor, "*batch out_channels steps"]:
         """Convolve the last axis of ``x``; ``ceil(time / stride)`` steps are left."""
         check_input(x, self)
         padding = (self.kernel_size[0] - 1) * self.dilation[0]
@@ -62,10 +75,14 @@ class CausalConv1D(nn.Conv1d):
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the number of operations for one sample of ``shape`` positions."""
-        return convolution_flops(self, -(-count_positions(shape) // self.stride[0]))  # -(-a // b) rounds a / b up
+        return convolution_flops(
+            self, -(-count_positions(shape) // self.stride[0])
+        )  # -(-a // b) rounds a / b up
 
 
-def convolution_flops(convolution: nn.Conv1d | nn.Conv2d | nn.Conv3d, outputs: int) -> int:
+def convolution_flops(
+    convolution: nn.Conv1d | nn.Conv2d | nn.Conv3d, outputs: int
+) -> int:
     """Return the number of operations for ``outputs`` output positions: a product and a sum for each weight."""
     return 2 * outputs * convolution.weight.numel()
 
@@ -79,6 +96,10 @@ def check_groups(groups: int, **channels: int) -> None:
 def check_input(x: Tensor, convolution: nn.Conv1d) -> None:
     """Raise ``InvalidInput`` unless ``x`` is (channels, time), or (batch, channels, time), and fits ``convolution``."""
     check_axes("x", x, "channels", "time")
-    check_shape("x", x, *x.shape[:-2], convolution.in_channels, "time", layer=convolution)
+    check_shape(
+        "x", x, *x.shape[:-2], convolution.in_channels, "time", layer=convolution
+    )
     if x.ndim > 3:
-        raise InvalidInput(f"x must have at most 1 axis before its channels, got shape {tuple(x.shape)}")
+        raise InvalidInput(
+            f"x must have at most 1 axis before its channels, got shape {tuple(x.shape)}"
+        )

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Rate, Size, checked
-from residual_edu.errors import check_axes, check_flag, check_floating, check_rate
+from residual_edu.old_errors import check_axes, check_flag, check_floating, check_rate
 from residual_edu.parts.dropout import bernoulli_mask
 
 
@@ -33,7 +33,11 @@ def drop_path(
     if not training or drop_prob == 0:
         return x
     one_per_sample = (x.shape[0], *[1] * (x.ndim - 1))
-    return x * bernoulli_mask(one_per_sample, drop_prob, x.device, generator) / (1 - drop_prob)
+    return (
+        x
+        * bernoulli_mask(one_per_sample, drop_prob, x.device, generator)
+        / (1 - drop_prob)
+    )
 
 
 class DropPath(nn.Module):
@@ -48,11 +52,15 @@ class DropPath(nn.Module):
     """
 
     @checked
-    def __init__(self, drop_prob: Rate = 0.0, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, drop_prob: Rate = 0.0, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
         self.drop_prob, self.generator = drop_prob, generator
 
-    def forward(self, x: Float[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
+    def forward(
+        self, x: Float[Tensor, "batch *shape"]
+    ) -> Float[Tensor, "batch *shape"]:
         """Drop samples of ``x``; its shape and dtype are kept."""
         return drop_path(x, self.drop_prob, self.training, self.generator)
 

@@ -10,11 +10,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Rate, checked
-from residual_edu.errors import check_flag, check_floating, check_rate
+from residual_edu.old_errors import check_flag, check_floating, check_rate
 
 
 def bernoulli_mask(
-    shape: tuple[int, ...], rate: float, device: torch.device, generator: torch.Generator | None = None
+    shape: tuple[int, ...],
+    rate: float,
+    device: torch.device,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Return a boolean mask on ``device``, each element False with probability ``rate``.
 
@@ -25,7 +28,10 @@ def bernoulli_mask(
 
 
 def dropout(
-    x: Float[Tensor, "*shape"], p: float = 0.5, training: bool = True, generator: torch.Generator | None = None
+    x: Float[Tensor, "*shape"],
+    p: float = 0.5,
+    training: bool = True,
+    generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*shape"]:
     r"""Return :math:`x \cdot m / (1 - p)`, one random m for each element; in evaluation, or at p = 0, ``x`` itself.
 

@@ -9,7 +9,7 @@ from math import prod
 
 from torch import nn
 
-from residual_edu.errors import check_size
+from residual_edu.old_errors import check_size
 
 Shape = int | Sequence[int]
 

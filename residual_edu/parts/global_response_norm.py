@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Positive, Size, checked
-from residual_edu.errors import check_axes, check_shape, check_width
+from residual_edu.old_errors import check_axes, check_shape, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.norm_checks import check_normed
 
@@ -37,7 +37,9 @@ def global_response_norm(
     check_width("x", x, len(gamma))
     check_normed(x, eps, gamma=gamma, beta=beta)
     check_axes("x", x, "batch", "positions", "channels")
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))  # a sum of squares overflows float16
+    wide = x.to(
+        dtype=torch.promote_types(x.dtype, torch.float32)
+    )  # a sum of squares overflows float16
     size = torch.linalg.vector_norm(wide, dim=tuple(range(1, x.ndim - 1)), keepdim=True)
     n = size / (size.mean(dim=-1, keepdim=True) + eps)  # (batch, 1, ..., 1, channels)
     return (gamma * (wide * n) + beta + wide).type_as(x)
@@ -66,7 +68,9 @@ class GlobalResponseNorm(nn.Module):
         nn.init.zeros_(self.gamma)
         nn.init.zeros_(self.beta)
 
-    def forward(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch *space channels"]:
+    def forward(
+        self, x: Float[Tensor, "batch *space channels"]
+    ) -> Float[Tensor, "batch *space channels"]:
         """Scale the channels of each sample; the shape and dtype of ``x`` are kept."""
         return global_response_norm(x, self.gamma, self.beta, self.eps)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Flag, Positive, Size, checked
-from residual_edu.errors import check_width
+from residual_edu.old_errors import check_width
 from residual_edu.parts.norm_checks import Several, check_normed
 
 
@@ -47,11 +47,17 @@ def fused_layer_norm(
     eps: float = 1e-5,
 ) -> Float[Tensor, "*batch channels"]:
     """Return what ``layer_norm`` returns, by torch's kernel; given 16 bits, it would sum the gradients in 16 bits."""
-    if x.dtype in (torch.float32, torch.float64) and (weight is None or weight.dtype == x.dtype):
-        return nn.functional.layer_norm(x, (x.shape[-1],), weight, bias, eps)  # without Tensor.to, which takes time
+    if x.dtype in (torch.float32, torch.float64) and (
+        weight is None or weight.dtype == x.dtype
+    ):
+        return nn.functional.layer_norm(
+            x, (x.shape[-1],), weight, bias, eps
+        )  # without Tensor.to, which takes time
     wide = torch.promote_types(x.dtype, torch.float32)
     weight, bias = (p if p is None else p.to(dtype=wide) for p in (weight, bias))
-    return nn.functional.layer_norm(x.to(dtype=wide), (x.shape[-1],), weight, bias, eps).type_as(x)
+    return nn.functional.layer_norm(
+        x.to(dtype=wide), (x.shape[-1],), weight, bias, eps
+    ).type_as(x)
 
 
 class LayerNorm(nn.Module):
@@ -81,7 +87,9 @@ class LayerNorm(nn.Module):
         super().__init__()
         self.dim, self.eps, self.fused = dim, eps, fused
         self.weight = nn.Parameter(torch.ones(dim)) if elementwise_affine else None
-        self.bias = nn.Parameter(torch.zeros(dim)) if elementwise_affine and bias else None
+        self.bias = (
+            nn.Parameter(torch.zeros(dim)) if elementwise_affine and bias else None
+        )
 
     def reset_parameters(self) -> None:
         """Set the gain to 1 and the bias to 0, where they are learned."""
@@ -89,7 +97,9 @@ class LayerNorm(nn.Module):
             if parameter is not None:
                 nn.init.constant_(parameter, value)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.dim, self)
         norm = fused_layer_norm if self.fused else layer_norm
@@ -127,7 +137,9 @@ class LayerNormalization(nn.Module):
         nn.init.ones_(self.alpha)
         nn.init.zeros_(self.bias)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape is kept."""
         check_width("x", x, len(self.alpha), self)
         mean = x.mean(dim=-1, keepdim=True)

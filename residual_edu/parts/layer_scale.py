@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import NotNegative, Size, checked
-from residual_edu.errors import check_width
+from residual_edu.old_errors import check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -35,7 +35,9 @@ class LayerScale(nn.Module):
         """Set every gamma to its starting value."""
         nn.init.constant_(self.gamma, self.init_value)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Scale the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.dim, self)
         return (x * self.gamma).type_as(x)

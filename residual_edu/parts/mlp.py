@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from residual_edu.calls import check_callable
 from residual_edu.checked import Choice, Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.errors import check_size, check_width
+from residual_edu.old_errors import check_size, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.residual import Map
 from residual_edu.parts.start import filled
@@ -45,7 +45,9 @@ class SimpleFeedForward(nn.Module):
         self.linear1 = nn.Linear(d_model, d_ff)
         self.linear2 = nn.Linear(d_ff, d_model)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; the shape of ``x`` is kept."""
         check_width("x", x, self.linear1.in_features, self.linear1)
         return self.linear2(torch.relu(self.linear1(x)))
@@ -99,23 +101,37 @@ class MLP(nn.Module):
         super().__init__()
         hidden = int(dim * expansion_factor)
         check_size("int(dim * expansion_factor)", hidden)
-        self.dim, self.activation, self.gated = dim, activation, activation in ("glu", "swiglu")
-        self.layer1 = start(nn.Linear(dim, 2 * hidden if self.gated else hidden, bias), init_method_in)
+        self.dim, self.activation, self.gated = (
+            dim,
+            activation,
+            activation in ("glu", "swiglu"),
+        )
+        self.layer1 = start(
+            nn.Linear(dim, 2 * hidden if self.gated else hidden, bias), init_method_in
+        )
         self.dropout = build(dropout_cfg)
         self.layer2 = start(nn.Linear(hidden, dim, bias), init_method_out)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Map each position by itself; the shape of ``x`` is kept."""
         check_width("x", x, self.dim, self.layer1)
-        return self.layer2(self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x))))
+        return self.layer2(
+            self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x)))
+        )
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the operations of both maps, 1 for each activated number, and 1 more for each gated one."""
         maps = self.layer1.weight.numel() + self.layer2.weight.numel()
-        return count_positions(shape) * (2 * maps + (1 + self.gated) * self.layer2.in_features)
+        return count_positions(shape) * (
+            2 * maps + (1 + self.gated) * self.layer2.in_features
+        )
 
 
-def start(layer: nn.Linear, init_method: InitMethod | None, width: int | None = None) -> nn.Linear:
+def start(
+    layer: nn.Linear, init_method: InitMethod | None, width: int | None = None
+) -> nn.Linear:
     """Fill the weight of ``layer`` by ``init_method`` and its bias with zeros, and return it; unchanged for None.
 
     ``init_method`` is called with ``width``, the layer's number of outputs unless another one is given.

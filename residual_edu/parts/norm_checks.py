@@ -4,7 +4,7 @@ from typing import Annotated
 
 from torch import Tensor
 
-from residual_edu.errors import (
+from residual_edu.old_errors import (
     InvalidInput,
     check_axes,
     check_device,
@@ -31,7 +31,9 @@ def check_several(name: str, value: int) -> None:
     check_size(name, value)
     if value == 1:
         why = f"the standard deviation divides by {name} - 1"
-        raise InvalidInput(f"{name} must be at least 2, since {why}, got 1; LayerNorm takes a single feature")
+        raise InvalidInput(
+            f"{name} must be at least 2, since {why}, got 1; LayerNorm takes a single feature"
+        )
 
 
 Several = Annotated[int, check_several]  # at least 2

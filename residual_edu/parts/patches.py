@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import DataDim, Flag, Size, checked
-from residual_edu.errors import check_fits, check_signal
+from residual_edu.old_errors import check_fits, check_signal
 
 
 class Patchify(nn.Module):
@@ -39,11 +39,19 @@ class Patchify(nn.Module):
         bias: Flag = True,
     ) -> None:
         super().__init__()
-        self.data_dim, self.patch_size, self.stride = data_dim, patch_size, stride or patch_size
+        self.data_dim, self.patch_size, self.stride = (
+            data_dim,
+            patch_size,
+            stride or patch_size,
+        )
         convolution = getattr(nn, f"Conv{data_dim}d")
-        self.conv = convolution(in_features, out_features, patch_size, self.stride, bias=bias)
+        self.conv = convolution(
+            in_features, out_features, patch_size, self.stride, bias=bias
+        )
 
-    def forward(self, x: Float[Tensor, "batch *space in_features"]) -> Float[Tensor, "batch *grid out_features"]:
+    def forward(
+        self, x: Float[Tensor, "batch *space in_features"]
+    ) -> Float[Tensor, "batch *grid out_features"]:
         """Return ``(length - patch_size) // stride + 1`` positions along each axis of ``x``."""
         check_patches(x, self.conv, [self.patch_size] * self.data_dim)
         return self.conv(x.movedim(-1, 1)).movedim(1, -1)
@@ -72,17 +80,27 @@ class Unpatchify(nn.Module):
         bias: Flag = True,
     ) -> None:
         super().__init__()
-        self.data_dim, self.patch_size, self.stride = data_dim, patch_size, stride or patch_size
+        self.data_dim, self.patch_size, self.stride = (
+            data_dim,
+            patch_size,
+            stride or patch_size,
+        )
         deconvolution = getattr(nn, f"ConvTranspose{data_dim}d")
-        self.deconv = deconvolution(in_features, out_features, patch_size, self.stride, bias=bias)
+        self.deconv = deconvolution(
+            in_features, out_features, patch_size, self.stride, bias=bias
+        )
 
-    def forward(self, x: Float[Tensor, "batch *grid in_features"]) -> Float[Tensor, "batch *space out_features"]:
+    def forward(
+        self, x: Float[Tensor, "batch *grid in_features"]
+    ) -> Float[Tensor, "batch *space out_features"]:
         """Return ``(length - 1) * stride + patch_size`` positions along each axis of ``x``."""
         check_signal("x", x, self.deconv.in_channels, self.data_dim, self.deconv)
         return self.deconv(x.movedim(-1, 1)).movedim(1, -1)
 
 
-def check_patches(x: Tensor, conv: nn.Conv1d | nn.Conv2d | nn.Conv3d, patch: list[int]) -> None:
+def check_patches(
+    x: Tensor, conv: nn.Conv1d | nn.Conv2d | nn.Conv3d, patch: list[int]
+) -> None:
     """Raise ``InvalidInput`` unless ``x`` is a signal that fits ``conv``, no axis shorter than a ``patch``."""
     check_signal("x", x, conv.in_channels, len(patch), conv)
     check_fits("patch_size", patch, x.shape[1:-1])

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from residual_edu.errors import (
+from residual_edu.old_errors import (
     InvalidInput,
     check_axes,
     check_data_dim,
@@ -52,16 +52,29 @@ def rotary_angles(
     check_size("start", start, least=0)
     check_size("head_dim", head_dim)
     check_positive("base", base)
-    check_divisible("head_dim", head_dim, 2 * len(lengths), f"a pair of features for each of the axes, {len(lengths)}")
+    check_divisible(
+        "head_dim",
+        head_dim,
+        2 * len(lengths),
+        f"a pair of features for each of the axes, {len(lengths)}",
+    )
     pairs = head_dim // (2 * len(lengths))  # of each axis
-    frequencies = base ** (-torch.arange(pairs, dtype=torch.float64, device="cpu") / pairs)
-    places = [torch.arange(n, device="cpu") + (start if axis == 0 else 0) for axis, n in enumerate(lengths)]
-    grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)  # (positions, axes)
+    frequencies = base ** (
+        -torch.arange(pairs, dtype=torch.float64, device="cpu") / pairs
+    )
+    places = [
+        torch.arange(n, device="cpu") + (start if axis == 0 else 0)
+        for axis, n in enumerate(lengths)
+    ]
+    grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(
+        0, -2
+    )  # (positions, axes)
     return (grid[:, :, None] * frequencies).flatten(1)
 
 
 def rotate(
-    x: Float[Tensor, "*batch positions head_dim"], angles: Float[Tensor, "positions pairs"]
+    x: Float[Tensor, "*batch positions head_dim"],
+    angles: Float[Tensor, "positions pairs"],
 ) -> Float[Tensor, "*batch positions head_dim"]:
     """Turn the features i and i + head_dim / 2 of each position by its angle; shape, dtype and norms are kept.
 
@@ -102,8 +115,12 @@ def rotate_by(
         InvalidInput: for an odd ``head_dim``, or tables of another shape than (positions, head_dim).
     """
     check_tables(x, cos, sin)
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))  # a single rounding to 16 bits, at the end
-    partners = wide.roll(x.shape[-1] // 2, dims=-1)  # feature i + head_dim / 2 at i, and the reverse
+    wide = x.to(
+        dtype=torch.promote_types(x.dtype, torch.float32)
+    )  # a single rounding to 16 bits, at the end
+    partners = wide.roll(
+        x.shape[-1] // 2, dims=-1
+    )  # feature i + head_dim / 2 at i, and the reverse
     return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)
 
 
@@ -138,12 +155,18 @@ def alibi_slopes(heads: int) -> Float[Tensor, "heads"]:
     check_size("heads", heads)
     heads = int(heads)  # a number of NumPy's has no bit_length
     below = 2 ** (heads.bit_length() - 1)
-    slopes = 2 ** (-8 / below * torch.arange(1, below + 1, dtype=torch.float64, device="cpu"))
-    between = 2 ** (-4 / below * torch.arange(1, 2 * below, 2, dtype=torch.float64, device="cpu"))
+    slopes = 2 ** (
+        -8 / below * torch.arange(1, below + 1, dtype=torch.float64, device="cpu")
+    )
+    between = 2 ** (
+        -4 / below * torch.arange(1, 2 * below, 2, dtype=torch.float64, device="cpu")
+    )
     return torch.cat([slopes, between[: heads - below]])
 
 
-def alibi_bias(queries: int, keys: int, slopes: Float[Tensor, "heads"]) -> Float[Tensor, "heads queries keys"]:
+def alibi_bias(
+    queries: int, keys: int, slopes: Float[Tensor, "heads"]
+) -> Float[Tensor, "heads queries keys"]:
     r"""Return :math:`-m_h\, |i - j|`, for queries i that are the last of the keys' positions j.
 
     Raises:

@@ -13,7 +13,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import DataDim, Size, Sizes, checked
-from residual_edu.errors import check_divisible, check_fits, check_one_per_axis, check_signal
+from residual_edu.old_errors import (
+    check_divisible,
+    check_fits,
+    check_one_per_axis,
+    check_signal,
+)
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -30,20 +35,37 @@ class PositionEmbedding(nn.Module):
     """
 
     @checked
-    def __init__(self, embedding_dim: Size, data_dim: DataDim, max_dim_lengths: Sizes) -> None:
+    def __init__(
+        self, embedding_dim: Size, data_dim: DataDim, max_dim_lengths: Sizes
+    ) -> None:
         super().__init__()
-        lengths = max_dim_lengths if isinstance(max_dim_lengths, Sequence) else [max_dim_lengths] * data_dim
+        lengths = (
+            max_dim_lengths
+            if isinstance(max_dim_lengths, Sequence)
+            else [max_dim_lengths] * data_dim
+        )
         check_shares(embedding_dim, data_dim, lengths)
-        self.embedding_dim, self.data_dim, self.max_dim_lengths = embedding_dim, data_dim, tuple(lengths)
+        self.embedding_dim, self.data_dim, self.max_dim_lengths = (
+            embedding_dim,
+            data_dim,
+            tuple(lengths),
+        )
         tables = [nn.Embedding(length, embedding_dim // data_dim) for length in lengths]
-        self.data_embeddings = no_weight_decay(nn.ModuleDict(dict(zip("xyz", tables, strict=False))))
+        self.data_embeddings = no_weight_decay(
+            nn.ModuleDict(dict(zip("xyz", tables, strict=False)))
+        )
 
-    def forward(self, x: Float[Tensor, "batch *space channels"]) -> Float[Tensor, "batch *space channels"]:
+    def forward(
+        self, x: Float[Tensor, "batch *space channels"]
+    ) -> Float[Tensor, "batch *space channels"]:
         """Return the embedding of every position of ``x``, in its shape and dtype; its values do not matter."""
         check_within(x, self.embedding_dim, self.max_dim_lengths)
         axes = [torch.arange(length, device=x.device) for length in x.shape[1:-1]]
         places = torch.meshgrid(*axes, indexing="ij")  # one (*space) for each axis
-        rows = [table(place) for table, place in zip(self.data_embeddings.values(), places, strict=True)]
+        rows = [
+            table(place)
+            for table, place in zip(self.data_embeddings.values(), places, strict=True)
+        ]
         return torch.cat(rows, dim=-1).expand(x.shape).type_as(x)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Positive, Size, Whole, checked
-from residual_edu.errors import InvalidInput, check_floating, check_width
+from residual_edu.old_errors import InvalidInput, check_floating, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.rms_norm import RMSNorm
 
@@ -34,7 +34,9 @@ class L2Norm(nn.Module):
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return ``x`` with length 1 along the axis; its shape and dtype are kept."""
         check_axis("x", x, self.dim)
-        wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))  # eps is 0 in float16
+        wide = x.to(
+            dtype=torch.promote_types(x.dtype, torch.float32)
+        )  # eps is 0 in float16
         return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
 
     def extra_repr(self) -> str:
@@ -46,7 +48,9 @@ def check_axis(name: str, x: Tensor, dim: int) -> None:
     """Raise ``InvalidInput`` unless ``x`` is floating point and ``dim`` one of its axes."""
     check_floating(name, x)
     if not -x.ndim <= dim < x.ndim:
-        raise InvalidInput(f"dim must be an axis of {name}, got {dim} for shape {tuple(x.shape)}")
+        raise InvalidInput(
+            f"dim must be an axis of {name}, got {dim} for shape {tuple(x.shape)}"
+        )
 
 
 class PerHeadRMSNorm(nn.Module):
@@ -67,7 +71,9 @@ class PerHeadRMSNorm(nn.Module):
         self.num_heads, self.head_dim = num_heads, head_dim
         self.norm = RMSNorm(head_dim, eps)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Normalise each head on the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.num_heads * self.head_dim, self.norm)
         return self.norm(x.unflatten(-1, (self.num_heads, self.head_dim))).flatten(-2)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from residual_edu.calls import check_callable
 from residual_edu.checked import Rate, checked
-from residual_edu.errors import InvalidInput, check_floating, shown
+from residual_edu.old_errors import InvalidInput, check_floating, shown
 from residual_edu.parts.layer_norm import LayerNormalization
 from residual_edu.parts.norm_checks import Several
 
@@ -26,7 +26,12 @@ Map = Callable[..., Tensor]
 
 
 def pre_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any, **keywords: Any
+    x: Float[Tensor, "*batch channels"],
+    layer: Map,
+    norm: Map,
+    gates: Iterable[Map] = (),
+    *inputs: Any,
+    **keywords: Any,
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or ``x`` itself if ``layer`` is ``nn.Identity``.
 
@@ -47,7 +52,12 @@ def pre_norm_residual(
 
 
 def post_norm_residual(
-    x: Float[Tensor, "*batch channels"], layer: Map, norm: Map, gates: Iterable[Map] = (), *inputs: Any, **keywords: Any
+    x: Float[Tensor, "*batch channels"],
+    layer: Map,
+    norm: Map,
+    gates: Iterable[Map] = (),
+    *inputs: Any,
+    **keywords: Any,
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or ``x`` itself if ``layer`` is ``nn.Identity``.
 
@@ -71,7 +81,12 @@ def post_norm_residual(
 
 def check_residual(x: Tensor, layer: Map, norm: Map) -> None:
     """Raise ``InvalidInput`` unless ``x`` is a tensor of numbers, and ``layer`` and ``norm`` can be called."""
-    if not (isinstance(x, Tensor) and x.is_floating_point() and callable(layer) and callable(norm)):
+    if not (
+        isinstance(x, Tensor)
+        and x.is_floating_point()
+        and callable(layer)
+        and callable(norm)
+    ):
         check_floating("x", x)
         check_callable("layer", layer)
         check_callable("norm", norm)
@@ -80,9 +95,13 @@ def check_residual(x: Tensor, layer: Map, norm: Map) -> None:
 def check_branch(name: str, branch: Tensor, x: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``branch`` has the shape of ``x``: a sum would broadcast another one."""
     if not isinstance(branch, Tensor):
-        raise InvalidInput(f"{name} must return a tensor of the shape of x, got {shown(branch)}")
+        raise InvalidInput(
+            f"{name} must return a tensor of the shape of x, got {shown(branch)}"
+        )
     if branch.shape != x.shape:
-        raise InvalidInput(f"{name} must keep the shape of x, {tuple(x.shape)}, got {tuple(branch.shape)}")
+        raise InvalidInput(
+            f"{name} must keep the shape of x, {tuple(x.shape)}, got {tuple(branch.shape)}"
+        )
 
 
 def is_bypassed(layer: Map) -> bool:
@@ -115,13 +134,20 @@ class ResidualConnection(nn.Module):
     """
 
     @checked
-    def __init__(self, features: Several, dropout: Rate, placement: Literal["pre", "post"] = "pre") -> None:
+    def __init__(
+        self,
+        features: Several,
+        dropout: Rate,
+        placement: Literal["pre", "post"] = "pre",
+    ) -> None:
         super().__init__()
         self.placement = placement
         self.dropout = nn.Dropout(dropout)
         self.norm = LayerNormalization(features)
 
-    def forward(self, x: Float[Tensor, "*batch channels"], sublayer: Map) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"], sublayer: Map
+    ) -> Float[Tensor, "*batch channels"]:
         """Add the branch of ``sublayer`` to ``x``; its shape is kept."""
         residual = pre_norm_residual if self.placement == "pre" else post_norm_residual
         return residual(x, sublayer, self.norm, [self.dropout])

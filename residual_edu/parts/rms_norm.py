@@ -10,13 +10,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.checked import Flag, Positive, Size, checked
-from residual_edu.errors import check_width
+from residual_edu.old_errors import check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.norm_checks import check_normed
 
 
 def rms_norm(
-    x: Float[Tensor, "*batch channels"], weight: Float[Tensor, "channels"] | None = None, eps: float = 1e-6
+    x: Float[Tensor, "*batch channels"],
+    weight: Float[Tensor, "channels"] | None = None,
+    eps: float = 1e-6,
 ) -> Float[Tensor, "*batch channels"]:
     r"""Return :math:`x / \sqrt{\mathrm{mean}(x^2) + \epsilon} \cdot \mathrm{weight}`.
 
@@ -53,13 +55,19 @@ class RMSNorm(nn.Module):
         """Set the gain to 1."""
         nn.init.ones_(self.weight)
 
-    def forward(self, x: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:
+    def forward(
+        self, x: Float[Tensor, "*batch channels"]
+    ) -> Float[Tensor, "*batch channels"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
         check_width("x", x, self.dim, self)
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
-        wide = torch.promote_types(x.dtype, torch.float32)  # the kernel sums in the dtype that it is given
-        return nn.functional.rms_norm(x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps).type_as(x)
+        wide = torch.promote_types(
+            x.dtype, torch.float32
+        )  # the kernel sums in the dtype that it is given
+        return nn.functional.rms_norm(
+            x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps
+        ).type_as(x)
 
     def extra_repr(self) -> str:
         """Show width, eps and whether torch's kernel is called."""

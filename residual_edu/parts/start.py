@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from residual_edu.calls import check_callable
-from residual_edu.errors import InvalidInput, check_instance
+from residual_edu.old_errors import InvalidInput, check_instance
 from residual_edu.parts.weight_decay import mark_parameters
 
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -42,7 +42,9 @@ def reset_parameters(module: nn.Module) -> None:
             reset_parameters(child)
     if own is not None:
         own()
-    for marked in (each for each in module.modules() if getattr(each, "_no_weight_decay", False)):
+    for marked in (
+        each for each in module.modules() if getattr(each, "_no_weight_decay", False)
+    ):
         mark_parameters(marked.parameters())  # to_empty made new ones
 
 
@@ -50,7 +52,9 @@ def check_can_reset(module: nn.Module, own: object) -> None:
     """Raise ``InvalidInput`` where ``module`` has parameters, those of its children aside, and no method for them."""
     names = [name for name, _ in module.named_parameters(recurse=False)]
     if names and not callable(own):
-        raise InvalidInput(f"{type(module).__name__} must have reset_parameters, which sets {', '.join(names)}")
+        raise InvalidInput(
+            f"{type(module).__name__} must have reset_parameters, which sets {', '.join(names)}"
+        )
 
 
 def starting(layer: Layer, start: Callable[[Any], object]) -> Layer:
@@ -78,7 +82,11 @@ def start_again(layer: Any) -> None:
 
 def filled(layer: Layer, fill: Fill | None, fill_bias: Fill = nn.init.zeros_) -> Layer:
     """Return ``layer``, its weight filled by ``fill`` and its bias by ``fill_bias``; unchanged if ``fill`` is None."""
-    return layer if fill is None else starting(layer, partial(fill_layer, fill=fill, fill_bias=fill_bias))
+    return (
+        layer
+        if fill is None
+        else starting(layer, partial(fill_layer, fill=fill, fill_bias=fill_bias))
+    )
 
 
 def fill_layer(layer: Any, fill: Fill, fill_bias: Fill) -> None:
@@ -101,5 +109,7 @@ def copy_values(parameter: Tensor, values: Tensor) -> None:
         from torch.distributed.tensor import distribute_tensor
 
         mesh: Any = parameter.device_mesh  # type: ignore[attr-defined]
-        values = distribute_tensor(values.to(mesh.device_type), mesh, parameter.placements)
+        values = distribute_tensor(
+            values.to(mesh.device_type), mesh, parameter.placements
+        )
     parameter.copy_(values)

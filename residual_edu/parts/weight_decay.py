@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from residual_edu.checked import NotNegative, checked
-from residual_edu.errors import check_instance
+from residual_edu.old_errors import check_instance
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -38,8 +38,12 @@ class Mark:
         self.module = module
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Mark":
-        mark_parameters(deepcopy(each, memo) for each in self.module.parameters())  # the copies that the module gets
-        return Mark(deepcopy(self.module, memo))  # which exists already, since its attributes are being copied
+        mark_parameters(
+            deepcopy(each, memo) for each in self.module.parameters()
+        )  # the copies that the module gets
+        return Mark(
+            deepcopy(self.module, memo)
+        )  # which exists already, since its attributes are being copied
 
 
 def mark_parameters(parameters: Iterable[nn.Parameter]) -> None:
@@ -49,15 +53,27 @@ def mark_parameters(parameters: Iterable[nn.Parameter]) -> None:
 
 
 @checked
-def parameter_groups(model: nn.Module, weight_decay: NotNegative) -> list[dict[str, Any]]:
+def parameter_groups(
+    model: nn.Module, weight_decay: NotNegative
+) -> list[dict[str, Any]]:
     """Return two groups for an optimizer: what decays at ``weight_decay``, and what is exempt.
 
     Raises:
         InvalidInput: for a negative ``weight_decay``, or what is no module.
     """
     check_instance("model", model, nn.Module)
-    marked = {id(p) for m in model.modules() if getattr(m, "_no_weight_decay", False) for p in m.parameters()}
-    marked |= {id(p) for p in model.parameters() if getattr(p, "_no_weight_decay", False)}
+    marked = {
+        id(p)
+        for m in model.modules()
+        if getattr(m, "_no_weight_decay", False)
+        for p in m.parameters()
+    }
+    marked |= {
+        id(p) for p in model.parameters() if getattr(p, "_no_weight_decay", False)
+    }
     decayed = [p for p in model.parameters() if p.ndim > 1 and id(p) not in marked]
     exempt = [p for p in model.parameters() if p.ndim <= 1 or id(p) in marked]
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": exempt, "weight_decay": 0.0}]
+    return [
+        {"params": decayed, "weight_decay": weight_decay},
+        {"params": exempt, "weight_decay": 0.0},
+    ]

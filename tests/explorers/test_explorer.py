@@ -10,8 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from residual_edu.errors import InvalidInput
 from residual_edu.explorers import Explorer
+from residual_edu.old_errors import InvalidInput
 
 T = np.linspace(0.5, 5.5, 200)
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import ipywidgets as widgets
 import pytest
 
-from residual_edu.errors import InvalidInput
 from residual_edu.explorers import Prediction
+from residual_edu.old_errors import InvalidInput
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from residual_edu.errors import InvalidInput
 from residual_edu.explorers import Explorer
 from residual_edu.explorers.draw_states import draw_explorer, draw_shown, draw_state
 from residual_edu.explorers.dropout import explore_coins
 from residual_edu.explorers.states import grid
+from residual_edu.old_errors import InvalidInput
 
 T = np.linspace(0, 1, 50)
 

@@ -1,4 +1,7 @@
-"""What came of a call: right, a sentence, Python's own TypeError, a raw error, or wrong by a rule of its own."""
+"""What came of a call: right, a sentence, Python's own TypeError, a raw error, or wrong by a rule of its own.
+
+A flag counts by its truth and True as 1, as in Python and torch: that is no wrong answer.
+"""
 
 import copy
 import re
@@ -41,6 +44,11 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [one for each in inner for one in tensors_in(each)]
 
 
+def numbers_in(given: Any) -> list[torch.Tensor]:
+    """A number as a tensor: one that is not finite may make a result that is not, and that is not silent."""
+    return [torch.tensor(given)] if isinstance(given, float) else []
+
+
 def outcome(name: str, case: Case, made: dict[str, Any], call: dict[str, Any], right: Any, given: Any) -> str:
     """Return the kind of what comes of the call with ``given`` in place of ``right``, and of "wrong" and "raw" why."""
     with warnings.catch_warnings():
@@ -58,14 +66,12 @@ def outcome(name: str, case: Case, made: dict[str, Any], call: dict[str, Any], r
 
 def why_wrong(name: str, case: Case, made: Any, call: Any, result: Any, right: Any, given: Any) -> str:
     """Return why an accepted call is wrong, nothing where no rule says so."""
-    if isinstance(right, bool) and not isinstance(given, bool):
-        return f"wrong: a flag of {given!r} counts by its truth"
-    if isinstance(right, int) and not isinstance(right, bool) and isinstance(given, bool | float):
+    if isinstance(right, int) and isinstance(given, float) and not given.is_integer():
         return f"wrong: {given!r} counts as a whole number"
-    if isinstance(right, float) and isinstance(given, bool | str):
+    if isinstance(right, float) and isinstance(given, str):
         return f"wrong: {given!r} counts as a number"
     found = tensors_in(result)
-    inputs = [each for each in [*tensors_in(call), *tensors_in(made)] if each.is_cpu]
+    inputs = [each for each in [*tensors_in(call), *tensors_in(made), *numbers_in(given)] if each.is_cpu]
     if all(each.isfinite().all() for each in inputs) and not all(
         each.isfinite().all() for each in found if each.is_cpu
     ):

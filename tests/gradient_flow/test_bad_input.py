@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu.errors import InvalidInput
 from residual_edu.gradient_flow import GradientFlowRecorder
+from residual_edu.old_errors import InvalidInput
 
 from .stacks import expected, hooks, record, same, stack
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from residual_edu.errors import InvalidInput
+from residual_edu.old_errors import InvalidInput
 from residual_edu.parts import attention_checks, norm_checks
 
 pytestmark = pytest.mark.usefixtures("as_installed")
