@@ -3,15 +3,16 @@
 import gzip
 import re
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path, PurePath
+from types import ModuleType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from residual_edu.checked import Count, Flag, NotNegative, Positive, Size, Whole, checked
-from residual_edu.old_errors import InvalidInput
+from residual_edu.errors import InvalidInput, check_size
 
 
 class Digits(NamedTuple):
@@ -26,16 +27,27 @@ class Digits(NamedTuple):
     test_labels: Tensor
 
 
-@checked
-def digits(seed: int = 0, test: Size = 360) -> Digits:
+def sklearn_datasets() -> ModuleType:
+    """Return ``sklearn.datasets``.
+
+    Raises:
+        ImportError: where scikit-learn is not installed; it says what to install.
+    """
+    try:
+        return import_module("sklearn.datasets")
+    except ModuleNotFoundError as error:
+        said = "this data comes with scikit-learn, which is not installed: pip install 'residual_edu[lab]'"
+        raise ImportError(said) from error
+
+
+def digits(seed: int = 0, test: int = 360) -> Digits:
     """Return scikit-learn's 1,797 digits, shuffled by ``seed``; the last ``test`` of them are for testing.
 
     Raises:
         InvalidInput: if ``test`` is below 1 or leaves none for training.
     """
-    from sklearn.datasets import load_digits
-
-    pixels, classes = load_digits(return_X_y=True)
+    pixels, classes = sklearn_datasets().load_digits(return_X_y=True)
+    check_size("test", test)  # of 0 every image would be left out
     if test >= len(classes):
         raise InvalidInput(f"test must be below {len(classes)}, the number of digits, got {test}")
     order = torch.randperm(len(classes), generator=torch.Generator().manual_seed(seed))
@@ -44,8 +56,7 @@ def digits(seed: int = 0, test: Size = 360) -> Digits:
     return Digits(images[:-test], labels[:-test], images[-test:], labels[-test:])
 
 
-@checked
-def camera_digits(seed: int = 0, test: Size = 360) -> Digits:
+def camera_digits(seed: int = 0, test: int = 360) -> Digits:
     """Return ``digits(seed, test)`` as a camera delivers them whose exposure differs from picture to picture.
 
     Each image is multiplied by a factor of its own, between 1e-6 and 1e-2, its logarithm drawn evenly.
@@ -74,14 +85,13 @@ class InkRows(NamedTuple):
     digits: Tensor
 
 
-@checked
 def ink_rows(
-    count: Size,
+    count: int,
     generator: torch.Generator,
     *,
-    test: Flag = False,
-    up: Count = 1,
-    length: Size = 12,
+    test: bool = False,
+    up: int = 1,
+    length: int = 12,
     shown: Tensor | None = None,
 ) -> InkRows:
     """Return rows of handwritten digits, each drawn in one of four inks; 0 follows 9.
@@ -90,7 +100,7 @@ def ink_rows(
     pictures are those for training or for testing.
 
     Raises:
-        InvalidInput: for a count or a length below 1, or ``shown`` of another shape.
+        InvalidInput: for ``shown`` of another shape.
     """
     first = torch.randint(10, (count, 1), generator=generator)
     drawn = (first + torch.randint(4, (count, length), generator=generator)) % 10
@@ -134,23 +144,19 @@ class Letters(NamedTuple):
     labels: Tensor
 
 
-@checked
 def font_letters(
-    count: Size,
-    seed: Whole = 0,
+    count: int,
+    seed: int = 0,
     *,
-    side: Size = 16,
-    height: Positive = 12.0,
-    reach: NotNegative = 2.0,
-    noise: NotNegative = 0.1,
+    side: int = 16,
+    height: float = 12.0,
+    reach: float = 2.0,
+    noise: float = 0.1,
 ) -> Letters:
     """Return ten letters drawn in fourteen fonts that ship with matplotlib; ink is 1, paper 0.
 
     Each is turned by up to 20 degrees, scaled by 0.8 to 1.2 and moved by up to ``reach`` pixels along both axes.
     ``height`` is that of a letter that is not scaled, in pixels; ``noise`` is the deviation of what is added to each.
-
-    Raises:
-        InvalidInput: for a count or a side below 1, a height not above 0, or a negative reach or noise.
     """
     r, drawn = torch.Generator().manual_seed(seed), _glyphs()
     font, label = (torch.randint(size, (count,), generator=r) for size in drawn.shape[:2])
@@ -186,9 +192,7 @@ def _glyphs(size: int = 32) -> Tensor:
 
 def wine() -> tuple[Tensor, list[str]]:
     """Return the 178 wines of scikit-learn, ``(178, 13)`` float32, each feature in its own unit, and their names."""
-    from sklearn.datasets import load_wine
-
-    table = load_wine()
+    table = sklearn_datasets().load_wine()
     return torch.tensor(table.data, dtype=torch.float32), list(table.feature_names)
 
 
@@ -197,9 +201,7 @@ def photos() -> dict[str, Tensor]:
 
     Each is ``(height, width, channels)`` = ``(427, 640, 3)``, float32 in [0, 1], channels red, green, blue. On the CPU.
     """
-    from sklearn.datasets import load_sample_images
-
-    pictures = load_sample_images()
+    pictures = sklearn_datasets().load_sample_images()
     names = [PurePath(name).stem for name in pictures.filenames]
     return {name: torch.tensor(image).float() / 255 for name, image in zip(names, pictures.images, strict=True)}
 

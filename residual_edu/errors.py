@@ -7,11 +7,13 @@ call is left to torch.
 
 from collections.abc import Iterable
 from math import isfinite
-from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+NUMBER = int | float | np.integer | np.floating
 
 
 class InvalidInput(ValueError, AssertionError):
@@ -20,20 +22,20 @@ class InvalidInput(ValueError, AssertionError):
 
 def check_size(name: str, value: Any, least: int = 1) -> None:
     """Raise ``InvalidInput`` unless ``value`` is a whole number, at least ``least``."""
-    if not (isinstance(value, Integral | torch.SymInt) and value >= least):
+    if not (isinstance(value, int | np.integer | torch.SymInt) and value >= least):
         wanted = f"a whole number, at least {least}"
         raise InvalidInput(f"{name} must be {wanted}, got {value!r}")
 
 
 def check_positive(name: str, value: Any) -> None:
     """Raise ``InvalidInput`` unless ``value`` is a finite number above 0."""
-    if not (isinstance(value, Real) and isfinite(value) and value > 0):
+    if not (isinstance(value, NUMBER) and isfinite(value) and value > 0):
         raise InvalidInput(f"{name} must be a finite number above 0, got {value!r}")
 
 
 def check_rate(name: str, value: Any) -> None:
     """Raise ``InvalidInput`` unless ``value`` is a number in [0, 1)."""
-    if not (isinstance(value, Real) and 0 <= value < 1):
+    if not (isinstance(value, NUMBER) and 0 <= value < 1):
         raise InvalidInput(f"{name} must be a number in [0, 1), got {value!r}")
 
 

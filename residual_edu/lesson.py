@@ -13,9 +13,9 @@ from IPython.display import display
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from residual_edu.errors import InvalidInput, check_choice
 from residual_edu.explorers import Prediction
 from residual_edu.explorers.prediction import Prose
-from residual_edu.old_errors import InvalidInput, check_choice, check_text, shown
 from residual_edu.plotting.picture import figure_png, shown_width
 from residual_edu.plotting.style import use_style
 from residual_edu.summary import progress_at, summary_of
@@ -54,11 +54,7 @@ def show(figure: Figure, alt: str) -> None:
 
     The picture has twice the pixels that it is shown with, and states its width: 600 for the lessons' 6 inches. Its
     height is left to the page, which shrinks it on a phone.
-
-    Raises:
-        InvalidInput: if ``alt`` is empty.
     """
-    check_text("alt", alt)
     data = {"image/png": base64.b64encode(figure_png(figure)).decode(), "text/plain": alt}
     display(data, metadata={"image/png": {"alt": alt, "width": shown_width(figure)}}, raw=True)
 
@@ -113,13 +109,12 @@ def holds(condition: bool | np.bool | Tensor, sentence: str) -> None:
         sentence: the law, as in "Three seeds of pre-norm reach a loss below 0.1."
 
     Raises:
-        InvalidInput: for a condition that is a number, several truth values, or nothing, and for an empty sentence.
+        InvalidInput: for a condition that is a number, several truth values, or nothing.
         AssertionError: for a condition that is false, where ``RESIDUAL_EDU_STRICT`` is set.
     """
-    check_text("sentence", sentence)
     if not is_truth_value(condition):
         raise InvalidInput(
-            f"condition must be one truth value, got {shown(condition)}; "
+            f"condition must be one truth value, got {condition!r}; "
             "compare a number with its band, and join several comparisons with all() or .all()"
         )
     if condition:

@@ -8,45 +8,39 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
-from residual_edu.checked import Size, Whole, checked
+from residual_edu.errors import InvalidInput, check_shape, check_size
 from residual_edu.networks.evaluation_mode import evaluation_mode
 from residual_edu.networks.labels import check_labels
-from residual_edu.old_errors import InvalidInput, check_axes, check_same_length, check_shape, shown
 
 Batch = tuple[Tensor, ...]
 
 
-@checked
-def minibatches(*tensors: Tensor, size: Size = 64, seed: Whole = 0) -> Iterator[Batch]:
+def minibatches(*tensors: Tensor, size: int = 64, seed: int = 0) -> Iterator[Batch]:
     """Return the rows of ``tensors`` in batches of ``size``, epoch after epoch without end, each in a new order.
 
     The order depends on ``seed`` alone: it is drawn on the CPU, whatever device the tensors are on.
 
     Raises:
-        InvalidInput: for tensors of different lengths, or a size below 1.
+        InvalidInput: for tensors of different lengths.
     """
-    check_same_length("tensors", tensors)
+    rows = [len(x) for x in tensors]
+    if len(set(rows)) != 1 or rows[0] == 0:
+        raise InvalidInput(f"tensors must all have the same number of rows, at least 1, got {rows}")
     generator = torch.Generator().manual_seed(seed)
     epochs = (torch.randperm(len(tensors[0]), generator=generator).split(size) for _ in count())
     return (tuple(x[rows.to(x.device)] for x in tensors) for rows in chain.from_iterable(epochs))
 
 
-@checked
-def linear_warmup(optimizer: Optimizer, steps: Size) -> LRScheduler:
-    """Return a schedule that multiplies the learning rate by 1/steps, 2/steps, ..., 1, and by 1 ever after.
-
-    Raises:
-        InvalidInput: for fewer than 1 step.
-    """
+def linear_warmup(optimizer: Optimizer, steps: int) -> LRScheduler:
+    """Return a schedule that multiplies the learning rate by 1/steps, 2/steps, ..., 1, and by 1 ever after."""
     return LinearLR(optimizer, start_factor=1 / steps, total_iters=steps - 1)
 
 
-@checked
 def train(
     loss: Callable[..., Tensor],
     batches: Iterable[Batch],
     optimizer: Optimizer,
-    steps: Size,
+    steps: int,
     schedule: LRScheduler | None = None,
 ) -> list[float]:
     """Take ``steps`` steps of ``optimizer`` on ``loss(*batch)``, and return the loss before each step.
@@ -54,12 +48,13 @@ def train(
     Raises:
         InvalidInput: for fewer than 1 step, or for fewer batches than steps, after a step on each of them.
     """
+    check_size("steps", steps)
     losses = []
     for _, batch in zip(range(steps), batches, strict=False):
         optimizer.zero_grad()
-        check_batch_of("batches", batch)
+        if isinstance(batch, Tensor):  # it would be unpacked into its rows
+            raise InvalidInput("batches must be tuples of tensors, got a Tensor; write (x,) for a single one")
         value = loss(*batch)
-        check_shape("loss", value)
         value.backward()
         optimizer.step()
         if schedule is not None:
@@ -81,16 +76,10 @@ def accuracy(model: nn.Module, x: Tensor, labels: Tensor) -> float:
     """
     with evaluation_mode(model):
         output = model(x)
-    check_axes("model(x)", output, "rows", "classes")
+    check_shape("model(x)", output, "rows", "classes")
     predicted = output.argmax(dim=-1)
     if labels.shape != predicted.shape:
         raise InvalidInput(f"labels must have shape {tuple(predicted.shape)}, got {tuple(labels.shape)}")
     check_labels("labels", labels, output.shape[-1])
     right = (predicted == labels) & ~output.isnan().any(dim=-1)  # where an output is NaN, argmax returns its place
     return right.float().mean().item()
-
-
-def check_batch_of(name: str, batch: object) -> None:
-    """Raise ``InvalidInput`` unless ``batch`` is a tuple or list; one tensor would be unpacked into rows."""
-    if not isinstance(batch, tuple | list):
-        raise InvalidInput(f"{name} must be tuples of tensors, got {shown(batch)}; write (x,) for a single one")

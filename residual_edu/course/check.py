@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from residual_edu.course.checkout import Refusal
+from residual_edu.errors import InvalidInput
 from residual_edu.exercises.check import find
 from residual_edu.exercises.judge import judge
 from residual_edu.exercises.session import ATTEMPTS
 from residual_edu.exercises.tries import TRIES, Try
-from residual_edu.old_errors import InvalidInput
 
 COLUMNS = "exercise", "kind", "what", "accepted", ""
 

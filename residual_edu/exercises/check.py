@@ -6,11 +6,11 @@ from typing import Any
 from IPython import get_ipython
 
 from residual_edu import contents, progress
+from residual_edu.errors import InvalidInput, check_choice
 from residual_edu.exercises.catalogue import catalogue
 from residual_edu.exercises.exercise import Exercise
 from residual_edu.exercises.judge import is_graded, judge
 from residual_edu.exercises.known_state import known_state
-from residual_edu.old_errors import InvalidInput, check_choice
 
 
 class _Brief:

@@ -10,9 +10,9 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from residual_edu.errors import check_shape
 from residual_edu.explorers.explorer import WIDTH, Explorer
 from residual_edu.explorers.states import States
-from residual_edu.old_errors import check_shape
 from residual_edu.plotting.adaln_zero import mosaic
 
 WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
+from residual_edu.errors import InvalidInput
 from residual_edu.explorers.explorer import Explorer, choice_buttons
 from residual_edu.explorers.states import States
-from residual_edu.old_errors import InvalidInput
 from residual_edu.plotting.attention import colored, plot_attention_map
 from residual_edu.plotting.style import A
 

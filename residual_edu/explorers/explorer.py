@@ -15,7 +15,6 @@ from PIL import Image
 from residual_edu.explorers.controls import FLUSH, clear_button, labelled, status
 from residual_edu.explorers.keep import Marks, Tried
 from residual_edu.explorers.states import States, check_states
-from residual_edu.old_errors import check_text
 
 WIDTH = 600  # pixels of every picture
 
@@ -53,7 +52,6 @@ class Explorer(widgets.VBox):
         keep: Callable[[], Marks] | None = None,
         states: States | None = None,
     ) -> None:
-        check_text("alt", alt)
         self.states, self.start = states or {}, {name: control.value for name, control in controls.items()}
         check_states(self.states, self.start)
         figure.set_dpi(WIDTH / figure.get_figwidth())

@@ -14,8 +14,8 @@ import ipywidgets as widgets
 from IPython.display import DisplayHandle, display
 
 from residual_edu import progress
+from residual_edu.errors import check_choice
 from residual_edu.explorers.controls import status
-from residual_edu.old_errors import check_choice, check_not_negative, check_text
 
 LOW, NEAR, HIGH = "too low", "about right", "too high"  # how a number may compare with the measured one
 NO_NUMBER = "Please type a number, such as 0.25 or 3/16."
@@ -30,13 +30,9 @@ class Prediction(widgets.VBox):
     Args:
         question: what to predict.
         choices: the answers to choose from; ``None`` asks for a number.
-
-    Raises:
-        InvalidInput: if ``question`` is empty.
     """
 
     def __init__(self, question: str, choices: Sequence[str] | None = None) -> None:
-        check_text("question", question)
         self.question, self.choices = question, choices
         self.truth: str | int | float | None = None  # not known before the reveal
         self.why: Mapping[str, str] = {}
@@ -64,7 +60,6 @@ class Prediction(widgets.VBox):
         Raises:
             InvalidInput: for a truth that is none of the choices, and for a reason that belongs to none.
         """
-        check_not_negative("tolerance", tolerance)
         if self.choices:
             check_choice("truth", str(truth), self.choices)
         for choice in why or {}:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from residual_edu.old_errors import InvalidInput, check_choice, shown
+from residual_edu.errors import InvalidInput, check_choice
 
 MOST = 60
 States = Mapping[str, Sequence[Any]]  # for each control that moves, its values
@@ -16,7 +16,7 @@ def check_states(states: States, start: Mapping[str, Any]) -> None:
     for name, values in states.items():
         check_choice("a name in states", name, start)
         if start[name] not in values:
-            raise InvalidInput(f"states[{name!r}] must contain {shown(start[name])}, at which the control starts")
+            raise InvalidInput(f"states[{name!r}] must contain {start[name]!r}, at which the control starts")
         count *= len(values)
     if count > MOST:
         raise InvalidInput(f"states must name at most {MOST} settings, got {count}: leave out values or a control")

@@ -8,8 +8,8 @@ import pytest
 
 from residual_edu.course import main, runs
 from residual_edu.course.checkout import with_homework
+from residual_edu.errors import InvalidInput
 from residual_edu.lesson import stored_runs
-from residual_edu.old_errors import InvalidInput
 
 ROOT = Path(__file__).parents[2]
 LESSON = """# %%

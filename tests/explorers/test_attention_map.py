@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from residual_edu.errors import InvalidInput
 from residual_edu.explorers.attention_map import ROWS, digits_of, explore_map
-from residual_edu.old_errors import InvalidInput
 from residual_edu.plotting.attention import colored
 
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from residual_edu.explorers import Explorer
-from residual_edu.old_errors import InvalidInput
 
 T = np.linspace(0.5, 5.5, 200)
 
@@ -152,9 +151,3 @@ def test_a_page_without_a_kernel_gets_the_first_picture_with_its_alternative_tex
 
 def test_the_picture_is_the_same_bytes_on_each_run():
     assert wave().image.value == wave().image.value
-
-
-@pytest.mark.parametrize("alt", ["", " \n"])
-def test_a_picture_without_alternative_text_is_refused(alt):
-    with pytest.raises(InvalidInput, match=r"^alt must be a sentence for the reader, got "):
-        Explorer(Figure(), lambda: "", {}, alt=alt)

