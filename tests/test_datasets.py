@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import socket
+import sys
 from importlib.resources import files
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -201,3 +202,10 @@ def test_letters_are_moved_and_as_large_as_asked_for():
 def test_every_font_of_the_letters_ships_with_matplotlib():
     fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
     assert len(FONTS) == 14 and all((fonts / f"{font}.ttf").exists() for font in FONTS)
+
+
+@pytest.mark.parametrize("data", [digits, wine, photos])
+def test_without_scikit_learn_it_says_what_to_install(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match=r"scikit-learn, which is not installed: pip install 'residual_edu\[lab\]'$"):
+        data()
