@@ -5,7 +5,7 @@
     python course.py test     what a change of the lessons or the library can break; --all for every check
 
 The first run makes .venv and installs into it; later runs start at once. Any other verb (build, promote, ...) is
-handed on to `python -m residual_edu.course` in the same way. `assignment` and `grade` work in .venv-grading, where
+handed on to `python -m residual_course` in the same way. `assignment` and `grade` work in .venv-grading, where
 nbgrader is: it would switch on its own panels in everybody's JupyterLab. `book` adds Sphinx to .venv when it is first
 called. Standard library only, and written to be parsed by Python 3.8, so that an old Python gets a sentence.
 """
@@ -172,7 +172,7 @@ def explain(text: str, env: Environment) -> str:
 
 def hand_over(env: Environment, arguments: list[str]) -> int:
     """Run the verb. Ctrl-C reaches it too and it decides when to end; we wait for that."""
-    verb = subprocess.Popen([str(env.python), "-m", "residual_edu.course", *arguments], cwd=ROOT)
+    verb = subprocess.Popen([str(env.python), "-m", "residual_course", *arguments], cwd=ROOT)
     while True:
         try:
             return verb.wait()

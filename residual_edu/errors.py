@@ -6,6 +6,7 @@ call is left to torch.
 """
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
@@ -17,7 +18,7 @@ NUMBER = int | float | np.integer | np.floating
 
 
 class InvalidInput(ValueError, AssertionError):
-    """An argument that cannot be used; an ``AssertionError`` as the origins raise it."""
+    """An argument that cannot be used; an ``AssertionError`` too, as in the origins."""
 
 
 def check_size(name: str, value: Any, least: int = 1) -> None:
@@ -43,14 +44,16 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
     """Raise ``InvalidInput`` unless ``value`` is one of ``choices``."""
     if value not in (allowed := list(choices)):
         words = ", ".join(map(repr, allowed))
-        raise InvalidInput(f"{name} must be one of {words}, got {value!r}")
+        near = get_close_matches(str(value), map(str, allowed), n=1)
+        mend = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidInput(f"{name} must be one of {words}, got {value!r}{mend}")
 
 
 def check_shape(name: str, x: Tensor, *shape: int | str) -> None:
     """Raise ``InvalidInput`` unless ``x`` is floating point of ``shape``.
 
-    A number is the length of an axis, and a name stands for any length; ``"..."`` in the
-    first place stands for any number of axes.
+    A number is the length of an axis, and a name stands for any length; ``"..."`` in
+    the first place stands for any number of axes.
     """
     axes = shape[1:] if shape[0] == "..." else shape
     found = x.shape[max(x.ndim - len(axes), 0) :] if shape[0] == "..." else x.shape

@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import plain_and_residual as plots
-from residual_edu.training import accuracy
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import plain_and_residual as plots
+from residual_course.training import accuracy
 
 device = setup()
 progress("00")
@@ -291,7 +291,7 @@ def switched(signal=1.0, gradient=1.0):
 # folded cell reads them.
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("00_residual_connection")["runs"]
 

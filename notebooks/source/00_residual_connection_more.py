@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_edu import LayerNormalization, ResidualConnection, SimpleFeedForward
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, setup, show, stored_runs
-from residual_edu.plotting import residual_connection as draw
-from residual_edu.training import accuracy, minibatches, train
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, setup, show, stored_runs
+from residual_course.plots import residual_connection as draw
+from residual_course.training import accuracy, minibatches, train
 
 device = setup()
 
@@ -158,7 +158,7 @@ holds(
 # slider, then use the arrow keys.)
 
 # %% tags=["explorer"]
-from residual_edu.explorers.residual_connection import explore_stack
+from residual_course.explorers.residual_connection import explore_stack
 
 explore_stack()
 

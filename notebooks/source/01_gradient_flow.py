@@ -17,11 +17,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import three_curves as plots
-from residual_edu.training import accuracy
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import three_curves as plots
+from residual_course.training import accuracy
 
 device = setup()
 progress("01")
@@ -105,7 +105,7 @@ train_y, test_y = (y.to(device) for y in data[1::2])
 # before the ReLU, and √(1/128) = 0.09 in the second.
 
 # %% tags=["figure", "trained"]
-from residual_edu.plotting.plain_and_residual import plot_two_losses
+from residual_course.plots.plain_and_residual import plot_two_losses
 
 
 batch = train_x[:64], train_y[:64]
@@ -180,7 +180,7 @@ guess.reveal(
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("01_gradient_flow")["runs"]
 
@@ -939,7 +939,7 @@ with GradientFlowRecorder(net, net[:-2]) as flow:
     F.cross_entropy(net(batch[0].clone().requires_grad_()), batch[1]).backward()
 
 # %% tags=["figure"]
-from residual_edu.plotting.stream import plot_stream
+from residual_course.plots.stream import plot_stream
 
 ax = plot_stream(flow, Figure(figsize=(6, 3.6)).add_subplot(), norms="pre")
 ax.set_title("Both rivers swell steadily")

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup
-from residual_edu.training import accuracy, minibatches, train
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup
+from residual_course.training import accuracy, minibatches, train
 
 device = setup()
 
@@ -314,7 +314,7 @@ check(update_ratio, "update_ratio")
 # vanishes, and then one in which it is flat while the stream gradient explodes.
 
 # %% tags=["explorer"]
-from residual_edu.explorers.gradient_flow import explore_gradient_flow
+from residual_course.explorers.gradient_flow import explore_gradient_flow
 
 explore_gradient_flow()
 

@@ -20,11 +20,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import layer_norm as plots
-from residual_edu.training import accuracy
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import layer_norm as plots
+from residual_course.training import accuracy
 
 device = setup()
 progress("02")
@@ -404,7 +404,7 @@ print("token 2 changed; change of the outputs of tokens 0, 1, 2:", gap.numpy().r
 # √(2 · 0.233 + 16 · 2) = 5.7.
 
 # %% tags=["figure"]
-from residual_edu.plotting.style import SERIES
+from residual_course.plots.style import SERIES
 
 k = torch.arange(17)
 cases = {
@@ -789,7 +789,7 @@ def runs(seed, within=0.2, only=()):
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 seeds = stored_runs("02_layer_norm")["runs"]
 seeds[0] |= runs(0, only=("LayerNorm: 1", "LayerNorm: 10"))
@@ -997,7 +997,7 @@ def as_handed(x, y, seed):
 
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.datasets import camera_digits
+from residual_course.datasets import camera_digits
 
 camera = camera_digits()
 camera_x, camera_y = camera.train_images.flatten(1), camera.train_labels

@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_edu import RMSNorm, layer_norm
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup, show
-from residual_edu.plotting.style import SERIES
-from residual_edu.training import accuracy
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup, show
+from residual_course.plots.style import SERIES
+from residual_course.training import accuracy
 
 device = setup()
 
@@ -216,7 +216,7 @@ holds(
 # norms' eps, and the first layer's bias, which Adam moves by 0.003 a step. We switch off one at a time.
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.datasets import camera_digits
+from residual_course.datasets import camera_digits
 
 camera = camera_digits()
 camera_x, camera_test = camera.train_images.flatten(1), camera.test_images.flatten(1)
@@ -291,7 +291,7 @@ for size in (1, 0.001):
 # makes it so steep.
 
 # %% tags=["explorer"]
-from residual_edu.explorers.layer_norm import explore_layer_norm
+from residual_course.explorers.layer_norm import explore_layer_norm
 
 explore_layer_norm()
 

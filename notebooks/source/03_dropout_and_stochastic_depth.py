@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import dropout as plots
-from residual_edu.training import accuracy
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import dropout as plots
+from residual_course.training import accuracy
 
 device = setup()
 progress("03")
@@ -373,7 +373,7 @@ class Gate(nn.Module):
 # computed with it and are stored; a few rows of seed 0 are computed anew there.
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("03_dropout_and_stochastic_depth")["runs"]
 

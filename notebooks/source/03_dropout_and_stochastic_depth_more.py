@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from residual_edu import drop_path_schedule
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup, show
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup, show
 from residual_edu.parts.dropout import bernoulli_mask
-from residual_edu.plotting import dropout as plots
+from residual_course.plots import dropout as plots
 
 device = setup()
 
@@ -166,7 +166,7 @@ class Block(nn.Module):
 
 # %% tags=["figure"]
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.plotting.stream import plot_stream
+from residual_course.plots.stream import plot_stream
 
 images = digits().train_images.flatten(1)[:300].to(device)
 labels = digits().train_labels[:300].to(device)
@@ -199,7 +199,7 @@ show(
 # each block. Which noise fades, which stays below the signal, which passes it, and after how many blocks?
 
 # %% tags=["explorer"]
-from residual_edu.explorers.dropout import explore_coins
+from residual_course.explorers.dropout import explore_coins
 
 explore_coins()
 

@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import placement as plots
-from residual_edu.training import accuracy
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import placement as plots
+from residual_course.training import accuracy
 
 device = setup()
 progress("04")
@@ -115,7 +115,7 @@ def right(net):
 
 
 # %% tags=["figure", "trained"]
-from residual_edu.plotting.plain_and_residual import plot_two_losses
+from residual_course.plots.plain_and_residual import plot_two_losses
 
 nets = {
     place: [build(place, seed=seed) for seed in range(3)] for place in ("pre", "post")
@@ -140,7 +140,7 @@ show(ax.figure, alt=alt + "the loss of guessing at random.")
 # Layers, rate and batches are the same. Perhaps post-norm is only slow?
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("04_pre_norm_and_post_norm")["runs"]  # its code: at the end
 
@@ -563,7 +563,7 @@ holds(min(row("post, vector of rms 0.25", 240)) > 0.6, "Small vectors do not sto
 holds(max(row("post, vector of rms 0.75", 240)) < 0.4, "Vectors of 0.75 do.")
 
 # %% tags=["figure"]
-from residual_edu.exercises.pre_norm_left import left as solved
+from residual_course.exercises.pre_norm_left import left as solved
 
 curves, paper = {}, {}
 kinds = ("post-norm, vector", with_vectors), ("post-norm, turn", with_turns)
@@ -850,7 +850,7 @@ holds(late < min(row(down, "2400 directions")), "At the full rate it loses them.
 # it fall as 1 over the depth? What becomes of it with small branches, and in pre-norm?
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
-from residual_edu.explorers.depth_and_rate import explore_rates
+from residual_course.explorers.depth_and_rate import explore_rates
 
 PLACES, SIZES = ("pre-norm", "post-norm"), ("as large", "small")
 DEPTHS, RATES = (6, 12, 24, 48), (0.0003, 0.001, 0.003, 0.01)

@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 from residual_edu import LayerNorm, SimpleFeedForward, layer_norm
 from residual_edu import post_norm_residual, pre_norm_residual
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup, show, stored_runs
-from residual_edu.plotting.stream import plot_stream
-from residual_edu.training import accuracy, minibatches, train
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup, show, stored_runs
+from residual_course.plots.stream import plot_stream
+from residual_course.training import accuracy, minibatches, train
 
 device = setup()
 
@@ -253,7 +253,7 @@ show(fig, alt=alt + "after each block.")
 # weights. **Find** the weights with which the two placements cannot be told apart by their last gradient.
 
 # %% tags=["explorer"]
-from residual_edu.explorers.placement import explore_placement
+from residual_course.explorers.placement import explore_placement
 
 explore_placement()
 

@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import layer_scale as plots
-from residual_edu.training import accuracy
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import layer_scale as plots
+from residual_course.training import accuracy
 
 device = setup()
 progress("05")
@@ -175,7 +175,7 @@ def set_gates(net, value):
 
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("05_layer_scale")["runs"]
 
@@ -501,7 +501,7 @@ check(total_move, "total_move")
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
 print(f"{'total move of the first step':30} on paper   measured, three seeds")
-from residual_edu.exercises.total_move import total as on_paper
+from residual_course.exercises.total_move import total as on_paper
 
 for place in "post", "skip", "pre":
     for start in 1.0, 0.1:
@@ -839,7 +839,7 @@ holds(min(row("post, 48 blocks, 0.4", 480, "loss")) > 1.5, "From 0.4 it is lost 
 # blocks with gates from 0.1. Both are trained for 60 steps at 0.003.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.exercises.mended_blocks import handed_over
+from residual_course.exercises.mended_blocks import handed_over
 
 theirs = [handed_over(8, seed).to(device) for seed in range(3)]
 ours = [build("pre", 0.1, 8, seed) for seed in range(3)]

@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_edu import LayerNorm, LayerScale, SimpleFeedForward, pre_norm_residual
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup, show, stored_runs
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup, show, stored_runs
 
 device = setup()
 stored = stored_runs("05_layer_scale")["runs"]
@@ -120,7 +120,7 @@ check(without_gate, "without_gate")
 from functools import partial
 from itertools import islice
 
-from residual_edu.training import minibatches
+from residual_course.training import minibatches
 
 data = digits()
 images, labels = (
@@ -201,7 +201,7 @@ except NotImplementedError:
 # %% tags=["figure", "trained"]
 from matplotlib.figure import Figure
 
-from residual_edu.plotting import layer_scale as plots
+from residual_course.plots import layer_scale as plots
 
 
 def opening(start):
@@ -405,7 +405,7 @@ check(sort_parameters, "sort_parameters")
 # post-norm has a loss below 0.3, and with which gates; the rate at which pre-norm has no use for gates; and what becomes of gates from 1.
 
 # %% tags=["explorer"]
-from residual_edu.explorers.layer_scale import explore_gates
+from residual_course.explorers.layer_scale import explore_gates
 
 KINDS = {"none": "None", "from 1": "1", "from 0.1": "0.1", "from 0.01": "0.01"}
 KINDS |= {"from 0.0001": "0.0001", "0.1, frozen": "0.1, frozen"}

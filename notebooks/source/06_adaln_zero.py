@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import adaln_zero as plots
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import adaln_zero as plots
 
 device = setup()
 progress("06")
@@ -153,7 +153,7 @@ print(f"loss: {losses[0]:.2f} at first, {sum(losses[-100:]) / 100:.2f} at the en
 holds(sum(losses[-100:]) / 100 < 0.5, "The network trains.")
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
-from residual_edu.explorers.adaln_zero import explore_drawings
+from residual_course.explorers.adaln_zero import explore_drawings
 from residual_edu.networks.denoiser import sample_path
 
 
@@ -497,7 +497,7 @@ def quality(drawings, digit=asked):
 
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("06_adaln_zero")["runs"]  # its code: at the end
 

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from residual_edu import AdaLNZeroResidualBlock, LayerNorm, SimpleFeedForward
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup
 
 device = setup()
 
@@ -116,7 +116,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # to the nearest training digit over that of new digits: 1 is as near as a real digit, and below 1 nearer. (The code of these runs is at the end of the lesson.)
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("06_adaln_zero")["runs"]
 NAMES = {"zero, 0.003": "line, velocity"}
@@ -248,7 +248,7 @@ def sample(model, noise, labels, steps=25, guidance=2.0):
 # 200 steps of it, with patches of 4 × 4:
 
 # %% tags=["trained"]
-from residual_edu.training import minibatches, train
+from residual_course.training import minibatches, train
 
 data, model = digits(), Denoiser(4, 2, 64, 2, 10).to(device)
 batches = minibatches(

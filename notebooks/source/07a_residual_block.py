@@ -20,9 +20,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_edu import is_bypassed
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import dependence as plots
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import dependence as plots
 
 device = setup()
 progress("07a")
@@ -34,7 +34,7 @@ progress("07a")
 # next one. Nobody can be right more than half of the time.
 
 # %% tags=["figure"]
-from residual_edu.plotting.residual_block import plot_text
+from residual_course.plots.residual_block import plot_text
 
 coins = torch.randint(2, (17,), generator=torch.Generator().manual_seed(1))
 signs = "".join("−+"[coin] for coin in coins)
@@ -269,7 +269,7 @@ show(fig, alt=alt + "flip that is asked for.")
 holds(scores["channels"] < 0.53 < 0.7 < scores["both"], "Two norms of three leak.")
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.exercises.leaks import leaks as measured  # exercise 1
+from residual_course.exercises.leaks import leaks as measured  # exercise 1
 
 nets["batch and positions"] = trained(coin((0, 1)))[0]
 print(f"{'norm over':20}   right   later positions   other rows")
@@ -293,7 +293,7 @@ for name, net in nets.items():
 # This is no ban. Who classifies an image knows all its pixels: there a mean over positions hides nothing.
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("07a_residual_block")["runs"]  # its code: at the end
 
@@ -458,7 +458,7 @@ for space in ((32,), (8, 8), (4, 4, 6)):
     print(tuple(x.shape))
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.datasets import digits, photos, python_documentation
+from residual_course.datasets import digits, photos, python_documentation
 
 data = digits()
 text = python_documentation().lower()

@@ -8,8 +8,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from residual_edu.lesson import holds, setup, show, stored_runs
-from residual_edu.plotting import dependence as plots
+from residual_course.lesson import holds, setup, show, stored_runs
+from residual_course.plots import dependence as plots
 
 device = setup()
 stored = stored_runs("07a_residual_block")["runs"]
@@ -103,7 +103,7 @@ for name, blocks in ways.items():
 # health by the stream and its gradient alone, and from which depth on?** Then switch branches off. **Which single branch makes all four faults disappear, and why?**
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
-from residual_edu.explorers.residual_block import explore_blocks
+from residual_course.explorers.residual_block import explore_blocks
 
 explore_blocks()
 

@@ -17,11 +17,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import conditions as plots
-from residual_edu.plotting.adaln_zero import plot_digits
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import conditions as plots
+from residual_course.plots.adaln_zero import plot_digits
 
 device = setup()
 progress("07b")
@@ -205,7 +205,7 @@ holds(abs(added) < 1e-5, "A wrong label adds nothing.")
 
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("07b_conditions_and_networks")["runs"]
 

@@ -10,10 +10,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_edu import InvalidInput, config
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup, show, stored_runs
-from residual_edu.plotting import conditions as plots
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup, show, stored_runs
+from residual_course.plots import conditions as plots
 
 device = setup()
 
@@ -149,7 +149,7 @@ for _ in range(300):
     rate.step()
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
-from residual_edu.explorers.conditions import explore_branches
+from residual_course.explorers.conditions import explore_branches
 
 KINDS = {"attention": "sequence_mixer", "condition": "condition_mixer", "MLP": "mlp"}
 ten = torch.stack([new[truth == digit][1] for digit in range(10)])

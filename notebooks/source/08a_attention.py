@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import ink_rows
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import attention as plots
+from residual_course.datasets import ink_rows
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import attention as plots
 
 device = setup()
 progress("08a")
@@ -131,7 +131,7 @@ def right(net, question=0, form=pixels, **rows):
 
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
+from residual_course.lesson import stored_runs
 
 stored = stored_runs("08a_attention")["runs"]
 
@@ -726,7 +726,7 @@ holds(without(two, 0)[0] < 0.6 < without(two, 1)[0], "A needs head 1.")
 # What does head 1 do where there is *no* digit one larger? With digits that never stand in one row of the training, such as 2, 4, 6, 8, 0? **Write one sentence down, then look for a row that refutes it.** Type twelve digits, then Enter.
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
-from residual_edu.explorers.attention_map import explore_map
+from residual_course.explorers.attention_map import explore_map
 
 
 def attend(digits, handwriting, trained):

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from residual_edu import LayerNorm
-from residual_edu.datasets import digits
-from residual_edu.exercises import check
-from residual_edu.explorers.attention import explore_attention
-from residual_edu.lesson import holds, setup, show
-from residual_edu.plotting import attention as plots
-from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
+from residual_course.datasets import digits
+from residual_course.exercises import check
+from residual_course.explorers.attention import explore_attention
+from residual_course.lesson import holds, setup, show
+from residual_course.plots import attention as plots
+from residual_course.plots.mixing_matrix import plot_mixing_matrix
 
 device = setup()
 

@@ -21,11 +21,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import neuron_voltage
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, stored_runs
-from residual_edu.lesson import summary
-from residual_edu.plotting import long_convolution, neuron
+from residual_course.datasets import neuron_voltage
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, stored_runs
+from residual_course.lesson import summary
+from residual_course.plots import long_convolution, neuron
 
 setup()
 progress("08b")

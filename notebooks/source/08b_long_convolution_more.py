@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import digits, photos
-from residual_edu.exercises import check
-from residual_edu.explorers.lags import explore_lags
-from residual_edu.lesson import holds, setup, show
-from residual_edu.plotting import long_convolution as plots
+from residual_course.datasets import digits, photos
+from residual_course.exercises import check
+from residual_course.explorers.lags import explore_lags
+from residual_course.lesson import holds, setup, show
+from residual_course.plots import long_convolution as plots
 
 device = setup()
 
@@ -322,7 +322,7 @@ print(*(f"bias {name}: output {size:.2f}" for name, size in means.items()), sep=
 # **Find out:** at ω₀ = 4, how long must the signal be for its taps to draw 90 % of the curve? At 8, at 16? Then give the window a decay of 5 and watch the matrix.
 
 # %% tags=["explorer"]
-from residual_edu.explorers.long_convolution import explore_kernel
+from residual_course.explorers.long_convolution import explore_kernel
 
 explore_kernel()
 
@@ -494,7 +494,7 @@ class CKConv(nn.Module):
 
 # %%
 from residual_edu.gradient_flow import mixing_matrix
-from residual_edu.training import train
+from residual_course.training import train
 
 
 def ckconv(channels, axes, length, omega=4.0, mask=None, film=None, **ways):
@@ -778,7 +778,7 @@ for name in mixers:
     holds((change < 1e-6) == (name == "CKConv"), "Only Hyena's matrix changes.")
 
 # %% tags=["figure"]
-from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
+from residual_course.plots.mixing_matrix import plot_mixing_matrix
 
 fig = Figure(figsize=(6, 2.4))
 for ax, ((name, digit), sizes) in zip(fig.subplots(1, 4), maps.items(), strict=True):
@@ -820,8 +820,8 @@ check(hyena_gates, "hyena_gates")
 # %% jupyter={"source_hidden": true}
 from residual_edu import MLP, LayerNorm, QKVSequenceMixer, ResidualBlock
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.plotting.stream import plot_stream
-from residual_edu.training import accuracy, minibatches
+from residual_course.plots.stream import plot_stream
+from residual_course.training import accuracy, minibatches
 
 
 class Reader(nn.Module):

@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, stored_runs
-from residual_edu.lesson import summary
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, stored_runs
+from residual_course.lesson import summary
 from residual_edu.parts.position import rotary_angles, rotate
-from residual_edu.plotting import selective_scan as plots
+from residual_course.plots import selective_scan as plots
 
 setup()
 progress("08c")
@@ -84,7 +84,7 @@ def axes(height=2.6):
 
 
 # %% tags=["figure", "trained"] jupyter={"source_hidden": true}
-from residual_edu.explorers.switches import AS_BUILT
+from residual_course.explorers.switches import AS_BUILT
 
 found = {name: three(job) for name, job in AS_BUILT.items()}
 ax = plots.plot_rows(found, axes(2.4), LEVELS)
@@ -435,7 +435,7 @@ def scan(x, dt, A, B, C):
 # One sequence, drawn: h writes 3 at (1, 0), g writes 5 at (0, 1), all others 0; dt is 1 at the symbols and .1 elsewhere, A = −1. What to see: noise leaves .90 of both numbers; g, whose dt is long, leaves .37 of what h wrote.
 
 # %% tags=["figure"] jupyter={"source_hidden": true}
-from residual_edu.plotting import scan_state as inside
+from residual_course.plots import scan_state as inside
 
 x = torch.tensor([0.0, 3, 0, 0, 5, 0, 0, 0])
 dt = torch.tensor([0.1, 1, 0.1, 0.1, 1, 0.1, 0.1, 0.1])
@@ -949,8 +949,8 @@ holds(min(both) > max(better("N = 1")), "With both constant it recalls more.")
 # %% jupyter={"source_hidden": true}
 import time
 
-from residual_edu.exercises.scan_by_hand import scan_by_hand as by_loop
-from residual_edu.exercises.states_before import states_before as carried
+from residual_course.exercises.scan_by_hand import scan_by_hand as by_loop
+from residual_course.exercises.states_before import states_before as carried
 
 
 def least(call, rounds=15):

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from torch.nn import functional as F
 
 from residual_edu.config import LazyConfig
-from residual_edu.exercises import check
-from residual_edu.explorers.selective_scan import explore_latch, held, wanted
+from residual_course.exercises import check
+from residual_course.explorers.selective_scan import explore_latch, held, wanted
 from residual_edu.gradient_flow import mixing_matrix
-from residual_edu.lesson import holds, setup, show, stored_runs
-from residual_edu.plotting import selective_scan as plots
-from residual_edu.plotting.mixing_matrix import plot_mixing_matrix
+from residual_course.lesson import holds, setup, show, stored_runs
+from residual_course.plots import selective_scan as plots
+from residual_course.plots.mixing_matrix import plot_mixing_matrix
 
 device = setup()
 
@@ -26,7 +26,7 @@ device = setup()
 # The lesson's stored runs, three seeds each. Choose a mixer, its taps and its questions; the marks stay. Left is the trained length, right four times that. **Find out:** which mixer is the same in all four columns at 12? Which one answers 48 positions best, and do taps help it there?
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
-from residual_edu.explorers.switches import explore_switches
+from residual_course.explorers.switches import explore_switches
 
 stored = stored_runs("08c_selective_scan")["runs"]
 LENGTHS = 12, 24, 48

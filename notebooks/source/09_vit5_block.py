@@ -23,11 +23,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import font_letters
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, stored_runs
-from residual_edu.lesson import summary
-from residual_edu.plotting import changes as plots, vit5 as pictures
+from residual_course.datasets import font_letters
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, stored_runs
+from residual_course.lesson import summary
+from residual_course.plots import changes as plots, vit5 as pictures
 
 device = setup()
 progress("09")

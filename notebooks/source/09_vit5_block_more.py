@@ -13,10 +13,10 @@ from torch.nn import functional as F
 
 from residual_edu import CKConv, Hyena, KernelFiLMGenerator, MLP, QKVSequenceMixer
 from residual_edu import RMSNorm, SIRENKernel, parameter_groups
-from residual_edu.datasets import font_letters, photos
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, setup, show
-from residual_edu.plotting import changes, vit5 as plots
+from residual_course.datasets import font_letters, photos
+from residual_course.exercises import check
+from residual_course.lesson import holds, setup, show
+from residual_course.plots import changes, vit5 as plots
 
 device, pictures = setup(), photos()
 
@@ -468,7 +468,7 @@ holds(share.max() < 0.35 and peak < 4, "Neither shows in so small a network.")
 # **Find out:** which token gives most to the registers, before training and after? And does any patch attend to its own surroundings?
 
 # %% tags=["explorer"]
-from residual_edu.explorers.vit5_attention import explore_attention
+from residual_course.explorers.vit5_attention import explore_attention
 
 few = {"four registers": torch.stack([each[:, :6] for each in maps]).numpy()}
 explore_attention(ink[:6], few, ["CLS", "R", "R", "R", "R"])

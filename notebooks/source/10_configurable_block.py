@@ -22,10 +22,10 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.datasets import python_documentation, python_prose
-from residual_edu.exercises import check
-from residual_edu.lesson import holds, predict, progress, setup, show, summary
-from residual_edu.plotting import configurable as plots
+from residual_course.datasets import python_documentation, python_prose
+from residual_course.exercises import check
+from residual_course.lesson import holds, predict, progress, setup, show, summary
+from residual_course.plots import configurable as plots
 
 device = setup()
 progress("10")
@@ -383,8 +383,8 @@ guess = predict(
 )
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.lesson import stored_runs
-from residual_edu.plotting.changes import plot_runs
+from residual_course.lesson import stored_runs
+from residual_course.plots.changes import plot_runs
 
 stored = stored_runs("10_configurable_block")["runs"]
 
@@ -796,7 +796,7 @@ class Grouped(Attention):
 
 
 # %% tags=["figure"]
-from residual_edu.plotting.cached import plot_cached
+from residual_course.plots.cached import plot_cached
 
 SHARED = {"MHA": ["1", "2", "3", "4"], "GQA": ["1,2", "3,4"], "MQA": ["1-4"]}
 labels = {

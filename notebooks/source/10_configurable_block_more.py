@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from torch.nn import functional as F
 
 from residual_edu import BlockConfig, LanguageModel, ModelConfig, attention_mask
-from residual_edu.lesson import holds, predict, setup, show
-from residual_edu.plotting import configurable as plots
+from residual_course.lesson import holds, predict, setup, show
+from residual_course.plots import configurable as plots
 
 device = setup()
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 256, "max_seq_len": 512}
@@ -28,8 +28,8 @@ BASE = BlockConfig(**SIZES, position="rope")
 # %% jupyter={"source_hidden": true}
 import numpy as np
 
-from residual_edu.datasets import python_documentation
-from residual_edu.training import minibatches, train
+from residual_course.datasets import python_documentation
+from residual_course.training import minibatches, train
 
 text = python_documentation()
 alphabet = sorted(set(text))
@@ -119,7 +119,7 @@ guess.reveal(
 
 
 # %% jupyter={"source_hidden": true}
-from residual_edu.datasets import python_prose
+from residual_course.datasets import python_prose
 
 prose = python_prose()
 signs = sorted(set(prose))
@@ -151,7 +151,7 @@ def taught(model, seed=0, steps=200, rate=3e-3, data=letters):
 
 # %% jupyter={"source_hidden": true}
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.plotting.stream import plot_stream
+from residual_course.plots.stream import plot_stream
 
 
 def flow_of(model):
@@ -300,7 +300,7 @@ holds(per_character < 1.5, "It has learned its text.")
 # Each move of a slider writes 110 pieces anew. **Top-p** cuts off the unlikely: it draws from the fewest pieces that together have the probability p ([Holtzman et al., 2019](https://arxiv.org/abs/1904.09751)). Dots stay. **Find out:** at which temperature are most words real? What happens to the share of *different* words below it? What does top-p 0.9 do at temperature 1?
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
-from residual_edu.explorers.configurable import explore_writing
+from residual_course.explorers.configurable import explore_writing
 
 stands = " ".join("".join(seen).split())
 real_words = sorted(set(re.findall("[A-Za-z]+", stands)))
@@ -320,7 +320,7 @@ explore_writing(written_by, real_words)
 # For six texts of 120 pieces each, which begin as test rows do: the share of words that the training text has, the share of different words, and of all runs of five words those that stand in the training text, copied or found again.
 
 # %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_edu.explorers.configurable import shares
+from residual_course.explorers.configurable import shares
 
 
 def measured_texts(temperature, top_p):

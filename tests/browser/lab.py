@@ -16,7 +16,7 @@ from typing import NamedTuple
 import nbformat
 from nbformat import NotebookNode
 
-from residual_edu.course.lab import CONNECTION
+from residual_course.commands.lab import CONNECTION
 
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},

@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from residual_edu.course.checkout import is_appendix, lessons, notebook_of
-from residual_edu.course.drafts import finished
+from residual_course.commands.checkout import is_appendix, lessons, notebook_of
+from residual_course.commands.drafts import finished
 
 from .needed import explorers_only
 from .tiny import sound

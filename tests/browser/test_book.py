@@ -24,7 +24,7 @@ QUICK = {"resultTypes": ["violations"], "preload": False}
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     out = tmp_path_factory.mktemp("site") / "book"
-    command = [sys.executable, "-m", "residual_edu.course", "book", str(out)]
+    command = [sys.executable, "-m", "residual_course", "book", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return out

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from residual_edu.course import build
+from tools import build
 
 from .lab import Lab, environment, free_port
 from .page import LessonPage, patience
@@ -25,7 +25,7 @@ SOURCE = """\
 # # A lesson
 
 # %%
-from residual_edu.lesson import predict, setup
+from residual_course.lesson import predict, setup
 device = setup()
 
 # %% tags=["predict"]
@@ -61,7 +61,7 @@ class Command:
         surroundings.pop("RESIDUAL_EDU_STRICT", None)  # here answers are to be kept
         options = ["--no-browser", "--allow-root", f"--ServerApp.port={self.port}", "--ServerApp.ip=127.0.0.1"]
         options += [f"--IdentityProvider.token={self.token}", "--LabApp.expose_app_in_browser=True"]
-        command = [sys.executable, "-m", "residual_edu.course", "lab", *words, *options]
+        command = [sys.executable, "-m", "residual_course", "lab", *words, *options]
         self.log = self.home / f"log {self.port}"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -111,7 +111,7 @@ def test_an_evening_of_learning_leaves_the_course_as_it_was(checkout, chromium, 
         assert "print('mine')" in copy.read_text()
 
         second = subprocess.run(
-            [sys.executable, "-m", "residual_edu.course", "lab"],
+            [sys.executable, "-m", "residual_course", "lab"],
             cwd=checkout, env=environment(running.home), capture_output=True, text=True,
         )  # fmt: skip
         assert second.returncode == 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from residual_edu.course.notebook import plan
+from residual_course.commands.notebook import plan
 
 from .page import NARROW, WIDE, LessonPage
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 LESSON = """\
 # %%
 from matplotlib.figure import Figure
-from residual_edu.lesson import setup, show
+from residual_course.lesson import setup, show
 device = setup()
 
 # %% tags=["figure"]

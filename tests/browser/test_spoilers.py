@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from residual_edu.course.answers import APART, answers_of, join
+from residual_course.commands.answers import APART, answers_of, join
 
 from .lessons import NOTEBOOKS, marks
 from .page import LessonPage

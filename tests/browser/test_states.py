@@ -8,8 +8,8 @@ import pytest
 from nbformat.v4 import new_code_cell
 from PIL import Image
 
-from residual_edu.course.execute import execute
-from residual_edu.course.states import states_of
+from tools.execute import execute
+from tools.states import states_of
 
 from .lessons import EXPLORERS, NOTEBOOKS, with_explorers
 from .needed import EMPTY
@@ -20,8 +20,8 @@ CLOSE, CLOSE_IF_TRAINED = 0.3, 2.0
 DRAW = """\
 import json
 from pathlib import Path
-from residual_edu.explorers import Explorer
-from residual_edu.explorers.draw_states import draw_state, grid
+from residual_course.explorers import Explorer
+from residual_course.explorers.draw_states import draw_state, grid
 for number, explorer in enumerate((each for each in Out.values() if isinstance(each, Explorer)), 1):
     states = grid(explorer.states)
     folder = Path({folder!r}, str(number))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from residual_edu.course import build
-from residual_edu.course.exercise_cells import tags
+from residual_course.commands.exercise_cells import tags
+from tools import build
 
 from .page import LessonPage
 from .test_copy import LESSON, Command, learner
@@ -21,8 +21,8 @@ SOURCE = f"""\
 # It needs the [glossary](../docs/glossary.md).
 
 # %%
-from residual_edu.exercises import check
-from residual_edu.lesson import predict, progress, setup, summary
+from residual_course.exercises import check
+from residual_course.lesson import predict, progress, setup, summary
 
 device = setup()
 progress("00")

@@ -9,8 +9,8 @@ import ipywidgets as widgets
 import numpy as np
 from IPython.display import HTML, display
 from matplotlib.figure import Figure
-from residual_edu.explorers import Explorer
-from residual_edu.lesson import predict, setup, show
+from residual_course.explorers import Explorer
+from residual_course.lesson import predict, setup, show
 device = setup()
 
 t = np.linspace(0, 6, 300)

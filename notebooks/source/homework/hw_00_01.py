@@ -16,12 +16,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_edu import LayerNorm, SimpleFeedForward, pre_norm_residual
-from residual_edu.datasets import digits
-from residual_edu.exercises import attempt
-from residual_edu.exercises.properties import close
+from residual_course.datasets import digits
+from residual_course.exercises import attempt
+from residual_course.checking.properties import close
 from residual_edu.gradient_flow import GradientFlowRecorder
-from residual_edu.lesson import setup
-from residual_edu.training import accuracy, minibatches, train
+from residual_course.lesson import setup
+from residual_course.training import accuracy, minibatches, train
 
 device = setup()
 

@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from residual_edu import DropPath, Dropout, drop_path, layer_norm, rms_norm
-from residual_edu.exercises import attempt
-from residual_edu.exercises.gradients import gradients
-from residual_edu.exercises.properties import close
-from residual_edu.exercises.unchanged import unchanged
-from residual_edu.lesson import setup
+from residual_course.exercises import attempt
+from residual_course.checking.gradients import gradients
+from residual_course.checking.properties import close
+from residual_course.checking.unchanged import unchanged
+from residual_course.lesson import setup
 
 device = setup()
 x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))

@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 from residual_edu import LayerNorm, LayerScale, RMSNorm, SimpleFeedForward, pre_norm_residual
-from residual_edu.exercises import attempt
-from residual_edu.exercises.properties import close
-from residual_edu.exercises.unchanged import unchanged
-from residual_edu.lesson import setup
+from residual_course.exercises import attempt
+from residual_course.checking.properties import close
+from residual_course.checking.unchanged import unchanged
+from residual_course.lesson import setup
 
 device = setup()
 x = torch.randn(16, 8, generator=torch.Generator().manual_seed(3))

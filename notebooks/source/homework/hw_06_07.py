@@ -18,10 +18,10 @@ from torch import nn
 
 from residual_edu import Attention, LayerNorm, QKVConditionMixer, SimpleFeedForward
 from residual_edu import modulations, pre_norm_residual, zero_projection
-from residual_edu.exercises import attempt
-from residual_edu.exercises.properties import close
-from residual_edu.exercises.unchanged import unchanged
-from residual_edu.lesson import setup
+from residual_course.exercises import attempt
+from residual_course.checking.properties import close
+from residual_course.checking.unchanged import unchanged
+from residual_course.lesson import setup
 
 device = setup()
 

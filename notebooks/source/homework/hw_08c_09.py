@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from residual_edu import MLP, Attention, Mamba, MambaLayer, QKVSequenceMixer, selective_scan
-from residual_edu.exercises import attempt
-from residual_edu.exercises.properties import close
-from residual_edu.exercises.unchanged import unchanged
-from residual_edu.lesson import setup
+from residual_course.exercises import attempt
+from residual_course.checking.properties import close
+from residual_course.checking.unchanged import unchanged
+from residual_course.lesson import setup
 
 device = setup()
 

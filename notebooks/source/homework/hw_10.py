@@ -21,13 +21,13 @@ from torch.nn import functional as F
 
 from residual_edu import AttentionBase, BlockConfig, ConfigurableBlock, LanguageModel, ModelConfig
 from residual_edu import attention_mask, attention_registry, cache_length, extend
-from residual_edu.datasets import python_prose
-from residual_edu.exercises import attempt
-from residual_edu.exercises.properties import close
-from residual_edu.exercises.unchanged import unchanged
-from residual_edu.lesson import holds, setup
+from residual_course.datasets import python_prose
+from residual_course.exercises import attempt
+from residual_course.checking.properties import close
+from residual_course.checking.unchanged import unchanged
+from residual_course.lesson import holds, setup
 from residual_edu.parts.attention import split_heads
-from residual_edu.training import minibatches, train
+from residual_course.training import minibatches, train
 
 device = setup()
 

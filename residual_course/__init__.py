@@ -1,0 +1,1 @@
+"""What a lesson imports besides the library: its kit, plots, explorers, exercises and data, and the commands."""

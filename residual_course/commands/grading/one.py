@@ -1,0 +1,117 @@
+"""One submission through nbgrader, in a process of its own: ``python -m residual_course.commands.grading.one FOLDER``.
+
+The folder is a course folder with a database; its task.json says what to do, and its result.json then what it came to.
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.api import Gradebook
+from nbgrader.apps import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config, PyFileConfigLoader
+
+from residual_course.commands.exercise_cells import HIDDEN
+from residual_course.commands.grading.submission import STUDENT, NotGradable, Submission, printable, read
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def settings(folder: Path, confined: bool) -> Config:
+    """Return nbgrader's settings of ``folder``; a kernel without a network is reached over sockets."""
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
+    config.CourseDirectory.root = str(folder)
+    config.CourseDirectory.db_url = f"sqlite:///{folder / 'gradebook.db'}"
+    if confined:
+        config.KernelManager.transport = "ipc"
+        config.KernelManager.ip = str(Path(os.environ["JUPYTER_RUNTIME_DIR"], "kernel"))  # and a number for each socket
+    return config
+
+
+def release(folder: Path, name: str, due: str) -> dict[str, Any]:
+    """Make the database of the assignment ``name`` from its source notebook."""
+    config = settings(folder, False)
+    api = NbGraderAPI(CourseDirectory(config=config), config=config)
+    done = api.generate_assignment(name, force=True, create=True)
+    with Gradebook(config.CourseDirectory.db_url) as book:
+        book.update_or_create_assignment(name, **({"duedate": due} if due else {}))
+    return {"state": "released" if done["success"] else reason(done["log"])}
+
+
+def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
+    """Grade the submission and write its feedback; return its points, or why there are none."""
+    name, config = task["assignment"], settings(folder, task["confined"])
+    submission = Submission(task["student"], name, Path(task["folder"]))
+    try:
+        hand_in(folder / "submitted" / STUDENT / name, submission, Path(task["source"]))
+    except NotGradable as error:
+        return {"state": f"could not be graded: {error}", "final": True}
+    api = NbGraderAPI(CourseDirectory(config=config), config=config)
+    done = api.autograde(name, STUDENT, force=True)
+    done = give_feedback(api, folder, name) if done["success"] else done
+    if not done["success"]:
+        print(said := f"{done['log']}\n{done['error']}")
+        return {"state": f"could not be graded: {reason(said)}"}
+    with Gradebook(config.CourseDirectory.db_url) as book:
+        return {"state": "graded", **points(book.find_submission(name, STUDENT))}
+
+
+def give_feedback(api: NbGraderAPI, folder: Path, name: str) -> dict[str, Any]:
+    """Write the feedback, in which errors of hidden tests are cut to their sentence: a traceback shows the tests."""
+    path = folder / "autograded" / STUDENT / name / f"{name}.ipynb"
+    whole = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(whole, as_version=4)
+    for cell in notebook.cells:
+        errors = [each for each in cell.get("outputs", []) if each.output_type == "error"]
+        for error in errors if HIDDEN.search(cell.source) else []:
+            error.traceback = [f"{error.ename}: {error.evalue}"]
+    nbformat.write(notebook, path)
+    done = api.generate_feedback(name, STUDENT, force=True)
+    path.write_text(whole, encoding="utf-8")
+    return done
+
+
+def hand_in(target: Path, submission: Submission, source: Path) -> None:
+    """Put what was handed in, without its outputs, where nbgrader looks for it."""
+    notebook = read(submission, source)
+    target.mkdir(parents=True)
+    nbformat.write(notebook, target / f"{submission.assignment}.ipynb")
+    if (stamp := submission.folder / "timestamp.txt").exists():
+        shutil.copy(stamp, target)
+
+
+def points(submission: Any) -> dict[str, Any]:
+    """Return the points of each graded cell, their largest sum, and whether the submission was late, where known."""
+    parts = {each.name: each.score for notebook in submission.notebooks for each in notebook.grades}
+    is_dated = submission.assignment.duedate and submission.timestamp
+    late = submission.total_seconds_late > 0 if is_dated else None
+    return {"parts": parts, "possible": submission.max_score, "late": late}
+
+
+def reason(log: str) -> str:
+    """Return what nbgrader's log says last of an error, in a line."""
+    lines = [line.strip() for line in COLOUR.sub("", log).splitlines() if line.strip()]
+    if any("Kernel died" in line for line in lines):
+        return "its kernel ended (it was stopped, or took too much memory)"
+    errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception|Died)\b", line)]
+    errors = [line for line in errors if "NbGraderException" not in line] or errors  # which only points above
+    return printable((errors or lines or ["nbgrader said nothing"])[-1])[:300]
+
+
+def main(folder: Path) -> int:
+    """Do the task, and leave what it came to."""
+    os.chdir(folder)
+    task = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+    result = release(folder, task["release"], task["due"]) if "release" in task else grade(folder, task)
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,91 @@
+"""nbgrader in a process of its own, watched from outside: its time, and what its kernel leaves on the disk."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from residual_course.commands.grading.submission import printable
+
+SHARED = 200_000  # KiB that a kernel may leave in the folder of its sockets
+MEMORY = ["prlimit", "--data=6000000000", "--"]  # of nbgrader, which gathers a kernel's output
+LOOK = 1.0  # seconds from one look at the disk to the next
+
+
+def run(folder: Path, task: dict[str, Any], shared: Path, seconds: float, stopped: threading.Event) -> str:
+    """Let ``one`` do ``task`` in ``folder``, for at most ``seconds`` or until ``stopped``.
+
+    Returns:
+        What stopped it, or its last words if it failed; empty where it ended well.
+    """
+    (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
+    bounded = MEMORY if shutil.which("prlimit") else []
+    command = [*bounded, sys.executable, "-m", "residual_course.commands.grading.one", str(folder)]
+    with (folder / "log").open("wb") as log:
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(folder, shared), start_new_session=True, **pipes
+        )
+        trouble = watch(process, shared, seconds, stopped)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # bubblewrap's kernel dies with it
+        process.wait()
+    return trouble or ("" if process.returncode == 0 else last_line(folder / "log"))
+
+
+def watch(process: subprocess.Popen[bytes], shared: Path, seconds: float, stopped: threading.Event) -> str:
+    """Wait for ``process``; return why it has to be stopped, empty where it ended by itself."""
+    deadline, look = time.monotonic() + seconds, 0.0
+    while process.poll() is None:
+        if stopped.wait(0.1):
+            return "this command was stopped"
+        if time.monotonic() > deadline:
+            return f"it took more than {seconds:g} seconds"
+        if time.monotonic() > look:
+            look = time.monotonic() + LOOK
+            if used(shared) > SHARED:
+                return "it filled the disk"
+    return ""
+
+
+def used(folder: Path) -> int:
+    """Return the KiB that ``folder`` takes, however deep it is and while files come and go."""
+    said = subprocess.run(["du", "-sk", folder], capture_output=True, text=True, errors="replace").stdout
+    return int(said.split()[0]) if said else 0
+
+
+@contextmanager
+def sockets() -> Iterator[Path]:
+    """A folder for a kernel's sockets, at a short path, which anybody may write: its kernel is nobody's."""
+    folder = Path(tempfile.mkdtemp(prefix="k"))
+    folder.chmod(0o777)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["rm", "-rf", folder], capture_output=True)  # shutil gives up on deep folders
+
+
+def environment(folder: Path, shared: Path) -> dict[str, str]:
+    """Return what nbgrader needs of this environment; it finds alembic beside this Python."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    own = {name: str(folder / name.lower()) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
+    own |= {"JUPYTER_RUNTIME_DIR": str(shared), "JUPYTER_PATH": str(folder / "jupyter"), "HOME": str(folder)}
+    own |= {"PATH": path, "LANG": "C.UTF-8", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    return own | {"RESIDUAL_EDU_STRICT": "1", "RESIDUAL_EDU_DEVICE": "cpu"}
+
+
+def last_line(log: Path) -> str:
+    """Return the last words of a log."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 2000))
+        words = file.read().decode(errors="replace").strip().splitlines()
+    return printable(words[-1])[:300] if words else "it ended without a word"

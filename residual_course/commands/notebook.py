@@ -1,0 +1,80 @@
+"""A source read as the notebook that a learner opens, before any cell has run."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import jupytext
+from nbformat import NotebookNode, from_dict
+
+from residual_course.commands.answers import apart
+from residual_course.commands.checkout import Refusal
+from residual_course.commands.exercise_cells import learner_cells, tags
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+KEPT = ("cellView", "jupyter", "nbgrader", "tags")
+FIGURE = "figure"  # the tag of plotting code: folded, with its output open
+
+
+def plan(source: Path) -> NotebookNode:
+    """Return what ``source`` builds: exercises as learners get them, own cell ids, no output yet.
+
+    Raises:
+        Refusal: for an exercise that is not whole.
+    """
+    notebook = jupytext.read(source, fmt="py:percent")
+    notebook.metadata = from_dict(METADATA)
+    try:
+        notebook.cells = list(learner_cells(notebook.cells))
+    except Refusal as refusal:
+        raise Refusal(f"{source.name}: {refusal}") from None
+    for cell in notebook.cells:
+        cell.metadata = from_dict({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
+    for cell in apart(notebook):
+        fold(cell, "hide-cell")
+    for cell in notebook.cells:
+        if FIGURE in tags(cell) and "hide-cell" not in tags(cell):
+            fold(cell, "hide-input")
+    name_cells(notebook.cells)
+    return notebook
+
+
+def fold(cell: NotebookNode, in_a_book: str) -> None:
+    """Hide a cell's code in JupyterLab and Notebook (``source_hidden``), in Colab, and by a tag in a book.
+
+    There ``hide-cell`` folds the output too; ``hide-input`` leaves it open, as the other front ends do.
+    """
+    cell.metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
+    cell.metadata["tags"] = [*tags(cell), in_a_book]
+
+
+def name_cells(cells: Iterable[NotebookNode]) -> None:
+    """Set each cell's id to a hash of what it says, numbered where cells repeat, so that ids outlive a rebuild."""
+    seen: Counter[str] = Counter()
+    for cell in cells:
+        digest = hashlib.sha1((cell.cell_type + cell.source).encode()).hexdigest()[:8]
+        seen[digest] += 1
+        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+
+
+def outline(notebook: NotebookNode) -> list[str]:
+    """Return everything that the source decides, outputs left out, as lines to compare."""
+    lines = [json.dumps(notebook.metadata, sort_keys=True)]
+    for cell in notebook.cells:
+        metadata = json.dumps(cell.metadata, sort_keys=True)
+        lines += [f"# %% [{cell.cell_type}] {cell.get('id')} {metadata}", *cell.source.split("\n")]
+    return lines
+
+
+def never_executed(notebook: NotebookNode) -> bool:
+    """Whether a code cell of ``notebook`` whose output is stored with it has not run."""
+    elsewhere = [cell.id for cell in apart(notebook)]
+    return any(
+        cell.cell_type == "code" and cell.execution_count is None and cell.id not in elsewhere
+        for cell in notebook.cells
+    )

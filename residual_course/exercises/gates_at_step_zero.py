@@ -1,0 +1,162 @@
+"""Exercise on step 0: the two gradients of a gated branch by hand, and which of four branches never trains."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, letters_of, unchanged
+from residual_course.checking.forbidden import without_autograd
+from residual_course.checking.properties import tensor
+
+Pair = tuple[Tensor, Tensor]
+Backward = Callable[[Tensor, Tensor, Tensor], Pair]
+
+# The gradients of gamma * branch: with respect to the branch, and to gamma.
+
+
+def backward(upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
+    """Return the gradients of the branch, (..., channels), and of gamma, (channels,)."""
+    return upstream * gamma, (upstream * branch).reshape(-1, branch.shape[-1]).sum(0)
+
+
+def asked(f: Backward, upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
+    """Return an answer's two gradients for these three tensors, or raise ``Unmet``."""
+    given = {"upstream": upstream.clone(), "branch": branch.clone(), "gamma": gamma.clone()}
+    with unchanged(**given):
+        pair = f(*given.values())
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise Unmet("it did not return two tensors, the branch's gradient and gamma's")
+    return tensor(pair[0], "the first is"), tensor(pair[1], "the second is")
+
+
+def both(f: Backward, *shape: int, gamma: Tensor | None = None) -> None:
+    """Test both gradients for one shape."""
+    inputs = draw(*shape), draw(*shape, seed=1) + 1, draw(shape[-1], seed=2) if gamma is None else gamma
+    for got, want, name in zip(asked(f, *inputs), backward(*inputs), ("branch", "gate"), strict=True):
+        close(got, want, f"for shape {shape} the gradient of the {name}")
+
+
+TOKEN = (
+    torch.tensor([[1.0, 1, 1, -1]]).double(),
+    torch.tensor([[3.0, -1, 0, 2]]).double(),
+    torch.full((4,), 0.1).double(),
+)
+
+
+def one_token(f: Backward, part: int) -> None:
+    """Test one of the gradients for the row of the lesson."""
+    close(asked(f, *TOKEN)[part], backward(*TOKEN)[part], "the gradient of the " + ("branch", "gate")[part])
+
+
+GATE_GRADIENTS = Exercise(
+    reference=backward,
+    observe=lambda f: asked(f, draw(2, 6, 4), draw(2, 6, 4, seed=1) + 1, draw(4, seed=2)),
+    properties=(
+        Property("the row of the text, with gates of 0.1: the gradient of the branch", lambda f: one_token(f, 0)),
+        Property("the row of the text, with gates of 0.1: the gradient of the gates", lambda f: one_token(f, 1)),
+        Property(
+            "a closed gate has a gradient, its branch has none", lambda f: both(f, 3, 4, gamma=torch.zeros(4).double())
+        ),
+        Property("many rows share one gate", lambda f: both(f, 5, 4)),
+        Property("any number of axes may stand before the channels", lambda f: both(f, 2, 3, 2, 4)),
+        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*TOKEN)), hints=()),
+    ),
+    mistakes=(
+        Mistake(
+            lambda g, b, y: backward(g, b, y)[::-1], "the two in the other order", "Return the branch's gradient first."
+        ),
+        Mistake(
+            lambda g, b, y: (g, backward(g, b, y)[1]),
+            "a branch's gradient that the gate has not scaled",
+            "What comes back through a product is multiplied by the other factor: by gamma.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * y, backward(g, y * b, y)[1]),
+            "a gate's gradient with gamma in it",
+            "The derivative of gamma * branch by gamma is branch; no gamma is left.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * y, g * b),
+            "a gate's gradient for each row by itself",
+            "One gate serves every row: sum over all axes but the last.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * y, (g * b).flatten(0, -2).mean(0)),
+            "an average over the rows",
+            "Each row adds its share to the gradient: sum.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * y, (g * b).sum()),
+            "one number, the gradient of a single gate for all channels",
+            "Keep the last axis: each channel has a gate of its own.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * y, (g * b).sum(0)),
+            "a sum over the first axis alone",
+            "Sum over all axes but the last: `.reshape(-1, len(gamma)).sum(0)`.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * y, g.flatten(0, -2).sum(0)),
+            "a gate's gradient without the branch",
+            "Multiply by the branch's output before you sum: the other factor of the product.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * b, backward(g, b, y)[1]),
+            "a branch's gradient scaled by the branch",
+            "The branch's gradient is scaled by the other factor: gamma.",
+        ),
+        Mistake(
+            lambda g, b, y: (g * (1 + y), backward(g, b, y)[1]),
+            "the skip's gradient added to the branch's",
+            "The skip goes past the branch; here only gamma * branch counts.",
+        ),
+    ),
+    hints=(
+        "A product has two factors, and each factor's gradient is scaled by the other one.",
+        "One gamma serves all rows, so each row adds its share: over which axes must that be summed?",
+    ),
+)
+
+# Four networks of one branch: x + gate * (W2 relu(W1 x + b1) + b2).
+# A: gate 0. B: gate 0, W2 = 0, b2 drawn. C: gate 0, W2 = 0, b2 = 0. D: gate 1, W2 = 0, b2 = 0.
+
+
+def sleeps(f: Callable[[], str]) -> None:
+    """Test the letter; the message does not give it away."""
+    if (got := letters_of(f)) != "c":
+        raise Unmet(f"{got.upper()!r} is not it; work out for each network the gradient of its gate at step 0")
+
+
+WHICH_NEVER_WAKES = Exercise(
+    reference=lambda: "C",
+    also_right=(lambda: "c", lambda: " C ", lambda: ["C"]),
+    observe=letters_of,
+    properties=(Property("it is the network that stays as it was drawn", sleeps),),
+    mistakes=(
+        Mistake(
+            lambda: "A", "the closed gate taken for dead", "Its branch's output is not 0, so its gate has a gradient."
+        ),
+        Mistake(
+            lambda: "B",
+            "a branch of zero weight, with its output taken for 0",
+            "Its output is its bias, and so its gate has a gradient.",
+        ),
+        Mistake(lambda: "D", "the silent branch taken for dead", "Its gate is open, so a gradient reaches W2 and b2."),
+        Mistake(
+            lambda: "BC",
+            "every pair of zeros",
+            "B's branch has a bias: its output is b2, and so its gate has a gradient.",
+        ),
+        Mistake(lambda: "CD", "every silent branch", "D's gate is open: W2 and b2 have a gradient."),
+        Mistake(lambda: "AC", "every network whose branch never opens its mouth", "A's branch does; its gate is shut."),
+        Mistake(lambda: "ABC", "every closed gate", "A closed gate has a gradient if its branch's output is not 0."),
+        Mistake(lambda: "ABCD", "all four", "One zero alone always trains; look for two in a row."),
+    ),
+    hints=(
+        "The gate's gradient is a multiple of the branch's output, the branch's gradient a multiple of the gate.",
+        "For each network at step 0: is the branch's output other than 0, and is the gate? What if both are 0?",
+    ),
+)
+
+EXERCISES = {"gate_gradients": GATE_GRADIENTS, "which_never_wakes": WHICH_NEVER_WAKES}

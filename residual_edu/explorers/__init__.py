@@ -1,6 +1,0 @@
-"""Pictures with sliders, each a function that computes, a plot, and the controls. The only room with ipywidgets."""
-
-from residual_edu.explorers.explorer import Explorer
-from residual_edu.explorers.prediction import Prediction
-
-__all__ = ["Explorer", "Prediction"]

@@ -1,0 +1,126 @@
+"""An appendix is built, compared, copied and handed out; nobody has to do it. A draft is built, and is nobody's yet."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from residual_course import progress
+from residual_course.commands import copies, main
+from residual_course.commands.assignment import gradable
+from residual_course.commands.checkout import notebook_of, with_homework
+from tools.test import NBVAL
+
+ROOT = Path(__file__).parents[3]
+ASKS = """# %% [markdown]
+# # {name}
+
+# %%
+from residual_course.explorers.prediction import Prediction as predict
+print("{name}", 0.25)
+
+# %% tags=["predict"]
+guess = predict("Is {name} read", ["yes", "no"])
+guess
+
+# %% tags=["reveal"]
+# Answer first, then run this cell.
+guess.reveal("yes", why={{"yes": "It is.", "no": "It is."}}, after="So it is.")
+"""
+SOURCES = {
+    "00_first.py": ASKS.format(name="first"),
+    "00_first_more.py": ASKS.format(name="more"),
+    "01_second.py": ASKS.format(name="second"),
+    "02_draft.py": "# ---\n# jupyter:\n#   draft: true\n# ---\n\n" + ASKS.format(name="draft"),
+}
+BUILT = [f"{Path(name).stem}.ipynb" for name in SOURCES]
+pytestmark = pytest.mark.slow  # four notebooks are built
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A built course of two lessons, an appendix and a draft."""
+    root = tmp_path_factory.mktemp("course")
+    source = root / "notebooks" / "source"
+    source.mkdir(parents=True)
+    for name, text in SOURCES.items():
+        (source / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.setenv("PYTHONPATH", str(ROOT))
+        assert main(["build"]) == 0
+    return root
+
+
+@pytest.fixture(autouse=True)
+def here(course, monkeypatch):
+    monkeypatch.chdir(course)
+
+
+def test_both_are_built_and_the_check_knows_them(course, capsys):
+    assert sorted(path.name for path in (course / "notebooks").glob("*.ipynb")) == sorted(BUILT)
+    assert main(["build", "--check"]) == 0
+    stray = course / "notebooks" / "source" / "05_gone_more.py"
+    stray.write_text("# %%\nx = 1\n")
+    try:
+        assert main(["build", "--check"]) == 1
+    finally:
+        stray.unlink()
+    assert "\n05_gone_more.py is the appendix of no lesson\n" in capsys.readouterr().out
+
+
+def test_nbval_compares_both(course):
+    words = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "--rootdir", course, *NBVAL]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def failed():
+        done = subprocess.run(
+            [*words, "-p", "no:cacheprovider", "notebooks"], env=environment, capture_output=True, text=True
+        )
+        return {name for name in BUILT if f"{name}::Cell" in done.stdout}, done.returncode
+
+    assert failed() == (set(), 0)
+    paths = [course / "notebooks" / name for name in ("00_first_more.ipynb", "02_draft.ipynb")]
+    kept = [path.read_text() for path in paths]
+    for path, text in zip(paths, kept, strict=True):
+        path.write_text(text.replace("0.25\\n", "0.75\\n"))
+    try:
+        assert failed() == ({path.name for path in paths}, 1)
+    finally:
+        for path, text in zip(paths, kept, strict=True):
+            path.write_text(text)
+
+
+def test_an_appendix_is_copied_and_not_asked_for(course):
+    copies.complete(course)
+    mine = course / "my_lessons"
+    assert sorted(path.name for path in mine.glob("*.ipynb")) == BUILT[:3]
+    progress.change(mine, {"predictions": {"Is first read": "yes"}})
+    assert copies.first_unfinished(course) == mine / "01_second.ipynb"
+    progress.change(mine, {"predictions": {"Is second read": "no"}})
+    assert copies.first_unfinished(course) == mine / "01_second.ipynb"  # the last that somebody has to do
+    assert copies.remarks(course) == []
+    assert [line.partition(" is new")[0] for line in copies.start_anew(course, ["00"])] == ["00_first.ipynb"]
+    assert [line.partition(" is new")[0] for line in copies.start_anew(course, ["00_first_more"])] == [BUILT[1]]
+
+
+def test_student_hands_out_appendices_and_no_drafts(tmp_path, capsys):
+    assert main(["student", str(tmp_path / "all")]) == 0
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == BUILT[:3]
+    assert main(["student", str(tmp_path / "draft"), "02"]) == 2
+    assert capsys.readouterr().err == "Drafts are not handed out: 02_draft.\n"
+    assert not (tmp_path / "draft").exists()
+
+
+def test_only_lessons_are_graded(course):
+    assert [source.stem for source in gradable(course)] == ["00_first", "01_second"]
+
+
+def test_answers_of_an_appendix_are_stored_apart_too(course):
+    more = next(source for source in with_homework(course) if source.stem == "00_first_more")
+    assert "we measured" not in notebook_of(more).read_text()
+    assert "we measured" in (course / "notebooks" / "answers" / "00_first_more.json").read_text()
+    assert nbformat.read(notebook_of(more), as_version=4).cells[1].outputs[0].text == "more 0.25\n"

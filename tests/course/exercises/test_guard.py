@@ -1,0 +1,170 @@
+import os
+import signal
+import sys
+import time
+import warnings
+
+import pytest
+import torch
+
+from residual_course.checking import guard
+from residual_course.checking.guard import Guard, Outcome
+
+# The tests' own deadline would take the timer that is tested here.
+pytestmark = pytest.mark.timeout(300, method="thread")
+from residual_course.checking.time_limit import OutOfTime
+from residual_course.checking.unmet import Broken, Unmet
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(guard, "LIMIT", 0.2)
+
+
+def outcome(function):
+    return Guard(None).call(lambda _: function())
+
+
+def throw(error):
+    raise error
+
+
+def forever():
+    while True:
+        pass
+
+
+class Wordless(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def test_a_value_comes_back_and_the_candidate_goes_in():
+    assert Guard(3).call(lambda answer: answer + 4) == Outcome(value=7)
+    assert Outcome(value=7).trouble == ""
+
+
+@pytest.mark.parametrize(
+    "error, trouble",
+    [
+        (Unmet("it is 1 where 2 is right"), "it is 1 where 2 is right"),
+        (Unmet(), "it does not"),
+        (TypeError("no float"), "it raised TypeError: no float"),
+        (KeyError("a"), "it raised KeyError: 'a'"),
+        (ValueError(), "it raised ValueError"),
+        (ValueError("first\nsecond"), "it raised ValueError: first"),
+        (ValueError("x" * 999), "it raised ValueError: " + "x" * 200),
+        (ValueError("<object at 0x7fEd0>"), "it raised ValueError: <object at 0x...>"),
+        (NotImplementedError("torch has none"), "it raised NotImplementedError: torch has none"),
+        (SystemExit(3), "it raised SystemExit: 3"),
+        (GeneratorExit(), "it raised GeneratorExit"),
+        (BaseException("b"), "it raised BaseException: b"),
+        (Wordless(), "it raised Wordless"),
+        (ExceptionGroup("two", [ValueError(), TypeError()]), "it raised ExceptionGroup: two (2 sub-exceptions)"),
+    ],
+)
+def test_an_error_becomes_an_outcome(error, trouble):
+    found = outcome(lambda: throw(error))
+    assert found.error is error and found.trouble == trouble
+    assert not found.timed_out and not found.unwritten
+
+
+def test_an_exit_and_endless_recursion_become_outcomes():
+    def deeper():
+        return deeper()
+
+    assert outcome(sys.exit).trouble == "it raised SystemExit"
+    assert outcome(deeper).trouble.startswith("it raised RecursionError: maximum recursion depth")
+
+
+def test_what_did_not_run_through_or_returned_nothing_is_mechanical():
+    for error in (NameError("x"), SystemExit(), OutOfTime(), Broken("it returned nothing")):
+        assert outcome(lambda error=error: throw(error)).mechanical
+    assert not outcome(lambda: throw(Unmet("it is 1 where 2 is right"))).mechanical
+    assert not Outcome(value=7).mechanical
+
+
+def test_only_a_stub_without_words_is_unwritten():
+    assert outcome(lambda: throw(NotImplementedError)).unwritten
+    assert outcome(lambda: throw(NotImplementedError())).unwritten
+    assert not outcome(lambda: torch.nn.Module()(1)).unwritten  # torch: "missing the required forward function"
+    assert not outcome(lambda: throw(ValueError)).unwritten
+
+
+def test_an_endless_call_is_stopped_and_no_other_is_made(hurried):
+    calls, careful = [], Guard(None)
+    found = [careful.call(lambda _: forever()), careful.call(calls.append)]
+    assert [one.timed_out for one in found] == [True, True] and calls == []
+    assert found[0].trouble.startswith("it did not come to an end in time, and was stopped")
+
+
+def test_an_endless_call_that_turns_its_stop_into_an_error_is_stopped(hurried):
+    def stubborn():
+        try:
+            forever()
+        except BaseException:
+            raise ValueError from None
+
+    assert outcome(stubborn).trouble == "it raised ValueError"
+
+
+def test_all_calls_together_have_a_budget(monkeypatch):
+    monkeypatch.setattr(guard, "BUDGET", 0.3)
+    slow, start = Guard(None), time.monotonic()
+    found = [slow.call(lambda _: time.sleep(0.4)) for _ in range(20)]  # less than LIMIT
+    assert not found[0].timed_out and found[-1].timed_out
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_the_learners_own_interrupt_passes_and_all_is_put_back():
+    def interrupted():
+        torch.set_default_dtype(torch.float64)
+        os.kill(os.getpid(), signal.SIGINT)
+        forever()
+
+    stdout = sys.stdout
+    with pytest.raises(KeyboardInterrupt):
+        outcome(interrupted)
+    assert torch.get_default_dtype() == torch.float32 and sys.stdout is stdout
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda: torch.set_grad_enabled(False), "torch.is_grad_enabled() at False, where it was True"),
+        (lambda: torch.set_default_dtype(torch.float64), "torch.get_default_dtype() at torch.float64, where it was"),
+        (lambda: torch.set_default_device("meta"), "torch.get_default_device() at meta, where it was cpu before"),
+    ],
+)
+def test_a_setting_that_an_answer_leaves_behind_is_told_and_put_back(change, name):
+    assert outcome(change).trouble.startswith(f"it left {name}") and outcome(change).mechanical
+    assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+    assert torch.get_default_device().type == "cpu"
+
+
+def test_each_call_finds_the_same_seed_float32_and_gradients():
+    def look():
+        warnings.warn("not of interest here", stacklevel=1)
+        return torch.rand(2).tolist(), torch.get_default_dtype(), torch.is_grad_enabled()
+
+    torch.manual_seed(7)
+    first = outcome(look)
+    assert first.trouble == ""
+    outcome(lambda: torch.manual_seed(5))
+    assert first == outcome(look) == Outcome((first.value[0], torch.float32, True))
+
+
+def test_what_is_printed_is_kept_as_far_as_there_is_room(capsys):
+    talker = Guard(None)
+    talker.call(lambda _: print("seen"))
+    talker.call(lambda _: [print("x" * 99) for _ in range(2_000)])
+    talker.call(lambda _: print("an aside", file=sys.stderr))
+    assert capsys.readouterr() == ("", "")
+    assert talker.printed.text.startswith("seen\nxxx") and len(talker.printed.text) == 2000
+    assert talker.printed.lines == 2_002
+
+
+def test_out_of_time_is_no_exception():
+    assert not issubclass(OutOfTime, Exception)

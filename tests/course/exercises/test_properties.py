@@ -1,0 +1,224 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from residual_course.checking import unmet as notes
+from residual_course.checking.properties import close, construct, draw, letters_of, numbers_of, run, value_of
+from residual_course.checking.unmet import Unmet
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+IN_PLACE = "in place; write `x = x - m`, not `x -= m`, and no function that ends in `_`"
+
+
+def unmet(function, *arguments, **keywords):
+    with pytest.raises(Unmet) as caught:
+        function(*arguments, **keywords)
+    return str(caught.value)
+
+
+def test_draw_is_the_same_each_time_and_moves_no_other_number():
+    before = torch.get_rng_state()
+    assert torch.equal(draw(2, 3, seed=4), draw(2, 3, seed=4))
+    assert not torch.equal(draw(2, 3, seed=4), draw(2, 3, seed=5))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert draw(2, 3).dtype == torch.float64 and draw(1, dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
+def test_run_returns_the_tensor_and_lets_gradients_through():
+    x = draw(3).requires_grad_()
+    y = run(lambda x: 2 * x, x, like=x)
+    assert torch.equal(y, 2 * x)
+    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], torch.full((3,), 2.0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda x: None, "it returned nothing (is a `return` missing?), where a tensor was asked for"),
+        (lambda x: "3", "it returned a str, where a tensor was asked for"),
+        (lambda x: 3, "it returned shape (), where (2, 3) was asked for"),
+        (lambda x: (x, x), "it returned a tuple, where a tensor was asked for"),
+        (lambda a: a.sub_(a.mean()), f"it changed `a` {IN_PLACE}"),
+        (lambda x: x.unsqueeze_(0)[0], f"it changed `x` {IN_PLACE}"),
+        (lambda x: x.mean(), "it returned shape (), where (2, 3) was asked for"),
+    ],
+)
+def test_what_run_says(function, message):
+    x = draw(2, 3)
+    before = x.clone()
+    assert unmet(run, function, x, like=x) == message
+    assert torch.equal(x, before)
+
+
+def test_the_input_that_changed_is_named():
+    assert unmet(run, lambda x, delta: x + delta.mul_(2), draw(3), draw(3)) == f"it changed `delta` {IN_PLACE}"
+    assert unmet(run, lambda *inputs: inputs[1].mul_(2), draw(3), draw(3)) == f"it changed `input 2` {IN_PLACE}"
+
+
+def test_another_dtype_is_noted_once_and_tested_on(monkeypatch):
+    monkeypatch.setattr(notes, "NOTES", [])
+    x = draw(2, 3)
+    for _ in range(2):
+        close(run(lambda x: x.float() * 2, x, like=x), 2 * x)
+    assert notes.NOTES == [
+        "Your answer returned torch.float32 for inputs in torch.float64; it was cast, and tested on."
+    ]
+    assert unmet(close, run(lambda x: x.float() * 3, x, like=x), 2 * x).startswith("the output at [0, 0] is ")
+
+
+def test_where_the_dtype_is_the_point_it_is_asked_for():
+    x = draw(2, dtype=torch.float32)
+    message = "it returned torch.float64, where torch.float32 was asked for"
+    assert unmet(run, lambda x: x.double(), x, like=x) == message
+
+
+@pytest.mark.parametrize("value", [192, 192.0, np.float32(192), np.array(192.0), torch.tensor(192.0)])
+def test_a_number_of_any_kind_is_an_answer(value):
+    assert run(lambda x: value, draw(2), like=draw()).item() == 192
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_run_sees_a_change_among_nan_and_infinities(value):
+    x = torch.tensor([value, 1.0])
+    assert torch.equal(run(lambda x: x[1:] + 0, x), x[1:])
+    assert unmet(run, lambda x: x.add_(1), x).startswith("it changed `x` in place")
+    assert torch.equal(run(lambda i: i + 1, torch.arange(3)), torch.arange(3) + 1)
+    assert torch.equal(run(lambda b: ~b, torch.tensor([True])), torch.tensor([False]))
+
+
+@pytest.mark.parametrize(
+    "got, want",
+    [
+        (3, 3),
+        (3.0, 3),
+        (1 + 1e-7, 1.0),
+        (float("nan"), float("nan")),
+        (torch.tensor([1.0, float("inf")]), torch.tensor([1.0, float("inf")])),
+        (torch.tensor([1e4, 1e-3]), torch.tensor([1e4, 0.0])),
+        (torch.zeros(0), torch.zeros(0)),
+        (torch.ones(2, dtype=torch.float64) + 1e-5, torch.ones(2)),
+        (torch.ones(2, requires_grad=True), torch.ones(2)),
+        (np.float64(0.5), 0.5),
+        (np.int64(3), 3),
+        (torch.tensor([True, False]), torch.tensor([True, False])),
+    ],
+)
+def test_close_numbers(got, want):
+    close(got, want)
+
+
+@pytest.mark.parametrize(
+    "got, want, message",
+    [
+        (1.5, 3**0.5, "the output is 1.5 where 1.732 is right"),
+        (torch.tensor([[1.0, 1.5]]), torch.tensor([[1.0, 3**0.5]]), "the output at [0, 1] is 1.5 where 1.732 is right"),
+        (10_000_001, 10_000_000, "the output is 10000001 where 10000000 is right"),
+        (1e-8, 2e-8, "the output is 1e-08 where 2e-08 is right"),
+        (1.00001, 1.0, "the output is 1.00001 where 1 is right"),
+        (float("nan"), 0.0, "the output is nan where 0 is right"),
+        (float("inf"), 1.0, "the output is inf where 1 is right"),
+        (torch.tensor([1.0, float("inf")]), torch.tensor([1.0, 2.0]), "the output at [1] is inf where 2 is right"),
+        (torch.ones(2), torch.ones(2, 1), "the output has shape (2,), where (2, 1) was asked for"),
+        (torch.ones(1), 1.0, "the output has shape (1,), where () was asked for"),
+        (None, 1.0, "the output is nothing (is a `return` missing?), where a tensor or a number was asked for"),
+        ("1", 1.0, "the output is a str, where a tensor or a number was asked for"),
+        (-0.5, 0.0, "the output is -0.5 where 0 is right"),
+    ],
+)
+def test_what_close_says(got, want, message):
+    assert unmet(close, got, want) == message
+
+
+def test_close_names_what_was_compared_and_takes_a_tolerance():
+    assert unmet(close, 1.1, 1.0, "the mean") == "the mean is 1.1 where 1 is right"
+    close(1.1, 1.0, rtol=0.2)
+    assert unmet(close, 1 + 1e-7, 1.0, rtol=1e-9).startswith("the output is 1.0000001 where")
+
+
+@pytest.mark.parametrize("dtype, gap", [(torch.float64, 1e-5), (torch.float32, 1e-3), (torch.bfloat16, 0.1)])
+def test_the_tolerance_follows_the_coarser_dtype(dtype, gap):
+    one = torch.ones(2, dtype=dtype)
+    close(one * (1 + gap / 100), torch.ones(2, dtype=torch.float64))
+    assert "where 1 is right" in unmet(close, one * (1 + gap), torch.ones(2, dtype=torch.float64))
+
+
+def test_construct_makes_a_module_in_float64():
+    assert construct(nn.LayerNorm, 4, bias=False).weight.dtype == torch.float64
+    assert (
+        unmet(construct, lambda: None) == "it made nothing (is a `return` missing?), where an nn.Module was asked for"
+    )
+    assert unmet(construct, int, 3) == "it made an int, where an nn.Module was asked for"
+
+
+@pytest.mark.parametrize(
+    "value, kind, want",
+    [
+        (3, int, 3),
+        (3.0, int, 3),
+        (0.5, float, 0.5),
+        (np.int64(3), int, 3),
+        (np.float32(0.5), float, 0.5),
+        (torch.tensor(3), int, 3),
+        (torch.tensor([0.5]), float, 0.5),
+        (np.array(192.0), float, 192),
+        (np.array([[3]]), int, 3),
+        (191.99998, float, 192),
+        (191.99, float, 191.99),
+        (" BAC ", str, "bac"),
+        (["Pre", "post"], str, "pre, post"),
+    ],
+)
+def test_the_value_of_an_answer(value, kind, want):
+    found = value_of(lambda: value, kind)
+    assert found == want and type(found) in (type(want), int)
+
+
+@pytest.mark.parametrize(
+    "value, kind, message",
+    [
+        (None, int, "it returned nothing (is a `return` missing?), where a number was asked for"),
+        (None, str, "it returned nothing (is a `return` missing?), where a text was asked for"),
+        ("3", int, "it returned a str, where a number was asked for"),
+        (3, str, "it returned an int, where a text was asked for"),
+        (True, int, "it returned a bool, where a number was asked for"),
+        (torch.ones(2), float, "it returned a Tensor, where a number was asked for"),
+        ([3], int, "it returned a list, where a number was asked for"),
+    ],
+)
+def test_what_is_no_value(value, kind, message):
+    assert unmet(value_of, lambda: value, kind) == message
+
+
+def test_nan_is_a_number():
+    assert np.isnan(value_of(lambda: float("nan"), float))
+    assert value_of(lambda: float("inf"), float) == float("inf")
+
+
+@pytest.mark.parametrize(
+    "value", ["CDBA", "C, D, B, A", " c d b a\n", ["C", "D", "B", "A"], ("c", "d", "b", "a"), "C-D/B;A"]
+)
+def test_letters_however_they_are_listed(value):
+    assert letters_of(lambda: value) == "cdba"
+
+
+@pytest.mark.parametrize("value", [None, 3, [1, 2]])
+def test_what_lists_no_letters(value):
+    assert "where letters in one text were asked for" in unmet(letters_of, lambda: value)
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2.5], (1.0, 2.5), torch.tensor([1, 2.5]), np.array([1, 2.5]), [np.float32(1), 2.5]]
+)
+def test_a_list_of_numbers_may_have_any_form(value):
+    found = numbers_of(value)
+    assert found.dtype == torch.float64 and found.tolist() == [1, 2.5]
+
+
+@pytest.mark.parametrize(
+    "value, name", [(None, "nothing"), (2.0, "a float"), ({1: 2}, "a dict"), (torch.ones(()), "a float")]
+)
+def test_what_is_no_list_of_numbers_is_named(value, name):
+    assert unmet(numbers_of, value).startswith(f"it returned {name}")

@@ -1,0 +1,100 @@
+"""Lines that fit into a notebook's output: broken between words, the text below itself, eight of them at most."""
+
+import pytest
+
+from residual_course.checking import report
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet
+from residual_course.checking.guard import Notepad, Outcome
+from residual_course.checking.session import Attempts
+
+LONG = "one word after another " * 8 + "`a - b` and keyword-only ends"
+PROPERTY = Property(LONG, lambda f: None)
+MISTAKE = Mistake(None, LONG, "Mend it.")
+EXERCISE = Exercise(None, lambda f: f, (PROPERTY,), (MISTAKE,), (f"1 {LONG}", f"2 {LONG}"))
+UNMET = Outcome(error=Unmet(LONG))
+
+
+@pytest.fixture(autouse=True)
+def no_notes(monkeypatch):
+    monkeypatch.setattr(report, "NOTES", [])
+
+
+def written(text):
+    notes = Notepad()
+    notes.write(text)
+    return notes
+
+
+def step(failed, ideas=None, first=UNMET, found=None, hints=(1, 2)):
+    counted = Attempts([*range(failed)], [*range(failed if ideas is None else ideas)])
+    lines = report.next_step(EXERCISE, Property("", PROPERTY.test, hints), first, found, counted)
+    return " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize(
+    ("indent", "lines"),
+    [
+        (9, report.passing(EXERCISE)),
+        (9, report.verdict(Property("", PROPERTY.test), UNMET, [UNMET], None)[1:]),
+        (9, report.verdict(PROPERTY, Outcome(error=Unmet("no")), [UNMET], None)[:-1]),
+        (6, report.next_step(EXERCISE, PROPERTY, UNMET, None, Attempts([1, 2], [1, 2]))),
+        (0, report.next_step(EXERCISE, PROPERTY, UNMET, (MISTAKE, True), Attempts([1], [1]))),
+    ],
+)
+def test_a_long_line_is_broken_between_words_and_continues_below_its_text(indent, lines):
+    first, *more = "\n".join(lines).split("\n")
+    assert more and max(map(len, (first, *more))) <= 88
+    assert all(line[:indent].isspace() or not indent for line in more)
+    assert all(line[indent] != " " for line in more)
+    words = " ".join([first, *(line.strip() for line in more)])
+    assert LONG[:80] in words
+
+
+def test_what_has_no_spaces_stays_whole():
+    assert report.wrapped("Hint: ", "x" * 99).split() == ["Hint:", "x" * 99]
+    assert report.wrapped("", "a" * 80 + " keyword-only").endswith("\nkeyword-only")
+
+
+def test_a_short_line_is_left_as_it_is():
+    assert report.wrapped("holds:   ", "it is 7") == "holds:   it is 7"
+
+
+def test_the_steps_of_an_unknown_mistake():
+    assert [step(n).partition(LONG)[0] for n in (1, 2, 3)] == ["", "Hint: 1 ", "Hint: 2 "]
+    assert step(4) == step(9) == report.SOLUTION
+    assert step(2, hints=(2,)) == step(3, hints=(1,)) == ""
+
+
+def test_the_steps_of_a_known_mistake():
+    for sure, verb in ((True, "looks like"), (False, "may be")):
+        name = f"This {verb} {LONG}."
+        assert step(1, found=(MISTAKE, sure)) == name
+        assert step(2, found=(MISTAKE, sure)) == f"{name} Mend it."
+        assert step(3, found=(MISTAKE, sure)) == f"{name} Mend it. Hint: 2 {LONG}"
+        assert step(4, found=(MISTAKE, sure)) == f"{name} Mend it. {report.SOLUTION}"
+
+
+def test_the_steps_where_the_code_does_not_run():
+    mend, first = "Mend that first, then check again.", Outcome(error=NameError("x"))
+    assert step(1, 0, first) == step(3, 2, first) == mend
+    assert step(4, 0, first) == f"{mend} {report.SOLUTION}"
+    assert step(1, 0, first, (MISTAKE, False)) == f"This may be {LONG}."
+
+
+def test_a_report_that_is_too_long_leaves_out_what_holds_first():
+    lines = ["not yet: a", "         b", "holds:   1 of the 2 properties.", *map(str, range(6))]
+    assert report.shortened(lines) == [*lines[:2], *lines[3:]]
+    assert report.shortened([*lines, "7", "8"]) == [*lines[:2], *lines[3:]]
+    assert report.shortened(lines[:8]) == lines[:8]
+
+
+def test_the_text_of_an_error_takes_four_lines_at_most():
+    lines = report.verdict(Property("it runs", PROPERTY.test), Outcome(error=Unmet("word " * 400)), [UNMET], None)
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize(("room", "lines"), [(9, 7), (5, 5), (3, 3), (2, 0), (-1, 0)])
+def test_what_it_printed_takes_the_room_that_is_left(room, lines):
+    shown = report.printing(written("a\n" * 99), room)
+    assert len(shown) == lines
+    assert not lines or shown[-1] == f"         ... and {99 - (lines - 2)} more lines"

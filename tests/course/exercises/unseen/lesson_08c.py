@@ -1,0 +1,193 @@
+"""Answers to the exercises of lesson 08c and its appendix that no list of mistakes holds."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from residual_course.checking.tries import right, wrong
+from residual_course.exercises.handed_scan import MENDED, ByLoop, changed
+from residual_edu import MambaLayer, selective_scan
+
+
+def scan(x, dt, A, keep=lambda memory: memory):
+    memory, after = torch.zeros_like(x[0]), []
+    for number, step in zip(x, dt, strict=True):
+        memory = torch.exp(step * A) * keep(memory) + step * number
+        after.append(memory)
+    return torch.stack(after)
+
+
+wrong("leaky_scan", "a memory without a gradient")(lambda x, dt, A: scan(x, dt, A, keep=torch.Tensor.detach))
+wrong("leaky_scan", "steps that are overwritten")(lambda x, dt, A: scan(x, dt.clamp_(min=1e-3), A))
+right("leaky_scan", "as a matrix")(
+    lambda x, dt, A: ((s := (dt * A).cumsum(0))[:, None] - s).tril().exp().tril() @ (dt * x)
+)
+wrong("decay_matrix", "decays without a gradient")(
+    lambda keep: torch.stack(
+        [
+            torch.stack([keep[s + 1 : t + 1].prod().detach() * float(s <= t) for s in range(len(keep))])
+            for t in range(len(keep))
+        ]
+    )
+)
+wrong("bidirectional_scan", "added to what core returned")(
+    lambda core, core_rev, x: core(x).add_(core_rev(x.flip(1)).flip(1))
+)
+wrong("bidirectional_scan", "the way back without a gradient")(
+    lambda core, core_rev, x: core(x) + core_rev(x.flip(1)).flip(1).detach()
+)
+right("bidirectional_scan", "the first flipped instead")(
+    lambda core, core_rev, x: (core(x).flip(1) + core_rev(torch.flip(x, [1]))).flip(1)
+)
+
+right("scan_by_hand", "the library's scan")(
+    lambda x, dt, A, B, C: selective_scan(
+        x.view(1, -1, 1, 1), dt.view(1, -1, 1), torch.tensor([A], dtype=x.dtype), B[None], C[None]
+    ).flatten()
+)
+right("scan_by_hand", "a row of all positions for each output")(
+    lambda x, dt, A, B, C: torch.stack(
+        [
+            sum(torch.exp(A * dt[s + 1 : t + 1].sum()) * dt[s] * x[s] * (C[t] @ B[s]) for s in range(t + 1))
+            for t in range(len(x))
+        ]
+    )
+)
+wrong("scan_by_hand", "read with the C of the position before")(
+    lambda x, dt, A, B, C: scan_with(x, dt, A, B, torch.cat([C[:1], C[:-1]]))
+)
+wrong("scan_by_hand", "a state without a gradient")(
+    lambda x, dt, A, B, C: scan_with(x, dt, A, B, C, torch.Tensor.detach)
+)
+wrong("scan_by_hand", "the state itself")(
+    lambda x, dt, A, B, C: torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], 1)
+)
+wrong("scan_by_hand", "all numbers of the state read alike")(
+    lambda x, dt, A, B, C: torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])]).sum(0)
+)
+wrong("scan_by_hand", "a fade by the step of the position before")(
+    lambda x, dt, A, B, C: scan_with(x, dt, A, B, C, late=True)
+)
+
+
+def scan_with(x, dt, A, B, C, keep=lambda state: state, late=False):
+    state, found = torch.zeros(B.shape[1]), []
+    fades = torch.cat([dt[:1], dt[:-1]]) if late else dt
+    for t in range(len(x)):
+        state = torch.exp(fades[t] * A) * keep(state) + dt[t] * x[t] * B[t]
+        found.append((C[t] * state).sum())
+    return torch.stack(found)
+
+
+@right("scan_by_hand", "one number of the state after the other")
+def _(x, dt, A, B, C):
+    return sum(C[:, n] * scan(x * B[:, n], dt, A) for n in range(B.shape[1]))
+
+
+@right("states_before", "the states of all positions, of which some are taken")
+def _(x, dt, A, B, length):
+    states = torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], dim=1)
+    return torch.cat([torch.zeros(1, B.shape[1]), states])[: len(x) : length]
+
+
+@right("states_before", "a matrix for each chunk")
+def _(x, dt, A, B, length):
+    state, found = torch.zeros(B.shape[1]), []
+    for start in range(0, len(x), length):
+        found.append(state)
+        step = dt[start : start + length]
+        after = torch.ones(len(step), len(step)).triu(1).to(step) @ step
+        new = ((A * after).exp() * step * x[start : start + length]) @ B[start : start + length]
+        state = (A * step.sum()).exp() * state + new
+    return torch.stack(found)
+
+
+@wrong("states_before", "the last chunk left out")
+def _(x, dt, A, B, length):
+    whole = len(x) // length * length
+    states = torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], dim=1)
+    return torch.cat([torch.zeros(1, B.shape[1]), states])[:whole:length]
+
+
+@wrong("states_before", "without a gradient")
+def _(x, dt, A, B, length):
+    states = torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], dim=1).detach()
+    return torch.cat([torch.zeros(1, B.shape[1]), states])[: len(x) : length]
+
+
+@wrong("states_before", "one position too early")
+def _(x, dt, A, B, length):
+    states = torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], dim=1)
+    return torch.cat([torch.zeros(2, B.shape[1]), states])[: len(x) : length]
+
+
+wrong("states_before", "an array of zeros")(lambda x, dt, A, B, length: np.zeros((-(-len(x) // length), B.shape[1])))
+
+Mended = changed(**MENDED)
+
+
+@right("mended_scan", "steps that start at 1")
+class One(Mended):
+    first = 0.54
+
+
+@wrong("mended_scan", "a mixer that is too large")
+class Large(Mended):
+    def __init__(self):
+        super().__init__()
+        self.more = nn.Linear(16, 16)
+
+
+@wrong("mended_scan", "the library's Mamba")
+class Library(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = MambaLayer(16, d_state=16, headdim=8, dt_min=0.2, dt_max=1.0)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@wrong("mended_scan", "steps divided by the mean so far")
+class MeanSoFar(Mended):
+    def scan(self, v, dt, B, C):
+        count = torch.arange(1, dt.shape[1] + 1)[:, None]
+        return super().scan(v, dt / (dt.cumsum(1) / count), B, C).roll(1, 1)
+
+
+@wrong("mended_scan", "a running sum, in which nothing fades")
+class Sum(Mended):
+    def scan(self, v, dt, B, C):
+        return super().scan(v, dt, B, C) * 0 + (dt[..., None] * v).cumsum(1)
+
+
+wrong("mended_scan", "a scan that is called, not made")(lambda: ByLoop)
+wrong("mended_scan", "one position at a time, no mixing")(lambda: nn.Linear(16, 16))
+wrong("mended_scan", "first steps of a thousandth")(changed(alone=True, fades=True, first=-7.0))
+
+
+@wrong("scan_by_hand", "the last nine positions alone")
+def last_nine(x, dt, A, B, C):
+    total = (dt * A).cumsum(0)
+    left = (total[:, None] - total).tril().exp().tril().triu(-8)
+    return ((C @ B.mT) * left) @ (dt * x)
+
+
+@wrong("mended_scan", "one output that looks ahead")
+def one_looks_ahead():
+    class Ahead(ByLoop):
+        def forward(self, x):
+            y = super().forward(x).clone()
+            y[:, -2] += 0.1 * x[:, -1]
+            return y
+
+    return Ahead()
+
+
+@wrong("mended_scan", "the mean of the batch is added")
+def mean_of_the_batch():
+    class Mixed(ByLoop):
+        def forward(self, x):
+            return super().forward(x) + x.mean(0)
+
+    return Mixed()

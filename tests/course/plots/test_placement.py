@@ -1,0 +1,163 @@
+"""The pictures of lesson 04: they show the numbers that they are given."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from residual_course.plots.placement import (
+    TRAINED,
+    course,
+    label_ends,
+    look,
+    plot_courses,
+    plot_distances,
+    plot_last_drop,
+    plot_map,
+    plot_wiring,
+    trained,
+)
+from residual_course.plots.style import REFERENCE, A, B
+
+
+@pytest.fixture
+def ax():
+    return Figure().add_subplot()
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts if text.get_text()]
+
+
+def heights(ax):
+    return [np.asarray(line.get_ydata(), float).tolist() for line in ax.lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "color", "dashes"),
+    [
+        ("pre-norm", A, "--"),
+        ("post-norm", B, "-"),
+        ("pre-norm, scaled", A, ":"),
+        ("post-norm, warm-up", B, "-."),
+    ],
+)
+def test_a_placement_has_one_colour_and_each_of_its_curves_a_dash(name, color, dashes):
+    assert look(name) == {"color": color, "ls": dashes}
+
+
+class TestWiring:
+    STREAM_LINE = 30
+
+    def boxes(self, ax):
+        return sorted((text.get_position(), text.get_text()) for text in ax.texts if text.get_text() in ("norm", "f"))
+
+    def on_the_stream(self, ax):
+        return [word for (_, height), word in self.boxes(ax) if height == self.STREAM_LINE]
+
+    def test_pre_norm_has_its_norms_before_f_and_one_at_the_end(self, ax):
+        assert plot_wiring("pre", ax) is ax
+        assert [word for _, word in self.boxes(ax)] == ["norm", "f", "norm", "f", "norm"]
+        assert self.on_the_stream(ax) == ["norm"]
+
+    def test_post_norm_has_each_norm_on_the_stream(self, ax):
+        plot_wiring("post", ax)
+        assert [word for _, word in self.boxes(ax)] == ["f", "norm", "f", "norm"]
+        assert self.on_the_stream(ax) == ["norm", "norm"]
+
+    @pytest.mark.parametrize("placement", ["pre", "post"])
+    def test_there_are_two_sums_and_nothing_stands_outside(self, ax, placement):
+        plot_wiring(placement, ax)
+        assert texts(ax).count("+") == 2
+        for line in ax.lines:
+            assert ((np.asarray(line.get_xydata()) >= 0) & (np.asarray(line.get_xydata()) <= 100)).all()
+
+
+class TestCourses:
+    def test_pre_norm_grows_and_drops_after_the_last_block(self):
+        places, sizes = course([1, 2, 3], "pre")
+        assert places.tolist() == [0, 1, 2, 3, 3] and sizes.tolist() == [1, 2, 3, 3, 1]
+
+    def test_post_norm_drops_after_each_block(self):
+        places, sizes = course([2, 3], "post")
+        assert places.tolist() == [0, 1, 1, 2, 2] and sizes.tolist() == [1, 2, 1, 3, 1]
+
+    def test_draws_each_course_with_its_last_drop(self, ax):
+        assert plot_courses({"pre-norm": [1, 2, 3], "post-norm": [1.5, 1.25]}, ax) is ax
+        assert heights(ax) == [[1, 2, 3, 3, 1], [3, 1], [1, 1.5, 1, 1.25, 1], [1.25, 1]]
+        assert [line.get_color() for line in ax.lines] == [A, REFERENCE, B, REFERENCE]
+        assert texts(ax) == ["÷ 3.0", "pre-norm", "÷ 1.2", "post-norm"]
+
+
+def test_last_drop_draws_every_network_over_the_law(ax):
+    found = {"pre-norm": ([[2, 4]], [[0.3, 0.15]]), "post-norm, scaled": ([1], [0.6])}
+    assert plot_last_drop(found, ax, 0.6) is ax
+    assert heights(ax)[:2] == [[0.3, 0.15], [0.6]]
+    sizes, law = (np.asarray(values) for values in ax.lines[2].get_data())
+    assert np.allclose(sizes * law, 0.6) and sizes[-1] > 4
+    assert [line.get_markerfacecolor() for line in ax.lines[:2]] == [A, "white"]
+    assert [line.get_marker() for line in ax.lines[:2]] == ["s", "o"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(found)
+
+
+class TestEnds:
+    def label(self, ax, scale, ends):
+        for name, end in ends.items():
+            ax.plot([1, 2], [end, end], label=name)
+        ax.set(yscale=scale, ylim=(0.1, 10))
+        return {text.get_text(): text.xy for text in label_ends(ax).texts}
+
+    @pytest.mark.parametrize("scale", ["log", "linear"])
+    def test_names_stand_at_the_ends(self, ax, scale):
+        places = self.label(ax, scale, {"low": 0.2, "high": 5})
+        assert places["low"] == pytest.approx((2, 0.2)) and places["high"] == pytest.approx((2, 5))
+
+    @pytest.mark.parametrize("scale", ["log", "linear"])
+    def test_names_are_pushed_apart_in_their_order(self, ax, scale):
+        places = self.label(ax, scale, {"upper": 1.01, "lower, twice as tall": 1.0})
+        transform = ax.transAxes.inverted().transform
+        low, high = (transform(ax.transData.transform(places[n]))[1] for n in ("lower,\ntwice as tall", "upper"))
+        assert high - low > 0.1
+
+    def test_a_name_that_is_pushed_above_the_axes_is_drawn(self, ax):
+        places = self.label(ax, "linear", {"upper": 10, "lower": 9.9})
+        assert places["upper"][1] > 10
+        assert not any(text.get_annotation_clip() for text in ax.texts)
+
+    def test_curves_without_a_name_get_none(self, ax):
+        ax.plot([1, 2], [1, 1])
+        assert self.label(ax, "log", {"one": 1}) == {"one": (2, pytest.approx(1))}
+
+
+class TestDistances:
+    CURVES = {"post-norm, step 0": [1, 0.5], "post-norm, step 30": [[1, 0.001], [1, 0.002]], "pre-norm": [1, 0.9]}
+
+    def test_draws_each_seed_and_names_the_first_at_its_end(self, ax):
+        assert plot_distances(self.CURVES, ax) is ax
+        assert sorted(heights(ax)) == [[1, 0.001], [1, 0.002], [1, 0.5], [1, 0.9]]
+        places = {text.get_text(): text.xy for text in ax.texts}
+        assert places["post-norm,\nstep 0"] == pytest.approx((1, 0.5)) and ax.get_yscale() == "log"
+        assert places["post-norm,\nstep 30"] == pytest.approx((1, 0.001))
+
+    def test_names_are_pushed_apart(self, ax):
+        plot_distances({"pre-norm": [1, 0.5], "post-norm": [1, 0.501], "post-norm, low": [1, 1e-4]}, ax)
+        places = sorted(text.xy[1] for text in ax.texts)
+        assert places[2] > 1.5 * places[1]
+
+    def test_what_was_computed_is_dark_and_below_the_measured(self, ax):
+        plot_distances({"pre-norm": [1, 0.5]}, ax, {"pre": [1, 0.4]})
+        assert [line.get_color() for line in ax.lines] == [REFERENCE, A]
+
+
+class TestMap:
+    @pytest.mark.parametrize(
+        ("shares", "level"), [([0.7, 0.9, 0.9], 0), ([0.5, 0.9, 0.3], 1), ([0.1, 0.1, 0.5], 2), ([0.3], 2)]
+    )
+    def test_the_mean_decides_how_full_a_mark_is(self, shares, level):
+        assert trained(shares) == TRAINED[level]
+
+    def test_there_is_a_mark_for_each_size_and_level_and_a_ring(self, ax):
+        lines, ring = plot_map(ax, [6, 12], [0.001, 0.01], ["as large", "small"], A)
+        assert list(lines) == [(size, level) for size in ("as large", "small") for level in TRAINED]
+        assert [line.get_fillstyle() for line in lines.values()] == ["full", "left", "none"] * 2
+        assert [line.get_marker() for line in lines.values()] == ["o"] * 3 + ["s"] * 3
+        assert ring.get_color() == REFERENCE and [tick.get_text() for tick in ax.get_xticklabels()] == ["6", "12"]

@@ -1,0 +1,213 @@
+"""The data are scikit-learn's own, whole, split without overlap, and need no network."""
+
+import hashlib
+import platform
+import socket
+import sys
+from importlib.resources import files
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from matplotlib import cbook
+from sklearn.datasets import load_digits, load_sample_image, load_wine
+
+from residual_course.datasets import (
+    FONTS,
+    LETTERS,
+    camera_digits,
+    digits,
+    font_letters,
+    ink_rows,
+    neuron_voltage,
+    photos,
+    python_documentation,
+    python_prose,
+    wine,
+)
+from residual_edu.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a data set asked for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def rows(images, labels):
+    """Each digit as one tuple: its label and its 64 pixels of 0 to 16."""
+    table = torch.cat([labels[:, None], (images.flatten(1) * 16).long()], dim=1)
+    return sorted(map(tuple, table.tolist()))
+
+
+def test_the_two_parts_hold_every_digit_once():
+    data = digits()
+    pixels, labels = (torch.tensor(a) for a in load_digits(return_X_y=True))
+    train, test = rows(data.train_images, data.train_labels), rows(data.test_images, data.test_labels)
+    assert (len(train), len(test)) == (1437, 360)
+    assert sorted(train + test) == rows(pixels.view(-1, 8, 8) / 16, labels)
+
+
+def test_images_are_float32_in_zero_to_one_and_labels_whole():
+    data = digits()
+    assert data.train_images.shape == (1437, 8, 8) and data.train_images.dtype == torch.float32
+    assert data.train_images.min() == 0 and data.train_images.max() == 1
+    assert data.train_labels.unique().tolist() == list(range(10))
+
+
+def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone():
+    state = torch.get_rng_state()
+    assert digits(3).train_images.equal(digits(3).train_images)
+    assert not digits(3).train_images.equal(digits(4).train_images)
+    assert torch.get_rng_state().equal(state)
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        (0, "test must be a whole number, at least 1, got 0"),
+        (1.5, "test must be a whole number, at least 1, got 1.5"),
+        (1797, "test must be below 1797, the number of digits, got 1797"),
+    ],
+)
+@pytest.mark.usefixtures("as_installed")
+def test_what_is_refused(test, words):
+    with pytest.raises(InvalidInput, match=f"^{words}$"):
+        digits(test=test)
+
+
+def test_the_camera_multiplies_each_image_by_a_factor_of_its_own():
+    plain, dim = digits(3, 100), camera_digits(3, 100)
+    for before, after in ((plain.train_images, dim.train_images), (plain.test_images, dim.test_images)):
+        factors = after.amax((1, 2)) / before.amax((1, 2))
+        assert torch.allclose(after, before * factors[:, None, None])
+        assert 1e-6 <= factors.min() < 1e-5 and 1e-3 < factors.max() <= 1e-2
+        assert abs(factors.log10().mean() + 4) < 0.4
+    assert dim.test_labels.equal(plain.test_labels) and dim.train_labels.equal(plain.train_labels)
+
+
+def test_wine_is_the_table_in_its_own_units():
+    table, names = wine()
+    assert table.dtype == torch.float32 and table.shape == (178, 13)
+    assert torch.allclose(table.double(), torch.tensor(load_wine().data), rtol=1e-6, atol=0)
+    assert names[0] == "alcohol" and names[-1] == "proline" and len(names) == 13
+
+
+def test_photos_are_the_two_pictures_by_name():
+    found = photos()
+    assert list(found) == ["china", "flower"]
+    for name, image in found.items():
+        assert image.dtype == torch.float32 and image.shape == (427, 640, 3) and 0 <= image.min() < image.max() <= 1
+        assert (image * 255).round().long().equal(torch.tensor(load_sample_image(f"{name}.jpg")).long())
+
+
+def test_the_documentation_is_the_same_text_on_every_python():
+    """Trained networks are held to bands, and a prediction has one truth: not a character may differ."""
+    text = python_documentation()
+    assert (len(text), len(set(text))) == (465_126, 103)
+    assert hashlib.sha256(text.encode()).hexdigest().startswith("71f2ff5d")  # of the join under Python 3.11.7
+
+
+def test_the_documentation_is_mostly_what_this_pythons_help_shows():
+    stored = {paragraph.strip() for paragraph in python_documentation().split("\n\n")}
+    shown = [paragraph.strip() for topic in topics.values() for paragraph in topic.split("\n\n")]
+    share = sum(paragraph in stored for paragraph in shown) / len(shown)
+    assert share > 0.5  # 1 on Python 3.11.7, 0.93 on 3.12.1, 0.84 on 3.13.0
+
+
+@pytest.mark.skipif(platform.python_version() != "3.11.7", reason="the stored text is that of Python 3.11.7")
+def test_the_documentation_is_that_of_the_python_it_names():
+    assert python_documentation() == "\n\n".join(topics[name] for name in sorted(topics))
+
+
+def test_the_prose_has_each_paragraph_once_and_no_code():
+    prose, whole = python_prose().split("\n"), " ".join(python_documentation().split())
+    assert len(python_prose()) == 257_726 and len(set(prose)) == len(prose)
+    assert all(each in whole and each[-1] in ".:" for each in prose)
+    assert not any(sign in each for each in prose for sign in ("::=", ">>>", "=="))
+
+
+def test_the_documentation_brings_its_licence():
+    assert "PSF's notice of copyright" in " ".join(
+        (files("residual_course") / "data" / "LICENSE.txt").read_text().split()
+    )
+
+
+@pytest.mark.parametrize("up", [0, 1, 3])
+@pytest.mark.parametrize("test", [False, True])
+def test_rows_of_inks_answer_both_questions(up, test):
+    rows = ink_rows(40, torch.Generator().manual_seed(0), test=test, up=up, length=9)
+    assert rows.x.shape == (40, 9, 68) and rows.x[..., 64:].sum(-1).eq(1).all()
+    inks = rows.x[..., 64:].argmax(-1).tolist()
+    for ink, digit, answers in zip(inks, rows.digits.tolist(), rows.answers.tolist(), strict=True):
+        assert len({(one - digit[0] + 3) % 10 for one in digit}) <= 4
+        for i, (larger, before) in enumerate(answers):
+            there = [j for j in range(i) if digit[j] == (digit[i] + up) % 10]
+            assert larger == (ink[there[-1]] if there else -100)
+            assert before == (ink[i - 1] if i else -100)
+
+
+def test_rows_show_pictures_of_their_part_and_of_the_digits_asked_for():
+    data, shown = digits(), torch.arange(20).view(2, 10) % 10
+    rows = ink_rows(2, torch.Generator().manual_seed(1), test=True, length=10, shown=shown)
+    pixels = data.test_images.flatten(1).tolist()
+    known = {tuple(image): label for image, label in zip(pixels, data.test_labels.tolist(), strict=True)}
+    assert [[known[tuple(one)] for one in row] for row in rows.x[..., :64].tolist()] == shown.tolist()
+    assert rows.digits.equal(shown)
+    with pytest.raises(InvalidInput, match=r"^shown must have the shape \(2, 12\), got \(2, 10\)$"):
+        ink_rows(2, torch.Generator(), shown=shown)
+
+
+def test_the_voltage_is_that_of_matplotlib_and_spikes_regularly_where_it_says():
+    path = cbook.get_sample_data("membrane.dat", asfileobj=False)
+    voltage = neuron_voltage()
+    assert voltage.dtype == torch.float32
+    assert np.array_equal(voltage.numpy(), 100 * np.fromfile(path, np.float32))
+    above = voltage > -20
+    starts = 0.5 * (above[1:] & ~above[:-1]).nonzero()[:, 0]
+    regular, irregular = (starts[(starts > a) & (starts < b)].diff() for a, b in ((900, 3600), (3650, 5400)))
+    assert regular.min() > 65 and regular.max() < 76 and irregular.max() - irregular.min() > 50
+
+
+def test_letters_are_as_many_as_asked_for_and_their_seed_names_them():
+    state = torch.get_rng_state()
+    found = font_letters(300, 4)
+    assert found.pictures.shape == (300, 1, 16, 16) and found.pictures.dtype == torch.float32
+    assert found.labels.unique().tolist() == list(range(len(LETTERS)))
+    assert found.pictures.equal(font_letters(300, 4).pictures) and not found.labels.equal(font_letters(300, 5).labels)
+    assert torch.get_rng_state().equal(state)
+
+
+def test_letters_without_noise_are_ink_on_paper_and_those_of_a_label_are_alike():
+    found = font_letters(2000, side=32, height=20.0, reach=0.0, noise=0.0)
+    assert found.pictures.min() >= 0 and 0.9 < found.pictures.max() <= 1
+    assert found.pictures[:, 0, 0].max() < 0.1  # nothing reaches the edge
+    means = torch.stack([found.pictures[found.labels == one].mean(0).flatten() for one in range(10)])
+    nearest = torch.cdist(found.pictures.flatten(1), means).argmin(1)
+    assert (nearest == found.labels).float().mean() > 0.7
+
+
+def test_letters_are_moved_and_as_large_as_asked_for():
+    still, moved = (font_letters(200, side=40, height=12.0, reach=reach, noise=0.0).pictures for reach in (0.0, 10.0))
+    place = torch.arange(40.0) - 19.5
+    away = [(each.sum((1, 2)) @ place / each.sum((1, 2, 3))).abs().max() for each in (still, moved)]
+    assert away[0] < 2 < 8 < away[1] < 13
+    small, large = (font_letters(200, side=40, height=h, reach=0.0, noise=0.0).pictures.sum() for h in (8.0, 16.0))
+    assert 3.8 < large / small < 4.2
+
+
+def test_every_font_of_the_letters_ships_with_matplotlib():
+    fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
+    assert len(FONTS) == 14 and all((fonts / f"{font}.ttf").exists() for font in FONTS)
+
+
+@pytest.mark.parametrize("data", [digits, wine, photos])
+def test_without_scikit_learn_it_says_what_to_install(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match=r"scikit-learn, which is not installed: pip install 'residual_edu\[lab\]'$"):
+        data()

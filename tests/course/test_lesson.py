@@ -1,0 +1,186 @@
+"""Every notebook starts with one seed, one thread, the device asked for, and figures that say what they show.
+
+And its laws are held to bands: what fails is a sentence for a learner, and an error for a build.
+"""
+
+import base64
+import io
+import re
+import struct
+import zlib
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+
+from residual_course import lesson
+from residual_course.plots.style import STYLE_FILE
+from residual_edu.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    with matplotlib.rc_context():
+        yield
+    torch.set_printoptions(profile="default")
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What ``display`` was handed: (object, metadata)."""
+    calls = []
+    monkeypatch.setattr(lesson, "display", lambda thing, metadata=None, raw=False: calls.append((thing, metadata)))
+    return calls
+
+
+def machine(monkeypatch, name=None, cuda=False, mps=False):
+    """Ask for a device on a machine that has these."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.delenv("RESIDUAL_EDU_DEVICE", raising=False)
+    if name:
+        monkeypatch.setenv("RESIDUAL_EDU_DEVICE", name)
+
+
+def test_setup_seeds_takes_one_thread_and_sets_the_style():
+    lesson.setup(seed=3)
+    drawn = torch.rand(4)
+    assert drawn.equal(torch.rand(4, generator=torch.Generator().manual_seed(3)))
+    assert torch.get_num_threads() == 1
+    assert str(torch.tensor([1e-3, 1e3])) == "tensor([   0.0010, 1000.0000])"
+    style = matplotlib.rc_params_from_file(STYLE_FILE, use_default_template=False)
+    assert all(matplotlib.rcParams[name] == value for name, value in style.items())
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "given"),
+    [
+        (None, {"cuda": True}, "cpu"),
+        ("cpu", {"cuda": True}, "cpu"),
+        ("cuda", {"cuda": True}, "cuda"),
+        ("mps", {"mps": True}, "mps"),
+        ("auto", {"cuda": True, "mps": True}, "cuda"),
+        ("auto", {"mps": True}, "mps"),
+        ("auto", {}, "cpu"),
+    ],
+)
+def test_the_device_is_the_one_that_was_asked_for(monkeypatch, asked, there, given):
+    machine(monkeypatch, asked, **there)
+    assert lesson.setup() == torch.device(given)
+
+
+@pytest.mark.parametrize("name", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_an_error_not_a_fall_back(monkeypatch, name):
+    machine(monkeypatch, name)
+    message = f"^RESIDUAL_EDU_DEVICE is '{name}', but torch finds none here; set it to 'cpu' or 'auto'$"
+    with pytest.raises(InvalidInput, match=message):
+        lesson.setup()
+
+
+def test_an_unknown_device_is_refused(monkeypatch):
+    machine(monkeypatch, "gpu")
+    message = "^RESIDUAL_EDU_DEVICE must be one of 'cuda', 'mps', 'cpu', 'auto', got 'gpu'"
+    with pytest.raises(InvalidInput, match=message):
+        lesson.setup()
+
+
+def figure():
+    drawing = Figure(figsize=(3, 2))
+    drawing.add_subplot(title="A line rises").plot([0, 1], [0, 1])
+    return drawing
+
+
+def test_a_figure_is_shown_as_png_with_its_alternative_text(shown):
+    lesson.setup()
+    lesson.show(figure(), alt="A line that rises: more gives more.")
+    ((data, metadata),) = shown
+    assert metadata == {"image/png": {"alt": "A line that rises: more gives more.", "width": 300}}
+    assert data["text/plain"] == "A line that rises: more gives more."
+    picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    assert picture.format == "PNG" and picture.size == (600, 400), "twice the pixels that it is shown with"
+    assert picture.convert("RGBA").getpixel((0, 0)) == (255,) * 4, "white, to be read in a dark JupyterLab too"
+
+
+def test_a_figure_is_the_same_bytes_on_each_run_and_names_no_version(shown):
+    lesson.show(figure(), alt="A line.")
+    lesson.show(figure(), alt="A line.")
+    (first, _), (second, _) = shown
+    assert first == second
+    assert not {b"tEXt", b"tIME"} & set(chunks(base64.b64decode(first["image/png"])))
+
+
+def chunks(png):
+    """The kinds of chunk in a PNG, each with its checksum verified."""
+    at = 8
+    while at < len(png):
+        (length,) = struct.unpack(">I", png[at : at + 4])
+        assert zlib.crc32(png[at + 4 : at + 8 + length]) == struct.unpack(">I", png[at + 8 + length :][:4])[0]
+        yield png[at + 4 : at + 8]
+        at += 12 + length
+
+
+def test_a_prediction_is_shown_and_kept(shown, capsys):
+    guess = lesson.predict("Which is larger?", ["the one", "the other"])
+    assert shown == [(guess, None)]
+    guess.control.value = "the one"
+    guess.reveal("the other")
+    assert capsys.readouterr().out == "**You said the one; we measured the other.**\n"
+
+
+TRUTHS = [
+    bool,
+    np.bool,
+    lambda value: torch.tensor(value),
+    lambda value: torch.tensor([0.25, 2.0]).lt(1)[int(not value)],
+]
+LAW = "The loss of three seeds is below 0.1."
+
+
+@pytest.fixture(params=["", "1"], ids=["learner", "strict"])
+def strict(request, monkeypatch):
+    """Whether the session is a build's."""
+    monkeypatch.setenv("RESIDUAL_EDU_STRICT", request.param)
+    return bool(request.param)
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+def test_a_law_that_holds_prints_nothing(strict, capsys, kind):
+    assert lesson.holds(kind(True), LAW) is None
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+def test_one_that_does_not_is_a_sentence_for_a_learner_and_an_error_for_a_build(strict, capsys, kind):
+    said = f"Not with these settings: {LAW}"
+    if strict:
+        with pytest.raises(AssertionError, match=f"^{said}$"):
+            lesson.holds(kind(False), LAW)
+    else:
+        assert lesson.holds(kind(False), LAW) is None
+    assert capsys.readouterr().out == ("" if strict else f"{said}\n")
+
+
+def test_without_the_variable_nothing_raises(monkeypatch, capsys):
+    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
+    lesson.holds(False, LAW)
+    assert capsys.readouterr().out == f"Not with these settings: {LAW}\n"
+
+
+def test_a_loss_that_is_not_a_number_holds_in_no_band(monkeypatch, capsys):
+    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
+    lesson.holds(torch.tensor(torch.nan) < 0.1, LAW)
+    assert LAW in capsys.readouterr().out
+
+
+AMBIGUOUS = [0.05, 1, np.float64(0.0), None, "yes", [True], torch.tensor([True]), torch.tensor(1.0), np.array([True])]
+
+
+@pytest.mark.parametrize("condition", AMBIGUOUS, ids=str)
+def test_what_is_not_one_truth_value_is_refused(as_installed, strict, condition):
+    got = re.escape(repr(condition))
+    message = f"^condition must be one truth value, got {got}; compare a number with its band, and join several"
+    with pytest.raises(InvalidInput, match=message):
+        lesson.holds(condition, LAW)

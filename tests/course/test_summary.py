@@ -1,0 +1,227 @@
+"""The last cell of a lesson says what was predicted and measured, the first where one is; neither stops a lesson."""
+
+import json
+import os
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
+
+from residual_course import lesson, progress
+from residual_course.explorers import Prediction
+from residual_course.summary import NO_ANSWER, NO_LESSON, progress_at, summary_of
+
+
+def notebook(number):
+    """A lesson with two predictions and two exercises."""
+    cells = [
+        new_markdown_cell("## Four numbers"),
+        new_code_cell(f'guess = predict("Is *{number}* < 1?", ["yes", "no"])'),
+        new_markdown_cell("## How far?"),
+        new_code_cell(f'guess = predict("How far is {number}?")'),
+        new_markdown_cell("### Exercise 1 · 5 minutes"),
+        new_code_cell(f'check(f, "first_{number}")'),
+        new_markdown_cell("## On\n### Exercise 2 · 5 minutes"),
+        new_code_cell(f'check(f, "second_{number}")'),
+    ]
+    return writes(new_notebook(cells=cells))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A learner's folder with three lessons, as the current folder of a new session."""
+    made = tmp_path / "my_lessons"
+    made.mkdir()
+    for name in ("00_a", "01_b", "02_c"):
+        (made / f"{name}.ipynb").write_text(notebook(name[:2]))
+    monkeypatch.chdir(made)
+    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
+    restart(monkeypatch)
+    return made
+
+
+def restart(monkeypatch):
+    """Forget what the session remembers, as a restarted kernel does."""
+    monkeypatch.setattr(progress, "SESSION", {kind: {} for kind in progress.KINDS})
+
+
+def answer(question, said, truth, choices=("yes", "no"), tolerance=0.0):
+    """Answer a prediction and run its reveal, as a learner does."""
+    prediction = Prediction(question, choices)
+    if said:
+        prediction.control.value = said
+    if truth is not None:
+        prediction.reveal(truth, tolerance=tolerance)
+
+
+def pass_all(number):
+    for name in ("first", "second"):
+        progress.keep("exercises", f"{name}_{number}", True)
+
+
+def test_each_prediction_stands_beside_what_was_measured_and_a_miss_leads_to_its_section():
+    answer("Is *00* < 1?", "no", "yes")
+    answer("How far is 00?", "3/16", 0.1875, choices=None)
+    progress.keep("exercises", "first_00", True)
+    assert summary_of("00").split("\n") == [
+        "**Your predictions**",
+        "",
+        r"- Is \*00\* \< 1?<br>You said no; we measured yes. Read again: [Four numbers](<#Four-numbers>)",
+        "- How far is 00?<br>You said 3/16, as measured.",
+        "",
+        "**Exercises: 1 of 2 hold**",
+        "",
+        "- Exercise 1, `first_00` holds.",
+        "- Exercise 2, `second_00` is open. Read again: [On](<#On>)",
+    ]
+
+
+def test_it_is_the_same_after_a_restart(monkeypatch):
+    answer("Is *00* < 1?", "no", "yes")
+    answer("How far is 00?", "1", 1.04, choices=None, tolerance=0.05)
+    before = summary_of("00")
+    restart(monkeypatch)
+    assert summary_of("00") == before
+    assert "You said 1, as measured." in before
+
+
+@pytest.mark.parametrize(("said", "truth"), [(None, "yes"), (None, None)])
+def test_what_was_not_answered_is_not_told(said, truth):
+    progress.keep("exercises", "first_00", True)
+    answer("Is *00* < 1?", said, truth)
+    assert r"- Is \*00\* \< 1?<br>Not answered yet." in summary_of("00")
+
+
+def test_what_was_not_measured_yet_says_so():
+    answer("Is *00* < 1?", "no", None)
+    assert "You said no; not measured yet." in summary_of("00")
+
+
+@pytest.mark.parametrize(("said", "right"), [("0.2", True), ("0.4", False), ("0.41", False), ("0.3", True)])
+def test_a_number_counts_as_the_reveal_counts_it(capsys, said, right):
+    prediction = Prediction("How far is 00?")
+    prediction.control.value = said
+    prediction.reveal(0.3, why={"about right": "NEAR"}, tolerance=0.1)  # 0.4 is too far by a rounding error
+    assert ("NEAR" in capsys.readouterr().out) is right
+    assert ("as measured" in summary_of("00")) is right
+
+
+def test_the_last_answer_counts_and_other_lessons_do_not():
+    answer("Is *00* < 1?", "no", "yes")
+    answer("Is *00* < 1?", "yes", None)
+    answer("Is *01* < 1?", "no", "yes")
+    assert "You said yes, as measured." in summary_of("00")
+    assert "01" not in summary_of("00")
+
+
+def test_a_stored_notebook_shows_the_same_whatever_lies_beside_it(folder, monkeypatch):
+    pass_all("00")
+    answer("Is *00* < 1?", "no", "yes")
+    monkeypatch.setenv("RESIDUAL_EDU_STRICT", "1")
+    restart(monkeypatch)
+    answer("Is *01* < 1?", "no", "yes")
+    pass_all("01")
+    assert (summary_of("00"), progress_at("00")) == (NO_ANSWER, NO_LESSON)
+    for path in folder.iterdir():
+        path.unlink()
+    assert (summary_of("00"), progress_at("00")) == (NO_ANSWER, NO_LESSON)
+    monkeypatch.chdir(folder.parent)
+    assert (summary_of("00"), progress_at("00")) == (NO_ANSWER, NO_LESSON)
+
+
+def test_at_the_start_both_say_that_nothing_is_answered():
+    assert (summary_of("00"), progress_at("00")) == (NO_ANSWER, NO_LESSON)
+
+
+def test_where_answers_are_not_kept_both_say_so_and_the_session_s_own_are_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # as in Colab
+    assert (summary_of("00"), progress_at("00")) == (progress.NO_FOLDER, progress.NO_FOLDER)
+    answer("Is it?", "no", "yes")
+    progress.keep("exercises", "free", True)
+    assert summary_of("00").split("\n")[2:] == [
+        "**Your predictions**", "", "- Is it?<br>You said no; we measured yes.", "",
+        "**Exercises: 1 of 1 hold**", "", "- `free` holds.",
+    ]  # fmt: skip
+    begin = f"{progress.NO_FOLDER} This is lesson 00."
+    assert progress_at("00") == f"{begin} Done (all exercises hold): no lesson yet."
+
+
+def test_a_lesson_is_done_when_its_exercises_hold_and_the_next_one_is_linked():
+    pass_all("00")
+    progress.keep("exercises", "first_01", True)
+    begin = "This is lesson 01. Done (all exercises hold): 00. "
+    assert progress_at("01") == f"{begin}Next: this one, with 1 exercise open."
+    assert progress_at("02").endswith("Next: [lesson 01](01_b.ipynb), with 1 exercise open.")
+    pass_all("01")
+    assert progress_at("01").endswith("00, 01. Next: [lesson 02](02_c.ipynb), with 2 exercises open.")
+    pass_all("02")
+    assert progress_at("00").endswith("00, 01, 02. That is the whole course.")
+
+
+UNREADABLE = "my_lessons/answers.json cannot be read, so every lesson counts as open; nothing in it is lost."
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"predictions": []}', "\udcff"])
+def test_a_broken_file_is_a_sentence(folder, text):
+    (folder / "answers.json").write_bytes(text.encode(errors="surrogateescape"))
+    for said in (summary_of("00"), progress_at("00")):
+        assert said == UNREADABLE
+
+
+def test_a_broken_file_hides_nothing_of_this_session(folder):
+    (folder / "answers.json").mkdir()
+    answer("Is *00* < 1?", "no", "yes")
+    assert summary_of("00").startswith(UNREADABLE + "\n\n**Your predictions**")
+    assert progress_at("00").startswith(UNREADABLE + " This is lesson 00.")
+
+
+def test_a_read_only_file_is_read_and_this_session_counts(folder):
+    pass_all("00")
+    (folder / "answers.json").chmod(0o444)
+    progress.keep("exercises", "first_01", True)
+    assert "Exercise 1, `first_01` holds." in summary_of("01")
+    assert "Done (all exercises hold): 00." in progress_at("01")
+
+
+def test_a_folder_that_cannot_be_written_is_read_and_both_say_that_no_more_is_kept(folder, monkeypatch):
+    pass_all("00")
+    handout = folder.rename(folder.with_name("handout"))
+    (handout / "00_a.ipynb").write_text(notebook("00").replace("Four", "residual_course"))  # a lesson names the package
+    monkeypatch.chdir(handout)
+    restart(monkeypatch)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
+    said = "handout/answers.json cannot be written, so what you answer is forgotten when the kernel restarts; to keep"
+    assert summary_of("00").startswith(said)
+    assert "`first_00` holds." in summary_of("00")
+    assert progress_at("00").startswith(said)
+    assert "Done (all exercises hold): 00. Next: [lesson 01]" in progress_at("00")
+    (handout / "answers.json").chmod(0o444)
+    assert progress.keep("exercises", "first_01", True).startswith("Not kept in handout/answers.json (the file is read")
+
+
+ODD = [3, None, [], "yes", {"text": 3}, {"truth": 1}, {"text": "1", "truth": "x", "tolerance": None}]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_others_wrote_into_the_file_stops_nothing(folder, odd):
+    kept = {"predictions": {"Is *00* < 1?": odd, "How far is 00?": "1"}, "measured": {"How far is 00?": odd}}
+    (folder / "answers.json").write_text(json.dumps(kept | {"exercises": {"first_00": odd}}))
+    assert "How far is 00?<br>You said 1" in summary_of("00")
+    assert progress_at("00").startswith("This is lesson 00.")
+
+
+def test_a_notebook_that_is_gone_or_broken_stops_nothing(folder, monkeypatch):
+    pass_all("00")
+    restart(monkeypatch)
+    (folder / "01_b.ipynb").write_text("{")
+    assert progress_at("00").endswith("Next: [lesson 01](01_b.ipynb), with 1 exercise open.")
+    for number in ("01", "07"):
+        assert summary_of(number) == f"No notebook of lesson {number} lies in this session's folder."
+
+
+def test_a_lesson_displays_both_as_markdown(monkeypatch):
+    shown = []
+    monkeypatch.setattr(lesson, "display", shown.append)
+    lesson.progress("00")
+    lesson.summary("00")
+    assert [each._repr_markdown_() for each in shown] == [NO_LESSON, NO_ANSWER]
+    assert [repr(each) for each in shown] == [NO_LESSON, NO_ANSWER]

@@ -1,0 +1,130 @@
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from residual_course.training import accuracy, linear_warmup, minibatches, train
+from residual_edu import InvalidInput
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+def take(batches, n):
+    return [batch for _, batch in zip(range(n), batches, strict=False)]
+
+
+def test_an_epoch_holds_every_row_once_and_the_next_another_order():
+    x = torch.arange(10)
+    batches = take(minibatches(x, 2 * x, size=4), 6)
+    assert [len(a) for a, _ in batches] == [4, 4, 2, 4, 4, 2]
+    assert all(b.equal(2 * a) for a, b in batches)
+    first, second = (torch.cat([a for a, _ in batches[i : i + 3]]) for i in (0, 3))
+    assert first.sort().values.equal(x) and second.sort().values.equal(x) and not first.equal(second)
+
+
+def test_the_order_depends_on_the_seed_alone():
+    x = torch.arange(100)
+    state = torch.get_rng_state()
+    orders = [take(minibatches(x, size=100, seed=seed), 1)[0][0] for seed in (0, 0, 1)]
+    assert orders[0].equal(orders[1]) and not orders[0].equal(orders[2])
+    assert torch.get_rng_state().equal(state)
+
+
+def test_the_learning_rate_climbs_in_equal_steps_and_stays():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8)
+    schedule, rates = linear_warmup(optimizer, 4), []
+    for _ in range(6):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
+
+
+def test_a_warmup_of_one_step_is_none():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8)
+    schedule = linear_warmup(optimizer, 1)
+    optimizer.step()
+    schedule.step()
+    assert optimizer.param_groups[0]["lr"] == 0.8
+
+
+def test_gradient_descent_by_hand():
+    """f(w) = w^2/2 from w = 1 at rate r_t: each step multiplies w by 1 - r_t."""
+    w = nn.Parameter(torch.ones((), dtype=torch.float64))
+    optimizer = torch.optim.SGD([w], lr=0.5)
+    losses = train(
+        lambda c: c.sum() * w**2 / 2, [(torch.ones(1).double(),)] * 9, optimizer, 4, linear_warmup(optimizer, 2)
+    )
+    at = [1, 0.75, 0.375, 0.1875]
+    assert losses == pytest.approx([a**2 / 2 for a in at], rel=1e-12) and w.item() == pytest.approx(0.09375)
+
+
+def test_no_batch_beyond_the_last_step_is_drawn():
+    w, batches = nn.Parameter(torch.ones(())), iter([(torch.ones(1),)] * 3)
+    train(lambda c: w * c.sum(), batches, torch.optim.SGD([w], lr=0.1), 2)
+    assert len(list(batches)) == 1
+
+
+def test_training_learns_and_repeats_itself():
+    def run():
+        torch.manual_seed(3)
+        x = torch.randn(200, 4, generator=torch.Generator().manual_seed(1))
+        labels = (x[:, 0] > x[:, 1]).long()
+        model = nn.Linear(4, 2)
+        losses = train(
+            lambda a, b: nn.functional.cross_entropy(model(a), b),
+            minibatches(x, labels, size=50),
+            torch.optim.Adam(model.parameters(), lr=0.1),
+            steps=60,
+        )
+        return losses, accuracy(model, x, labels)
+
+    (losses, share), (again, _) = run(), run()
+    assert losses == again and len(losses) == 60 and losses[-1] < losses[0] / 3 and share > 0.95
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_accuracy_is_measured_in_evaluation_without_a_graph_and_leaves_the_mode(mode):
+    x = torch.eye(4)
+    model = nn.Sequential(nn.Identity(), nn.Dropout(0.9)).train(mode)
+    assert accuracy(model, x, torch.tensor([0, 1, 2, 0])) == 0.75
+    assert model.training is mode and model[1].training is mode
+
+
+def test_accuracy_leaves_a_frozen_part_in_evaluation_and_the_mode_after_an_exception():
+    model = nn.Sequential(nn.Dropout(0.5).eval(), nn.Linear(4, 2))
+    accuracy(model, torch.eye(4), torch.zeros(4, dtype=torch.long))
+    assert [part.training for part in model] == [False, True]
+    with pytest.raises(RuntimeError):
+        accuracy(model, torch.eye(3), torch.zeros(3))
+    assert model.training and [part.training for part in model] == [False, True]
+
+
+def trained(batches, steps):
+    w = nn.Parameter(torch.ones(()))
+    return train(lambda c: w * c.sum(), batches, torch.optim.SGD([w], lr=0.1), steps)
+
+
+def batches_of(*shapes, size=2):
+    return minibatches(*map(torch.zeros, shapes), size=size)
+
+
+ROWS = "tensors must all have the same number of rows, at least 1, got "
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: batches_of((3,), (4,)), ROWS + "[3, 4]"),
+        (lambda: batches_of((0, 2)), ROWS + "[0]"),
+        (lambda: batches_of(), ROWS + "[]"),
+        (lambda: trained([], 0), "steps must be a whole number, at least 1, got 0"),
+        (lambda: trained([], 1), "batches must be one for each of 1 steps, got 0; minibatches never end"),
+        (lambda: trained([(torch.ones(1),)] * 2, 5), "batches must be one for each of 5 steps, got 2; minibatches"),
+        (lambda: accuracy(nn.Identity(), torch.eye(4), torch.zeros(4, 1)), "labels must have shape (4,), got (4, 1)"),
+    ],
+)
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()

@@ -1,0 +1,224 @@
+"""Homework: right answers get their points, wrong ones lose those of the hidden tests, and nobody can read these."""
+
+import ast
+import importlib
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+
+from residual_course.commands.checkout import notebook_of, with_homework
+from residual_course.commands.exercise_cells import HIDDEN, SOLUTION, shown, solved, tags
+from residual_edu import attention_registry, norm_registry
+from tools.lint import code, outputs
+from tools.lint.pacing import exercise_headings, opens_with_goals
+
+ROOT = Path(__file__).parents[2]
+CELLS, EXERCISES, WRONG_ANSWERS = (12, 25), (2, 3), 3
+SOURCES = {source.stem: source for source in with_homework(ROOT, ["hw"])}
+each = pytest.mark.parametrize("name", SOURCES)
+
+
+@pytest.fixture(autouse=True)
+def registries_stay():
+    """What a homework or an answer registers is gone after its test, as it is when a notebook's kernel ends."""
+    before = [(registry, dict(registry.entries)) for registry in (attention_registry, norm_registry)]
+    yield
+    for registry, entries in before:
+        registry.entries = entries
+
+
+@dataclass
+class Task:
+    """An exercise with the name it defines and its two cells of tests."""
+
+    name: str
+    visible: str
+    hidden: str
+
+
+@cache
+def read(name):
+    return jupytext.read(SOURCES[name], fmt="py:percent").cells
+
+
+@cache
+def tasks(name):
+    cells = read(name)
+    found = [place for place, cell in enumerate(cells) if "exercise" in tags(cell)]
+    return [Task(defined(cells[at].source), cells[at + 1].source, cells[at + 2].source) for at in found]
+
+
+def defined(source):
+    (node,) = ast.parse(source).body
+    return node.name
+
+
+@cache
+def answers(kind, name):
+    """Return the answers to a homework by exercise; a long homework has a module for each exercise."""
+    found, folder = {}, Path(__file__).parent / "answers"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)  # one module imports what another has
+        for path in sorted(folder.glob(f"{name}*.py")):
+            found |= getattr(importlib.import_module(path.stem), kind, {})
+    return found
+
+
+@cache
+def solved_run(name):
+    """Run every cell with the solutions in place, tests included, and return the names that are then there."""
+    names = {"__name__": name}
+    for cell in read(name):
+        if cell.cell_type == "code":
+            exec(solved(cell.source), names)
+    return names
+
+
+WRONG = [
+    pytest.param(name, task, wrong, id=f"{name}-{task.name}-{number}")
+    for name in SOURCES
+    for task in tasks(name)
+    for number, wrong in enumerate(answers("WRONG", name)[task.name])
+]
+RIGHT = [
+    pytest.param(name, task, right, id=f"{name}-{task.name}-{number}")
+    for name in SOURCES
+    for task in tasks(name)
+    for number, right in enumerate(answers("RIGHT", name).get(task.name, []))
+]
+
+
+def passes(tests, name, task, answer):
+    names = solved_run(name) | {task.name: answer}
+    try:
+        exec(tests, names)
+    except Exception:
+        return False
+    return True
+
+
+@pytest.mark.usefixtures("as_installed")
+@each
+def test_the_solutions_pass_every_test_and_say_so(name, capsys):
+    solved_run.cache_clear()
+    solved_run(name)
+    assert [
+        line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if "tests of this cell hold" in line
+    ] == [task.name for task in tasks(name)]
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("name, task, wrong", WRONG)
+def test_a_wrong_answer_fails_the_hidden_tests(name, task, wrong):
+    assert not passes(task.hidden, name, task, wrong)
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("name, task, right", RIGHT)
+def test_an_unusual_right_answer_passes_all_tests(name, task, right):
+    names = solved_run(name) | {task.name: right}
+    exec(task.visible, names)
+    exec(task.hidden, names)
+
+
+@pytest.mark.usefixtures("as_installed")
+@each
+def test_the_visible_tests_reject_three_of_four_wrong_answers_and_are_not_enough(name):
+    for task in tasks(name):
+        wrong = answers("WRONG", name)[task.name]
+        caught = sum(not passes(task.visible, name, task, answer) for answer in wrong)
+        assert len(wrong) >= WRONG_ANSWERS
+        assert 0.75 * len(wrong) <= caught < len(wrong), f"{task.name}: {caught} of {len(wrong)}"
+
+
+@each
+def test_it_is_small_and_every_exercise_has_tests_of_both_kinds_with_points(name):
+    cells = read(name)
+    places = [place for place, cell in enumerate(cells) if "exercise" in tags(cell)]
+    assert EXERCISES[0] <= len(places) <= EXERCISES[1]
+    assert CELLS[0] <= len(cells) <= CELLS[1]
+    for place in places:
+        exercise, visible, hidden = cells[place : place + 3]
+        assert "homework" in tags(exercise) and "hidden-test" in tags(hidden)
+        assert hidden.source == HIDDEN.search(hidden.source)[0] and shown(visible.source) == visible.source
+        assert exercise.metadata["nbgrader"]["solution"] and SOLUTION.search(exercise.source)
+        for tests in (visible, hidden):
+            nbgrader = tests.metadata["nbgrader"]
+            assert nbgrader["grade"] and nbgrader["locked"] and not nbgrader["solution"] and nbgrader["points"] > 0
+            assert nbgrader["grade_id"].startswith(exercise.metadata["nbgrader"]["grade_id"])
+
+
+def test_no_two_exercises_of_the_course_share_a_grade_id():
+    cells = [cell for source in with_homework(ROOT) for cell in jupytext.read(source, fmt="py:percent").cells]
+    ids = [cell.metadata["nbgrader"]["grade_id"] for cell in cells if "nbgrader" in cell.metadata]
+    assert len(ids) == len(set(ids))
+
+
+@each
+def test_it_keeps_the_lessons_rules_of_code_headings_and_outputs(name):
+    source, built = (
+        jupytext.read(SOURCES[name], fmt="py:percent"),
+        nbformat.read(notebook_of(SOURCES[name]), as_version=4),
+    )
+    source.cells = [cell for cell in source.cells if "hidden-test" not in tags(cell)]
+    rules = [(rule, source) for rule in (*code.RULES, exercise_headings, opens_with_goals)]
+    rules += [(rule, built) for rule in (*code.RULES, *outputs.RULES)]
+    assert [finding for rule, notebook in rules for finding in rule(notebook)] == []
+    assert not any(tag.startswith("promote") for cell in source.cells for tag in tags(cell))
+
+
+def lines_of(text):
+    return {line.strip() for line in text.splitlines() if len(line.strip()) > 8}
+
+
+def kept_back(name):
+    """The lines of each solution and each hidden test; a visible test may share a loop with a hidden one."""
+    texts = [HIDDEN.search(task.hidden)[0] for task in tasks(name)]
+    texts += [match[2] for cell in read(name) for match in SOLUTION.finditer(cell.source)]
+    visible = set().union(*(lines_of(task.visible) for task in tasks(name)))
+    return [lines_of(text) - visible for text in texts]
+
+
+def open_code(cells):
+    return [cell for cell in cells if cell.cell_type == "code" and "nbgrader" not in cell.metadata]
+
+
+@each
+def test_nobody_can_read_solutions_or_hidden_tests_in_what_is_handed_out(name):
+    built = nbformat.read(notebook_of(SOURCES[name]), as_version=4)
+    for cell in open_code(built.cells):  # they are looked at below; what they print is looked at here
+        cell.source = ""
+    text = json.dumps(built, ensure_ascii=False)
+    secret = set().union(*kept_back(name))
+    assert [line for line in secret if json.dumps(line, ensure_ascii=False)[1:-1] in text] == []
+
+
+@each
+def test_code_that_belongs_to_no_exercise_may_share_a_line_with_a_solution_and_not_half_of_it(name):
+    given = [lines_of(cell.source) for cell in open_code(read(name))]
+    assert [
+        lines for lines in kept_back(name) for given_lines in given if len(lines & given_lines) > len(lines) / 2
+    ] == []
+
+
+def messages(task):
+    nodes = [node for cell in (task.visible, task.hidden) for node in ast.walk(ast.parse(cell))]
+    return [ast.unparse(node.msg) if node.msg else "" for node in nodes if isinstance(node, ast.Assert)]
+
+
+@each
+def test_every_assert_says_what_it_got_and_what_was_wanted(name):
+    for task in tasks(name):
+        assert [text for text in messages(task) if not re.search(r"\bgot\b.*\bwanted\b", text, re.S)] == [], task.name
+
+
+@each
+def test_no_test_runs_without_gradients(name):
+    for task in tasks(name):
+        assert "no_grad" not in task.visible + task.hidden, task.name

@@ -1,0 +1,126 @@
+"""A stored notebook as the book has it."""
+
+import base64
+import io
+import json
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
+
+from tools.book.lesson import Lesson
+from tools.book.pictures import Pictures
+
+FOLDED = {"jupyter": {"source_hidden": True}}
+
+
+def png(width=4, height=2):
+    buffer = io.BytesIO()
+    Image.new("RGB", (width, height)).save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def picture(**about):
+    return new_output(
+        "display_data", data={"image/png": png()}, metadata={"image/png": {"alt": 'a "red" dot', **about}}
+    )
+
+
+def prose(text):
+    return new_output("display_data", data={"text/markdown": text, "text/plain": text})
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Returns the book's cells for those of a notebook, whose answers are given by cell id."""
+
+    def make(*cells, answers=None, states=None):
+        (tmp_path / "notebooks" / "answers").mkdir(parents=True)
+        path = tmp_path / "notebooks" / "02_it.ipynb"
+        nbformat.write(new_notebook(cells=list(cells)), path)
+        (path.parent / "answers" / "02_it.json").write_text(json.dumps(answers or {}))
+        return Lesson(path, states or tmp_path / "none", Pictures(tmp_path / "pictures")).page().cells
+
+    return make
+
+
+def code(source, *tags, outputs=(), **metadata):
+    return new_code_cell(source, outputs=list(outputs), metadata={"tags": list(tags), **metadata})
+
+
+def test_a_prediction_is_a_question_then_its_reveal_with_the_answer_below(page):
+    reveal = code("guess.reveal(4, why={})", "reveal", "hide-cell", **FOLDED)
+    told = prose("**You made no prediction; we measured 4.** Four.\n\nSo.")
+    asks = code('guess = predict("How many?", ["3", "4"])', "predict")
+    question, shown, answer = page(asks, reveal, answers={reveal.id: [told]})
+    assert question.cell_type == "markdown" and 'data-answer="answer-1"' in question.source
+    assert "4" not in question.source.replace(">4<", "").replace('"1"', "")
+    assert shown.metadata["answer"] == "answer-1" and shown.outputs == []
+    assert shown.metadata["tags"] == ["reveal", "hide-input"]  # the answer's own fold holds what it prints
+    assert "We measured 4" in answer.source
+
+
+def test_a_picture_is_a_file_with_its_words_and_its_size(page, tmp_path):
+    (cell,) = page(code("show(fig)", outputs=[picture(width=600)]))
+    html = cell.outputs[0].data["text/html"]
+    assert 'alt="a &quot;red&quot; dot"' in html and 'width="600" height="300"' in html and 'loading="lazy"' in html
+    (file,) = (tmp_path / "pictures").glob("*.png")
+    assert f'src="pictures/{file.name}"' in html and file.read_bytes() == base64.b64decode(png())
+
+
+def test_an_explorer_has_a_slider_for_numbers_and_buttons_for_words(page, tmp_path):
+    folder = tmp_path / "states" / "02" / "1"
+    folder.mkdir(parents=True)
+    (folder / "0-1.png").write_bytes(base64.b64decode(png(600, 400)))
+    controls = [
+        {"label": "rate", "values": ["0.1", "0.3", "1"], "start": 0},
+        {"label": "norm", "values": ["pre", "post"], "start": 1},
+    ]
+    states = {"0-1": {"file": "0-1.png", "alt": "an alt", "reading": "pre & post </script>"}}
+    (folder / "index.json").write_text(json.dumps({"controls": controls, "states": states}))
+    explorer = code("explore()", "explorer", outputs=[picture()])
+    (cell,) = page(explorer, states=tmp_path / "states" / "02")
+    html = cell.outputs[0].data["text/html"]
+    assert html.count('type="range"') == 1 and 'max="2"' in html and 'aria-valuetext="0.1"' in html
+    assert html.count('type="radio"') == 2 and 'value="1" checked' in html and "<legend>norm</legend>" in html
+    assert 'src="states/02/1/0-1.png"' in html and 'data-place="states/02/1/"' in html
+    assert "pre &amp; post" in html and html.count("</script>") == 1
+
+
+def test_an_explorer_without_states_is_its_picture(page):
+    (cell,) = page(code("explore()", "explorer", outputs=[picture()]))
+    assert cell.outputs[0].data["text/html"].startswith("<img ")
+
+
+def test_an_exercise_says_how_to_do_it_and_its_solution_is_folded_whole(page):
+    stub = code("def f(): ...", "exercise", nbgrader={"solution": True, "grade": False})
+    check = code('check(f, "f")', nbgrader={"grade": True}, outputs=[new_output("stream", text="not attempted yet")])
+    solution = code("def f(): return 1", "solution", "hide-cell", **FOLDED)
+    shown, checked, way, solved = page(stub, check, solution)
+    assert shown.source == "def f(): ..." and checked.outputs == []
+    assert "my_lessons/02_it.ipynb" in way.source and "python course.py lab" in way.source
+    assert solved.metadata["tags"] == ["solution", "hide-cell"]
+    assert solved.metadata["mystnb"]["code_prompt_show"] == "Solution"
+
+
+def test_a_fold_of_code_is_called_by_what_it_defines(page):
+    sources = "def report(x):\n    def inner(): ...\n\n\nclass Net:\n    def forward(self): ...", "print(2)"
+    cells = page(*(code(source, **FOLDED) for source in sources))
+    assert [cell.metadata["mystnb"]["code_prompt_show"] for cell in cells] == ["Code: report, Net", "Code"]
+
+
+def test_a_promoted_piece_links_to_its_page(page):
+    _, link = page(code("class LayerNorm: ...", "promote:parts/layer_norm", "hide-cell", **FOLDED))
+    assert link.source == "In the library: [residual_edu.parts.layer_norm](../reference/parts.layer_norm.md)."
+
+
+def test_what_counts_a_learners_answers_is_left_to_the_page(page):
+    (cell,) = page(code('summary("02")', outputs=[prose("Nothing answered yet. Your predictions will stand here.")]))
+    assert [output.data["text/html"] for output in cell.outputs] == ['<p class="answered"></p>']
+
+
+def test_text_is_as_it_is_and_ids_are_the_same_each_time(page):
+    text, printed = page(new_markdown_cell("# Title"), code("f()", outputs=[new_output("stream", text="\x1b[31mred")]))
+    assert (text.source, printed.outputs[0].text) == ("# Title", "red")
+    assert [text.id, printed.id] == ["0", "1"]

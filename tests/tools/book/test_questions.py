@@ -1,0 +1,46 @@
+"""A prediction in the book: what is asked, what each answer is told, and that nothing of it stands in the question."""
+
+from nbformat.v4 import new_code_cell
+
+from tools.book.questions import Question, answered, asked, question_of, reasons_of
+
+REVEAL = new_code_cell(
+    """\
+# Answer first, then run this cell.
+reason = "A sum of "
+far = reason + "squares grows."
+guess.reveal(found(), why={"3": far, "4": f"{n} is it", "a < b": reason + "two."}, after="So it is.")
+"""
+)
+SAID = "**You made no prediction; we measured 4.** Four it is.\n\nSo it is."
+
+
+def test_a_cell_that_asks_is_read():
+    assert question_of(new_code_cell('guess = predict("How many?", ["3", "4"])')) == Question("How many?", ("3", "4"))
+    assert question_of(new_code_cell('guess = predict("How many?")')) == Question("How many?")
+    assert question_of(new_code_cell("x = 3")) is None
+
+
+def test_reasons_are_read_where_they_are_written_and_left_out_where_they_are_computed():
+    assert reasons_of(REVEAL) == {"3": "A sum of squares grows.", "a < b": "A sum of two."}
+    assert reasons_of(new_code_cell("guess.reveal(found(), why=table)")) == {}
+    assert reasons_of(new_code_cell("guess.reveal(found())")) == {}
+
+
+def test_the_question_has_a_button_for_each_choice_and_one_without():
+    html = asked(Question('Is "a" < b?', ("3", "a < b")), "answer-1")
+    assert html.count("<button") == 3 and "show me" in html
+    assert ">a &lt; b</button>" in html and 'data-question="Is &quot;a&quot; &lt; b?"' in html
+    assert "\n" not in html  # a blank line would end the block of HTML
+
+
+def test_each_answer_has_its_text_and_the_explanation_stands_once():
+    text = answered(Question("How many?", ("3", "4", "a < b")), REVEAL, SAID)
+    assert "**You said 3; we measured 4.** A sum of squares grows.\n" in text
+    assert "**You said 4; we measured 4.** Four it is.\n" in text  # computed, but stored for what was measured
+    assert text.count("**We measured 4.** Four it is.") == text.count("So it is.") == 1
+    assert [f"said-{at}" in text for at in range(4)] == [True, True, True, False]
+
+
+def test_what_is_no_such_text_stays():
+    assert answered(Question("How many?"), REVEAL, "Something else.") == "Something else."

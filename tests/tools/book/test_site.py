@@ -1,0 +1,96 @@
+"""The site that Sphinx makes: the fold of an answer, what the search holds, and the same bytes twice."""
+
+import filecmp
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+pytestmark = pytest.mark.slow  # Sphinx is installed for --all and for those who build the book
+ROOT = Path(__file__).parents[3]
+MAKE = "import sys; from pathlib import Path; from tools.book.site import make_site; "
+MAKE += "sys.exit(make_site(Path(sys.argv[1]), Path(sys.argv[2])))"
+
+
+def reveal(text, answer):
+    cell = new_code_cell(f"print({text!r})", metadata={"answer": answer, "tags": ["reveal"]})
+    cell.outputs = [nbformat.v4.new_output("stream", text=text)]
+    return cell
+
+
+def module(name):
+    return f"# {name}\n\n```{{eval-rst}}\n.. automodule:: residual_edu.{name}\n   :members:\n```\n"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A small book of one notebook and two modules, as Sphinx makes it."""
+    folder = tmp_path_factory.mktemp("book")
+    pages = folder / "pages"
+    (pages / "extra").mkdir(parents=True)
+    cells = [
+        new_markdown_cell("# Title\n\n## First\n\nAn aardvark asks."),
+        reveal("A zebra answers.", "answer-1"),
+        new_markdown_cell("A wombat explains.\n\nIt asks again."),
+        reveal("A quokka answers.", "answer-2"),
+        new_markdown_cell("### Deeper\n\nA capybara goes on.\n\n## Second\n\nAn okapi ends $x^2$."),
+        new_code_cell("pangolin = 1", metadata={"tags": ["solution", "hide-cell"]}),
+    ]
+    nbformat.write(new_notebook(cells=cells, metadata={"language_info": {"name": "python"}}), pages / "lesson.ipynb")
+    for name in ("parts.layer_norm", "configurable.config"):
+        (pages / f"{name}.md").write_text(module(name))
+    contents = "lesson\nparts.layer_norm\nconfigurable.config"
+    (pages / "index.md").write_text(f"# Book\n\n```{{toctree}}\n{contents}\n```\n")
+    done = subprocess.run([sys.executable, "-c", MAKE, pages, folder / "site"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "site"
+
+
+def test_an_answer_reaches_to_the_next_heading_and_holds_the_next_one(site):
+    html = (site / "lesson.html").read_text()
+    first, second = (html.index(f'id="answer-{number}"') for number in (1, 2))
+    ends = [match.start() for match in re.finditer("</details>", html) if match.start() > second]
+    places = [html.index(word) for word in ("zebra", "wombat", "quokka")]
+    assert first < places[0] < places[1] < second < places[2] < ends[0] < ends[1] < html.index("capybara")
+
+
+def test_the_search_finds_no_answer_and_no_solution(site):
+    index = (site / "searchindex.js").read_text()
+    assert all(word in index for word in ("aardvark", "capybara", "okapi"))
+    assert not [word for word in ("zebra", "wombat", "quokka", "pangolin") if word in index]
+
+
+def test_signatures_stand_as_written_with_their_shapes(site):
+    norm, config = ((site / f"{name}.html").read_text() for name in ("parts.layer_norm", "configurable.config"))
+    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", norm)).replace("&#39;", "'")
+    assert "layer_norm(x: Float[Tensor, '*batch channels'], weight: Float[Tensor, 'channels'] | None" in text
+    assert "LayerNorm(dim: Size, eps: Positive = 1e-05, *, elementwise_affine: Flag = True" in text
+    assert "0x" not in re.sub("<[^>]+>", "", config)
+
+
+def test_the_formulas_need_no_network(site):
+    html = (site / "lesson.html").read_text()
+    assert (site / "_static" / "mathjax" / "tex-chtml.js").exists() and "_static/mathjax/tex-chtml.js" in html
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//[^"]+\.(?:js|css|woff2?)', html)
+
+
+def test_the_whole_book_is_the_same_each_time(tmp_path):
+    """Of the checkout, within another hash of strings and another second."""
+    for name, seed in (("first", "1"), ("second", "2")):
+        command = [sys.executable, "-m", "residual_course", "book", str(tmp_path / name)]
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    files = [
+        sorted(p.relative_to(tmp_path / name) for p in (tmp_path / name).rglob("*")) for name in ("first", "second")
+    ]
+    assert files[0] == files[1] and len(files[0]) > 1000
+    plain = [str(path) for path in files[0] if (tmp_path / "first" / path).is_file()]
+    same, *different = filecmp.cmpfiles(tmp_path / "first", tmp_path / "second", plain, shallow=False)
+    assert different == [[], []] and len(same) == len(plain)

@@ -1,0 +1,84 @@
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tools.execute import WIDGET, CellFailed, clean, execute, joined, normalise_output, plain
+
+
+def stream(text, name="stdout"):
+    return new_output("stream", name=name, text=text)
+
+
+def test_neighbouring_pieces_of_a_stream_are_joined_and_their_order_kept():
+    picture = new_output("display_data", {"text/plain": "p"})
+    pieces = [stream("a"), stream("b"), stream("c", "stderr"), picture, picture, stream("d"), stream("e")]
+    whole = joined(pieces)
+    assert [output.get("text") for output in whole] == ["ab", "c", None, None, "de"]
+
+
+def test_leniently_an_error_is_an_output_and_the_next_cell_runs(tmp_path):
+    strict = "import os; print(repr(os.environ['RESIDUAL_EDU_STRICT']))"
+    notebook = new_notebook(cells=[new_code_cell("1 / 0"), new_code_cell(strict)])
+    execute(notebook, tmp_path, lambda cell: None, lenient=True)
+    assert notebook.cells[0].outputs[0].ename == "ZeroDivisionError"
+    assert notebook.cells[1].outputs[0].text == "''\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<object object at 0x7f12ab34cd>", "<object object at 0x...>"),
+        ("0xff is 255", "0xff is 255"),
+        ("\x1b[0;31mError\x1b[0m", "Error"),
+    ],
+)
+def test_addresses_and_colours_go_and_numbers_stay(text, kept):
+    assert plain(text) == kept
+    assert normalise_output(stream(text)).text == kept
+    assert normalise_output(new_output("display_data", {"text/plain": text})).data == {"text/plain": kept}
+    assert normalise_output(new_output("error", ename="E", evalue="", traceback=[text])).traceback == [kept]
+
+
+def test_a_widget_leaves_its_picture_and_its_words():
+    picture = "0x1234567890abcdef"  # base64 may happen to look like an address
+    data = {WIDGET: {"model_id": "1"}, "image/png": picture, "text/plain": "words"}
+    output = new_output("display_data", data, metadata={"image/png": {"alt": "words"}})
+    kept = normalise_output(output)
+    assert kept.data == {"image/png": picture, "text/plain": "words"}
+    assert kept.metadata == {"image/png": {"alt": "words"}}
+
+
+def test_clean_forgets_the_language_version():
+    notebook = new_notebook(metadata={"language_info": {"name": "python", "version": "3.11.7"}})
+    clean(notebook)
+    assert notebook.metadata.language_info == {"name": "python"}
+
+
+def test_cells_run_in_the_folder_on_the_cpu_with_one_thread(tmp_path):
+    code = "import os; print(os.getcwd(), os.environ['OMP_NUM_THREADS'], os.environ['RESIDUAL_EDU_DEVICE'])"
+    notebook, heard = new_notebook(cells=[new_markdown_cell("words"), new_code_cell(code)]), []
+    execute(notebook, tmp_path, heard.append)
+    assert notebook.cells[1].outputs[0].text.split() == [str(tmp_path.resolve()), "1", "cpu"]
+    assert heard == [1, 2]
+    nbformat.validate(notebook)
+    assert "execution" not in notebook.cells[1].metadata
+    assert "widgets" not in notebook.metadata
+
+
+def test_a_cell_beyond_its_limit_is_named(tmp_path):
+    notebook = new_notebook(cells=[new_code_cell("import time"), new_code_cell("time.sleep(60)")])
+    with pytest.raises(CellFailed, match=r"cell 2: .*timed out.* after 1 seconds"):
+        execute(notebook, tmp_path, lambda number: None, limit=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("print('so far')\n1 / 0", "ZeroDivisionError: division by zero"), ("import os\nos._exit(1)", "Kernel died")],
+)
+def test_a_failing_cell_is_named_with_its_traceback(tmp_path, code, said):
+    notebook = new_notebook(cells=[new_markdown_cell("words"), new_code_cell("x = 1"), new_code_cell(code)])
+    with pytest.raises(CellFailed) as failure:
+        execute(notebook, tmp_path, lambda number: None)
+    assert str(failure.value).startswith("cell 3: ")
+    assert said in str(failure.value)
+    assert "\x1b" not in str(failure.value)

@@ -1,0 +1,1 @@
+"""What an author runs from a clone; none of it is installed."""

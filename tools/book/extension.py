@@ -1,0 +1,73 @@
+"""What Sphinx and myst-nb lack: the fold of an answer, and some of the theme's settings."""
+
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.writers.html5 import HTML5Translator
+
+from tools.book.signatures import skipped, starred, written
+
+UNFOUND = "no-search"  # Sphinx's class for what its search does not index
+
+
+class Answer(nodes.General, nodes.Element):
+    """What opens once a prediction is made: its reveal, and all up to the next heading."""
+
+
+def open_answer(self: HTML5Translator, node: Answer) -> None:
+    """Begin the fold; a script hides it whole until the question is answered."""
+    self.body.append(f'<details class="answer" id="{node["answer"]}"><summary>What was measured</summary>\n')
+
+
+def close_answer(self: HTML5Translator, node: Answer) -> None:
+    """End the fold."""
+    self.body.append("</details>\n")
+
+
+class FoldAnswers(SphinxTransform):
+    """Fold each reveal with what follows it in its section, and keep it and all solutions out of the search."""
+
+    default_priority = 800
+
+    def apply(self, **kwargs: Any) -> None:
+        """Go from the last reveal to the first: one that stands below another stays within its fold."""
+        cells = list(self.document.findall(nodes.container))
+        for cell in reversed([cell for cell in cells if "answer" in cell.get("cell_metadata", {})]):
+            fold_from(cell)
+        for cell in cells:
+            if "tag_solution" in cell["classes"]:
+                cell["classes"].append(UNFOUND)
+
+
+def fold_from(cell: nodes.container) -> None:
+    """Move a reveal, and its siblings up to the next section, into a fold."""
+    parent = cell.parent
+    at = parent.index(cell)
+    end = next((i for i in range(at, len(parent)) if isinstance(parent[i], nodes.section)), len(parent))
+    answer = Answer("", *parent[at:end], answer=cell["cell_metadata"]["answer"], classes=[UNFOUND])
+    parent[at:end] = [answer]
+
+
+def dark_code(app: Sphinx) -> None:
+    """Set the colours of code in the dark look, before furo reads them; it has no such setting before its own start."""
+    app.config.pygments_dark_style = "a11y-dark"
+
+
+def levels(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Give the headings of furo's contents the level that a screen reader asks for."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Hand all of it to Sphinx."""
+    app.add_node(Answer, html=(open_answer, close_answer))
+    app.add_transform(FoldAnswers)
+    app.connect("html-page-context", levels, priority=900)
+    app.connect("builder-inited", dark_code, priority=400)
+    app.connect("autodoc-process-signature", written)
+    app.connect("autodoc-process-docstring", starred)
+    app.connect("autodoc-skip-member", skipped)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,125 @@
+"""A stored notebook as the book has it: the same cells, with folds, questions and explorers that work in a page."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_output
+
+from residual_course.commands.answers import answers_of, join
+from residual_course.commands.exercise_cells import tags
+from tools.book.explorers import explorer
+from tools.book.pictures import Pictures
+from tools.book.questions import Question, answered, asked, question_of
+from tools.execute import plain
+from tools.promote import targets
+
+CONTENTS = "```{{toctree}}\n:hidden:\n\n{}\n```"
+UNANSWERED = "Nothing answered yet."  # begins what a lesson displays where no learner has worked
+PROGRESS = '<p class="answered"></p>'  # the page's script writes it
+PROMPTS = {"solution": "Solution", "reveal": "Code of this measurement"}
+IN_LAB = (
+    '<details class="lab"><summary>Open in JupyterLab</summary><p>In the course\'s folder run '
+    "<code>python course.py lab</code>, open <code>my_lessons/{}</code> in the file list, and write your answer in "
+    "this exercise's cell. Its check answers with hints.</p></details>"
+)
+
+
+class Lesson:
+    """One notebook on its way into the book.
+
+    Args:
+        notebook: the stored one; its answers stand where ``answers_of`` says.
+        states: the folder of its explorers' drawn states.
+        pictures: where its figures are written.
+    """
+
+    def __init__(self, notebook: Path, states: Path, pictures: Pictures) -> None:
+        top = next(folder for folder in notebook.parents if folder.name == "notebooks")
+        self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
+        self.stored = nbformat.read(notebook, as_version=4)
+        join(self.stored, answers_of(notebook))
+        self.asked: list[Question] = []
+        self.revealed = self.explorers = 0
+
+    def page(self, appendix: str = "") -> NotebookNode:
+        """Return the notebook for Sphinx; ``appendix`` is the name of the page that stands below it in the contents."""
+        cells = [made for cell in self.stored.cells for made in self.shown(cell)]
+        cells += [new_markdown_cell(CONTENTS.format(appendix))] if appendix else []
+        for number, cell in enumerate(cells):
+            cell.id = str(number)
+        return NotebookNode(self.stored | {"cells": cells})
+
+    def shown(self, cell: NotebookNode) -> Iterator[NotebookNode]:
+        """Yield the cells that stand in the book for one of the notebook."""
+        if cell.cell_type != "code":
+            yield cell
+        elif "predict" in tags(cell) and (question := question_of(cell)):
+            self.asked.append(question)
+            yield new_markdown_cell(asked(question, f"answer-{len(self.asked)}"))
+        else:
+            yield from self.code(cell)
+
+    def code(self, cell: NotebookNode) -> Iterator[NotebookNode]:
+        """Yield a cell of code with its outputs, and what stands below it."""
+        below = list(self.below(cell))
+        cell.outputs = [made for output in cell.outputs for made in self.output(output, cell)]
+        fold(cell)
+        yield from [cell, *map(new_markdown_cell, below)]
+
+    def below(self, cell: NotebookNode) -> Iterator[str]:
+        """Yield what the book says below a cell: its answer, the library's page of its piece, the way to JupyterLab."""
+        if "reveal" in tags(cell) and self.revealed < len(self.asked):
+            question = self.asked[self.revealed]
+            self.revealed += 1
+            cell.metadata["answer"] = f"answer-{self.revealed}"
+            yield from (answered(question, cell, text) for text in said(cell))
+            cell.outputs = [output for output in cell.outputs if "text/markdown" not in output.get("data", {})]
+        for module in (target.replace("/", ".") for target in targets(cell)):
+            yield f"In the library: [residual_edu.{module}](../reference/{module}.md)."
+        if cell.metadata.get("nbgrader", {}).get("grade"):
+            cell.outputs = []
+            yield IN_LAB.format(self.name)
+
+    def output(self, output: NotebookNode, cell: NotebookNode) -> Iterator[NotebookNode]:
+        """Yield an output: a picture as HTML with its alternative text, an explorer with its controls, a text plain."""
+        if "image/png" in output.get("data", {}):
+            picture = self.pictures.html(output)
+            if "explorer" in tags(cell):
+                self.explorers += 1
+                picture = explorer(self.states, self.explorers, picture)
+            yield html_output(picture)
+        elif output.get("data", {}).get("text/markdown", "").startswith(UNANSWERED):
+            yield html_output(PROGRESS)
+        else:
+            if "text" in output:
+                output.text = plain(output.text)
+            yield output
+
+
+def html_output(text: str) -> NotebookNode:
+    """Return an output of HTML."""
+    return new_output("display_data", data={"text/html": text})
+
+
+def said(cell: NotebookNode) -> list[str]:
+    """Return the Markdown that a cell displays."""
+    return [output.data["text/markdown"] for output in cell.outputs if "text/markdown" in output.get("data", {})]
+
+
+def fold(cell: NotebookNode) -> None:
+    """Fold the code of a cell that is folded in JupyterLab, a solution with what it prints."""
+    kind = next((tag for tag in PROMPTS if tag in tags(cell)), "")
+    if cell.metadata.get("jupyter", {}).get("source_hidden"):
+        kept = [tag for tag in tags(cell) if tag not in ("hide-cell", "hide-input")]
+        cell.metadata["tags"] = [*kept, "hide-cell" if kind == "solution" else "hide-input"]
+    name = PROMPTS.get(kind, label(cell.source))
+    cell.metadata["mystnb"] = {"code_prompt_show": name, "code_prompt_hide": name}
+
+
+def label(source: str) -> str:
+    """Return what the fold of a cell is called: by the functions and classes in it, since the text names them."""
+    names = re.findall(r"^(?:def|class) (\w+)", source, re.M)
+    return f"Code: {', '.join(names)}" if names else "Code"

@@ -1,0 +1,104 @@
+"""The sources of the book, written for Sphinx: the lessons and homework, the pages of docs/, the library, a front page.
+
+They lie as in the checkout, so that links between them hold: ``notebooks/``, ``notebooks/homework/``, ``docs/``.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import nbformat
+
+from residual_course.commands.checkout import APPENDIX, notebook_of
+from residual_course.commands.drafts import handed_out
+from tools.book.explorers import FOLDER as STATES
+from tools.book.lesson import Lesson
+from tools.book.pictures import FOLDER as PICTURES
+from tools.book.pictures import Pictures
+from tools.book.reference import write_reference
+from tools.states import states_of
+
+EXTRA = "extra"  # what Sphinx copies as it is
+PAGES = ("docs/glossary.md", "docs/coming_from.md", "docs/instructors.md", "CONTRIBUTING.md", "CHANGELOG.md")
+SECTION = r"^## {}\n(.*?)(?=^## |\Z)"
+FILES = re.compile(r"\]\((?:\.\./)*(LICENSE|residual_course/data/LICENSE\.txt)\)")
+FRONT = """\
+# residual_edu
+
+{about}
+
+<p class="answered" data-all></p>
+
+## The lessons
+
+{lessons}
+
+Each lesson asks for predictions: choose, and the page shows what was measured. This browser remembers your choices.
+The exercises are done in JupyterLab, with `python course.py lab`; their solutions are folded here.
+
+## One equation
+{equation}
+{contents}
+{questions}
+"""
+CONTENTS = "```{{toctree}}\n:hidden:\n:caption: {}\n{}\n```"
+
+
+def write_pages(root: Path, out: Path) -> None:
+    """Write the sources of the book of the checkout ``root`` into the new folder ``out``."""
+    for folder in ("notebooks/homework", "docs"):
+        (out / folder).mkdir(parents=True)
+    questions = write_lessons(root, out)
+    for name in PAGES:
+        text = (root / name).read_text(encoding="utf-8")
+        (out / name).write_text(FILES.sub("]", text), encoding="utf-8")
+    shutil.copytree(root / "docs" / "pictures", out / "docs" / "pictures")
+    write_reference(root, out / "reference")
+    write_front(root, out, questions)
+
+
+def write_lessons(root: Path, out: Path) -> dict[str, int]:
+    """Write every lesson, appendix and homework; return how many predictions each page asks for."""
+    extra = out / EXTRA / "notebooks"
+    pictures, questions = Pictures(extra / PICTURES), dict[str, int]()
+    shutil.copytree(root / "docs" / "states", extra / STATES, ignore=shutil.ignore_patterns("*.json"))
+    sources = handed_out(root)
+    for source in sources:
+        notebook, more = notebook_of(source), source.with_stem(f"{source.stem}{APPENDIX}")
+        lesson, appendix = Lesson(notebook, states_of(source), pictures), more.stem if more in sources else ""
+        target = out / notebook.relative_to(root)
+        target.write_text(nbformat.writes(lesson.page(appendix)), encoding="utf-8", newline="\n")
+        questions[docname(target, out)] = len(lesson.asked)
+    return questions
+
+
+def docname(page: Path, out: Path) -> str:
+    """Return the name by which Sphinx knows a page."""
+    return page.relative_to(out).with_suffix("").as_posix()
+
+
+def write_front(root: Path, out: Path, questions: Mapping[str, int]) -> None:
+    """Write the front page, of the README's texts, and the order of all pages."""
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    parts = {
+        "Lessons": [name for name in questions if not name.endswith(APPENDIX) and "/homework/" not in name],
+        "Homework": [name for name in questions if "/homework/" in name],
+        "Words and guides": [name.removesuffix(".md") for name in PAGES],
+        "The library": ["reference/index"],
+    }
+    text = FRONT.format(
+        about=re.split(r"^(?:!|## )", readme.partition("\n")[2], maxsplit=1, flags=re.M)[0].strip(),
+        lessons=section(readme, "The lessons"),
+        equation=section(readme, "One equation"),
+        contents="\n\n".join(CONTENTS.format(name, "\n".join(pages)) for name, pages in parts.items()),
+        questions=f'<script type="application/json" id="questions">{json.dumps(questions)}</script>',
+    )
+    (out / "index.md").write_text(text, encoding="utf-8")
+
+
+def section(text: str, title: str) -> str:
+    """Return what stands under a heading of the README."""
+    found = re.search(SECTION.format(re.escape(title)), text, re.M | re.S)
+    return found[1].strip() if found else ""

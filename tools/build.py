@@ -1,0 +1,97 @@
+"""``residual-edu build``: execute each lesson's source, and write its notebook and its states, the same on each run."""
+
+import argparse
+from collections.abc import Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+import nbformat
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from residual_course.commands.answers import answers_of, missing, store
+from residual_course.commands.checkout import APPENDIX, find_root, is_appendix, lessons, notebook_of, with_homework
+from residual_course.commands.notebook import never_executed, outline, plan
+from tools import runs
+from tools.execute import CellFailed
+from tools.states import execute_and_draw, states_of
+
+
+def run(argv: Sequence[str]) -> int:
+    """Build the lessons named in ``argv``, or with ``--check`` say how they differ from their notebooks."""
+    parser = argparse.ArgumentParser(prog="residual-edu build", description="Execute lessons, write their notebooks.")
+    parser.add_argument(
+        "lessons", nargs="*", metavar="LESSON", help="02, or hw_02_03 for homework; all where none is given"
+    )
+    parser.add_argument("--check", action="store_true", help="run nothing; show where source and notebook differ")
+    parser.add_argument("--runs", metavar="LESSON", help="compute what a lesson stores of its longer runs")
+    arguments = parser.parse_args(argv)
+    root = find_root()
+    if arguments.runs:
+        print(*map(runs.store, with_homework(root, [arguments.runs])), sep="\n")
+        return 0
+    sources = with_homework(root, arguments.lessons)
+    if not arguments.check:
+        return build(sources)
+    findings = [line for source in sources for line in differences(source)]
+    findings += [] if arguments.lessons else orphans(root)
+    print("\n".join(findings or ["Every notebook is what its source builds."]))
+    return int(bool(findings))
+
+
+def build(sources: Sequence[Path]) -> int:
+    """Build each of ``sources`` with a line of progress; stop at the first error, which is shown."""
+    seconds = TextColumn("cells, {task.elapsed:.1f} s")
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), seconds) as progress:
+        for source in sources:
+            try:
+                build_one(source, progress)
+            except CellFailed as failure:
+                progress.console.print(f"{source.name}, {failure}", markup=False, highlight=False)
+                return 1
+    return 0
+
+
+def build_one(source: Path, progress: Progress) -> None:
+    """Execute ``source`` and, if every cell ran, write its notebook, its answers apart, and its explorers' states."""
+    notebook = plan(source)
+    task = progress.add_task(source.stem, total=(total := len(notebook.cells)))
+    target = notebook_of(source)
+    target.parent.mkdir(exist_ok=True)
+
+    def started(at: int) -> None:
+        progress.update(task, completed=min(at, total))  # the states are drawn in one cell more
+
+    execute_and_draw(notebook, target.parent, states_of(source), started)
+    store(notebook, answers_of(target))
+    target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
+    progress.stop_task(task)
+
+
+def differences(source: Path) -> list[str]:
+    """Return how the notebook of ``source`` differs from what it would build, as lines; none where it does not."""
+    target = notebook_of(source)
+    again = f"run: residual-edu build {source.stem}"
+    if not target.exists():
+        return [f"{target.name} is missing; {again}"]
+    stored = nbformat.read(target, as_version=4)
+    sides = outline(stored), outline(plan(source))
+    lines = list(unified_diff(*sides, f"notebooks/{target.name}", f"notebooks/source/{source.name}", n=1, lineterm=""))
+    if missing(stored, answers_of(target)):
+        lines.append(f"notebooks/answers/{target.stem}.json holds the outputs of other cells; {again}")
+    if never_executed(stored):
+        lines.append(f"{target.name} holds code cells that were never executed; {again}")
+    return lines
+
+
+def orphans(root: Path) -> list[str]:
+    """Return a sentence for each notebook that has no source, and each appendix that has no lesson."""
+    sources, folder = {notebook_of(source) for source in with_homework(root)}, root / "notebooks"
+    built = {*folder.glob("*.ipynb"), *folder.glob("homework/*.ipynb")}
+    extra = sorted((built - sources) | (set(folder.glob("answers/**/*.json")) - set(map(answers_of, sources))))
+    found = [f"{notebook.name} has no source in notebooks/source; delete it, or write its source" for notebook in extra]
+    return found + [f"{source.name} is the appendix of no lesson" for source in lessons(root) if is_stray(source)]
+
+
+def is_stray(source: Path) -> bool:
+    """Whether ``source`` is an appendix whose lesson is missing."""
+    return is_appendix(source) and not source.with_stem(source.stem.removesuffix(APPENDIX)).exists()

@@ -1,0 +1,36 @@
+"""The states of a lesson's explorers, drawn by the kernel that has just run the lesson: ``docs/states/NN/``."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+
+from residual_course.commands.checkout import APPENDIX, is_appendix
+from residual_course.commands.exercise_cells import tags
+from tools.execute import execute
+
+DRAW = """\
+from pathlib import Path
+from residual_course.explorers.draw_states import draw_shown
+draw_shown(Out.values(), Path({folder!r}))
+"""
+
+
+def states_of(source: Path) -> Path:
+    """Return the folder of a lesson's states, such as ``docs/states/08a``; ``08a_more`` for those of its appendix."""
+    root = next(folder.parents[1] for folder in source.parents if folder.name == "source")
+    return root / "docs" / "states" / (source.stem.partition("_")[0] + APPENDIX * is_appendix(source))
+
+
+def execute_and_draw(notebook: NotebookNode, folder: Path, states: Path, started: Callable[[int], None]) -> None:
+    """Execute ``notebook`` as ``execute`` does and, where it has explorers, draw their states into ``states``.
+
+    Raises:
+        CellFailed: for an error on the way, in the lesson or in a picture.
+    """
+    cells = notebook.cells
+    if any("explorer" in tags(cell) for cell in cells):
+        notebook.cells = [*cells, new_code_cell(DRAW.format(folder=str(states)))]
+    execute(notebook, folder, started)
+    notebook.cells = cells
