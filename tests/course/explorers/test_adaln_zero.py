@@ -95,7 +95,8 @@ def test_it_opens_with_a_digit_and_every_state_is_one_of_its_settings():
 
 @pytest.mark.usefixtures("as_installed")
 def test_ten_noises_in_each_set():
-    with pytest.raises(
+    words = r"^noises must be floating point of shape \(sets, 10, side, side\), got torch.float32 \(3, 9, 8, 8\)"
+    with pytest.raises(InvalidInput, match=words):
         InvalidInput,
         match=r"^noises must be floating point of shape \(sets, 10, side, side\), got torch.float32 \(3, 9, 8, 8\)",
     ):

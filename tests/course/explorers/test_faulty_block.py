@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from residual_course.explorers.faulty_block import LAST_LINE, PATIENTS, FaultyBlock
-from residual_edu import MLP, InvalidInput, LayerNorm, LazyConfig, ResidualBlock
+from residual_edu import MLP, LayerNorm, LazyConfig, ResidualBlock
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
