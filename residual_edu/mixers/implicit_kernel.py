@@ -5,9 +5,8 @@ r"""The implicit kernel: a small network computes the tap at each position.
     \quad k(p) = W h_L + b
 
 p is the position of a tap, 0 in the middle; gamma = 1 and beta = 0 unless a condition
-sets them (FiLM). Sitzmann, Martel, Bergman, Lindell & Wetzstein, 2020,
-https://arxiv.org/abs/2006.09661; Romero, Kuzina, Bekkers, Tomczak & Hoogendoorn, 2022,
-https://arxiv.org/abs/2102.02611
+sets them (FiLM). Sitzmann et al., 2020, https://arxiv.org/abs/2006.09661; Romero et
+al., 2022, https://arxiv.org/abs/2102.02611
 """
 
 from collections.abc import Sequence
@@ -25,15 +24,16 @@ from residual_edu.errors import InvalidInput, check_positive, check_size
 from residual_edu.parts.flop_count import Shape
 from residual_edu.parts.weight_decay import no_weight_decay
 
+Grid = Float[Tensor, "1 *taps axes"]
+Taps = Float[Tensor, "#batch *taps channels"]
 
-def position_grid(
-    lengths: Sequence[int], reach: Sequence[int], like: Tensor
-) -> Float[Tensor, "1 *taps axes"]:
+
+def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) -> Grid:
     """Return the positions of a kernel's taps, ``lengths`` - 1 on either side of 0.
 
     Neighbours are 1 / (reach - 1) apart: with lengths = reach positions run from -1 to
-    1, and those of a longer kernel continue beyond with the same step. On ``like``'s
-    device and in its dtype, but float32 at least: neighbours would be equal in 16 bits.
+    1, those of a longer kernel go on. On ``like``'s device and in its dtype, float32 at
+    least, since in 16 bits neighbours would be equal.
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
     lines = []
@@ -53,15 +53,10 @@ class SIRENPositionalEmbedding(nn.Module):
     Args:
         data_dim: number of space axes.
         embedding_dim: number of features.
-        L_cache: the length at which positions run from -1 to 1, at least 2, for all
-            axes or a list with one for each.
+        L_cache: ``reach`` of the positions, at least 2, for all axes or one for each.
         omega_0: the largest number of periods between the positions 0 and 1 at the
-            start, above 0: W_0 starts uniform in :math:`\pm 2 \pi \omega_0 /
-            \mathrm{data\_dim}`.
+            start, above 0: W_0 is uniform in +- 2 pi omega_0 / data_dim.
         use_bias: whether there is a b_0, zero at the start.
-
-    Raises:
-        InvalidInput: for an ``omega_0`` or length out of range.
     """
 
     def __init__(
@@ -74,7 +69,8 @@ class SIRENPositionalEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         check_positive("omega_0", omega_0)
-        self.L_cache, self.omega_0 = length_of_each_axis(L_cache, data_dim), omega_0
+        each = L_cache if isinstance(L_cache, Sequence) else [L_cache] * data_dim
+        self.L_cache, self.omega_0 = list(each), omega_0
         self.linear = nn.Linear(data_dim, embedding_dim, bias=use_bias)
         self.reset_parameters()
         no_weight_decay(self)
@@ -83,9 +79,7 @@ class SIRENPositionalEmbedding(nn.Module):
         """Draw the weights, as frequencies of up to ``omega_0`` periods."""
         uniform(self.linear, 2 * pi * self.omega_0 / self.linear.in_features)
 
-    def forward(
-        self, lengths: Sequence[int]
-    ) -> tuple[Float[Tensor, "1 *taps features"], Float[Tensor, "1 *taps axes"]]:
+    def forward(self, lengths: Sequence[int]) -> tuple[Taps, Grid]:
         """Return features and positions of 2 length - 1 taps along each axis."""
         weight, bias = self.linear.weight, self.linear.bias
         grid = position_grid(lengths, self.L_cache, like=weight)
@@ -97,8 +91,7 @@ class SIRENPositionalEmbedding(nn.Module):
 class SIRENKernel(nn.Module):
     r"""A kernel of any length from the same few parameters, by a network of sines.
 
-    All but ``out_linear.weight`` is exempt from weight decay; the module of
-    ``film_cfg`` decides for itself.
+    All but ``out_linear.weight`` and the film generator is exempt from weight decay.
 
     Args:
         out_dim: number of channels of the kernel.
@@ -106,15 +99,14 @@ class SIRENKernel(nn.Module):
         mlp_hidden_dim: width of the hidden layers.
         num_layers: number of layers with a sine, the first one included, at least 2.
         embedding_dim: width of the first layer, a ``SIRENPositionalEmbedding``.
-        omega_0: the largest frequency of the first layer at the start, as there.
-        L_cache: the length at which positions run from -1 to 1, as there.
+        omega_0: its largest frequency at the start.
+        L_cache: the length at which its positions run from -1 to 1.
         use_bias: whether the linear maps have biases, zero at the start.
         hidden_omega_0: frequency of the hidden layers, above 0. It has no effect: SIREN
             multiplies the weights by it, and divides their bound by it.
-        film_cfg: what to build (``config.build``) to modulate each hidden layer by a
+        film_cfg: what to build (``config.build``) to modulate the hidden layers by a
             condition: a ``KernelFiLMGenerator`` with a film layer for each of them.
-        film_after_pos_embed: whether the first layer is modulated too; it must be as
-            wide as the hidden ones then.
+        film_after_pos_embed: whether the first layer, as wide then, is modulated too.
 
     Raises:
         InvalidInput: for a number out of range, or a ``film_cfg`` that does not fit.
@@ -147,7 +139,7 @@ class SIRENKernel(nn.Module):
         self.out_linear = nn.Linear(mlp_hidden_dim, out_dim, bias=use_bias)
         self.start_output()
         self.film_generator: Any = None if film_cfg is None else build(film_cfg)
-        if self.film_generator is not None:
+        if film_cfg is not None:
             check_film(self.film_generator, self.widths[not film_after_pos_embed :])
 
     def start_output(self) -> None:
@@ -165,35 +157,30 @@ class SIRENKernel(nn.Module):
         self,
         lengths: Sequence[int],
         conditioning: Float[Tensor, "batch features"] | None = None,
-    ) -> tuple[Float[Tensor, "samples *taps channels"], Float[Tensor, "1 *taps axes"]]:
+    ) -> tuple[Taps, Grid]:
         """Return 2 length - 1 taps along each axis, and their positions.
 
         A condition gives one kernel for each sample, if there is a film generator.
         """
-        first, *others = self._films(conditioning)
+        conditioned = conditioning is not None and self.film_generator is not None
+        films = self.film_generator(conditioning) if conditioned else []
+        first, *others = [None] * (len(self.widths) - len(films)) + films
         features, grid = self.positional_embedding(lengths)
         h = modulated(features, first)  # batch or 1, *taps, embedding_dim
         for hidden, film in zip(self.hidden_linears, others, strict=True):
             h = modulated(hidden(h).sin(), film)
         return self.out_linear(h), grid
 
-    def _films(self, conditioning: Tensor | None) -> list[tuple[Tensor, Tensor] | None]:
-        """Return (gamma, beta) of each layer, ``None`` where there is none."""
-        if conditioning is None or self.film_generator is None:
-            return [None] * len(self.widths)
-        films = self.film_generator(conditioning)
-        return [*[None] * (len(self.widths) - len(films)), *films]
-
     def halve_grid(self, axes: Sequence[bool]) -> None:
         """Let positions reach 1 at half of ``L_cache`` along ``axes`` that are True.
 
         The last weights become larger, as they start for that length.
         """
-        lengths = self.positional_embedding.L_cache
-        each = zip(lengths, axes, strict=True)
+        reach = self.positional_embedding.L_cache
+        each = zip(reach, axes, strict=True)
         halved = [(length + 1) // 2 if half else length for length, half in each]
         self.positional_embedding.L_cache = halved
-        self.out_linear.weight.data *= sqrt(prod(lengths) / prod(halved))
+        self.out_linear.weight.data *= sqrt(prod(reach) / prod(halved))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of all taps, 0 at inference if no condition changes them."""
@@ -219,22 +206,12 @@ def uniform(layer: nn.Linear, bound: float | None = None) -> nn.Linear:
     return layer
 
 
-def modulated(
-    h: Float[Tensor, "#batch *taps hidden"], film: tuple[Tensor, Tensor] | None
-) -> Tensor:
+def modulated(h: Taps, film: tuple[Tensor, Tensor] | None) -> Tensor:
     """Return gamma h + beta, the same at all taps of a sample; ``h`` without them."""
     if film is None:
         return h
     gamma, beta = (each.view(len(each), *[1] * (h.ndim - 2), -1) for each in film)
     return gamma * h + beta
-
-
-def length_of_each_axis(L_cache: int | Sequence[int], axes: int) -> list[int]:
-    """Return one length for each of ``axes``, at least 2."""
-    lengths = list(L_cache) if isinstance(L_cache, Sequence) else [L_cache] * axes
-    for length in lengths:
-        check_size("L_cache", length, least=2)
-    return lengths
 
 
 def check_film(film: Any, widths: list[int]) -> None:
