@@ -20,6 +20,7 @@ from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.residual import is_bypassed
 from residual_edu.parts.weight_decay import no_weight_decay
 
+Signal = Float[Tensor, "batch *space channels"]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS = (nn.GroupNorm, nn.modules.batchnorm._NormBase)
 """Torch's layers that expect channels on axis 1; these norms mix positions too."""
@@ -32,8 +33,7 @@ class Hyena(nn.Module):
         global_conv_cfg: what to build (``config.build``) to mix positions at any
             distance, such as ``CKConv``: ``forward(x, *, conditioning)``.
         short_conv_cfg: a convolution of torch's over query, key and value side by side
-            (3 x channels, padded to keep the length), a ``CausalConv1D``, or
-            ``nn.Identity``.
+            (3 x channels, padded), a ``CausalConv1D``, or ``nn.Identity``.
         gate_nonlinear_cfg: the first gate's sigma, such as ``nn.SiLU``; ``nn.Identity``
             gives a plain product.
         pixelhyena_norm_cfg: the norm before the long convolution, or ``nn.Identity``.
@@ -72,12 +72,12 @@ class Hyena(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "batch *space channels"],
-        key: Float[Tensor, "batch *space channels"],
-        value: Float[Tensor, "batch *space channels"],
+        query: Signal,
+        key: Signal,
+        value: Signal,
         *,
         conditioning: Tensor | None = None,
-    ) -> Float[Tensor, "batch *space channels"]:
+    ) -> Signal:
         """Mix the positions of the three; the convolution gets ``conditioning``."""
         check_same_shape("key", key, "query", query)
         check_same_shape("value", value, "query", query)
@@ -104,15 +104,13 @@ class Hyena(nn.Module):
         return cost + flop_count(self.global_conv, shape, inference)
 
 
-def over_channels(
-    part: nn.Module | None, x: Float[Tensor, "batch *space channels"]
-) -> Tensor:
+def over_channels(part: nn.Module | None, x: Signal) -> Tensor:
     """Apply ``part`` with the channels of ``x`` on the axis where it expects them."""
     if part is None:
         return x
     if isinstance(part, CONVOLUTIONS) and len(part.kernel_size) != x.ndim - 2:
         # torch would take the samples of a batch for the channels of one sample
-        axes = f"{x.ndim - 2} axes, as the signal has"
+        axes = f"as many axes as the signal, {x.ndim - 2}"
         raise InvalidInput(f"short_conv must have {axes}, got {len(part.kernel_size)}")
     first = isinstance(part, CONVOLUTIONS + NORMS)
     y = part(x.movedim(-1, 1)).movedim(1, -1) if first else part(x)

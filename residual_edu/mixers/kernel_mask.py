@@ -4,9 +4,8 @@ r"""Masks for long kernels: taps shrink with their distance, at a scale that is 
     \text{exponential:} \; k(p) \leftarrow k(p) \prod_d e^{-|p_d| |w_d|} \qquad
     \text{Gaussian:} \; k(p) \leftarrow k(p) \prod_d e^{-p_d^2 / 2 \sigma_d^2}
 
-p is the position of a tap, in [-1, 1] for a kernel of the length that its network was
-made for. Romero et al., 2021, https://arxiv.org/abs/2110.08059; Poli et al., 2023,
-https://arxiv.org/abs/2302.10866
+p is the position of a tap. Romero et al., 2021, https://arxiv.org/abs/2110.08059;
+Poli et al., 2023, https://arxiv.org/abs/2302.10866
 """
 
 from math import log
@@ -26,9 +25,9 @@ Kernel = Float[Tensor, "batch *taps channels"]
 
 
 class ExponentialModulation(nn.Module):
-    r"""Multiply a kernel by :math:`e^{-|p| |w|}`, one w for each axis and channel.
+    r"""Multiply a kernel by :math:`e^{-|p| |w|}`, by axis and channel.
 
-    The weights are exempt from weight decay.
+    w is exempt from weight decay.
 
     Args:
         data_dim: number of space axes.
@@ -66,15 +65,11 @@ class ExponentialModulation(nn.Module):
         return x * exponent.exp().type_as(x)
 
 
-def softplus_inverse(y: Tensor) -> Tensor:
-    """Return log(e^y - 1), in a form that does not overflow."""
-    return y + (-(-y).expm1()).log()
-
-
 PARAMETRIZATIONS = {  # sigma from its parameter, and the parameter from sigma
     "direct": (lambda parameter: parameter, lambda std: std),
     "log": (torch.exp, torch.log),
-    "softplus": (softplus, softplus_inverse),
+    # log(e^std - 1), which would overflow from std = 89 on
+    "softplus": (softplus, lambda std: std + (-(-std).expm1()).log()),
 }
 
 
@@ -138,15 +133,12 @@ class GaussianModulation(nn.Module):
         return x * (-0.5 * grid.square() @ precision).exp().type_as(x)
 
 
-def check_sigmas(
-    min_std: float, max_std: float | None, low: float, high: float
-) -> None:
+def check_sigmas(min_std: float, max_std: float | None, *starts: float) -> None:
     """Raise ``InvalidInput`` unless sigma can start, and be clamped, in float32."""
-    float32 = torch.finfo(torch.float32)
-    named = {"min_std": min_std, "init_std_low": low, "init_std_high": high}
-    for name, std in named.items():
-        if not float32.tiny <= std <= float32.max:
-            raise InvalidInput(f"{name} must be a float32 above 0, got {std}")
+    given, float32 = (min_std, *starts), torch.finfo(torch.float32)
+    if not all(float32.tiny <= std <= float32.max for std in given):
+        names = "min_std, init_std_low and init_std_high"
+        raise InvalidInput(f"{names} must be float32 numbers above 0, got {given}")
     if max_std is not None and not min_std < max_std:
         raise InvalidInput(f"max_std must be above min_std={min_std}, got {max_std}")
 

@@ -3,9 +3,9 @@ r"""The long convolution: a kernel as long as the signal, applied in T log T ste
 .. math::
     y_i = \sum_j k_{i - j + c} \, x_j, \qquad \hat y_f = \hat k_f \, \hat x_f
 
-c is the index of the tap at lag 0: the middle one, or the first one where the
-convolution is causal. The Fourier transform treats a signal as periodic, so that its
-end wraps around to its start. Zeros are appended until it cannot.
+c is the index of the tap at lag 0: the middle one, or in a causal convolution the
+first. The Fourier transform treats a signal as periodic, so that its end wraps around
+to its start. Zeros are appended until it cannot.
 
 Cooley & Tukey, 1965, https://doi.org/10.1090/S0025-5718-1965-0178586-1
 Romero et al., 2022, https://arxiv.org/abs/2102.02611
@@ -30,11 +30,7 @@ def convolution_matrix(
 ) -> Float[Tensor, "*batch {length} {length}"]:
     """Return the matrix of a convolution: row i, column j holds k[i - j + c], or 0.
 
-    The product with it is the definition of the convolution along one axis, in length
-    squared steps.
-
-    Raises:
-        InvalidInput: for an unknown padding, or too many taps for a circle.
+    The product with it is the definition of the convolution along one axis.
     """
     check_choice("padding", padding, PADDINGS)
     check_circle(kernel.shape[-1], length, padding)
@@ -84,20 +80,16 @@ def centre(taps: int, padding: str) -> int:
 
 
 def fft_size(length: int, taps: int, padding: str) -> int:
-    """Return the length of the transform, so long that no tap meets the other end.
-
-    That takes as many zeros as there are taps on the longer side of lag 0.
-    """
+    """Return the length of the transform, so long that no tap meets the other end."""
     if padding == "circular":
         return length
-    middle = centre(taps, padding)
+    middle = centre(taps, padding)  # zeros for the longer side of lag 0
     return next_fast_len(length + max(middle, taps - 1 - middle))
 
 
 def next_fast_len(least: int) -> int:
     """Return the first length from ``least`` on without a prime factor above 5."""
-    # An FFT is fastest at such a number, 2^a 3^b 5^c. Below 2^64 no exponent reaches
-    # 64, so they are the numbers that divide 30^64.
+    # An FFT is fastest at 2^a 3^b 5^c. Below 2^64 these are the divisors of 30^64.
     while 30**64 % least:
         least += 1
     return least
@@ -106,9 +98,8 @@ def next_fast_len(least: int) -> int:
 def pad_and_roll(kernel: Tensor, axis: int, size: int, padding: str) -> Tensor:
     """Pad ``axis`` to ``size``, the tap of lag 0 first, those of negative lag last."""
     taps = kernel.shape[axis]
-    zeros = (0, size - taps)
-    padded = functional.pad(kernel.movedim(axis, -1), zeros).movedim(-1, axis)
-    return padded.roll(-centre(taps, padding), axis)
+    padded = functional.pad(kernel.movedim(axis, -1), (0, size - taps))
+    return padded.movedim(-1, axis).roll(-centre(taps, padding), axis)
 
 
 def padding_of_each_axis(
@@ -135,5 +126,4 @@ def check_kernel(kernel: Tensor, x: Tensor, paddings: Sequence[str]) -> None:
 def check_circle(taps: int, length: int, padding: str) -> None:
     """Raise ``InvalidInput`` where a circular axis has more ``taps`` than lags."""
     if padding == "circular" and taps > length:
-        lags = f"{length} taps on a circular axis of {length}"
-        raise InvalidInput(f"kernel must have at most {lags}, got {taps}")
+        raise InvalidInput(f"a circular axis has {length} lags, got {taps} taps")

@@ -242,7 +242,10 @@ REFUSED = [
     (lambda: make(is_causal=True, output_norm_cfg=partial(nn.GroupNorm, 2, 4)), "output_norm must be causal, as "),
     (narrowed(short_conv_cfg=partial(nn.Conv1d, 12, 12, 3)), f"Conv1d(x) {SHAPE}12), got (2, 5, 12)"),
     (narrowed(short_conv_cfg=partial(nn.Conv1d, 12, 4, 1)), f"Conv1d(x) {SHAPE}12), got (2, 7, 4)"),
-    (narrowed(short_conv_cfg=partial(nn.Conv2d, 12, 12, 1)), "short_conv must have 1 axes, as the signal has, got 2"),
+    (
+        narrowed(short_conv_cfg=partial(nn.Conv2d, 12, 12, 1)),
+        "short_conv must have as many axes as the signal, 1, got 2",
+    ),
     *[
         (narrowed(gate_nonlinear_cfg=nn.Identity, **{part: Narrow}), f"Narrow(x) {SHAPE}4), got (2, 7, 1)")
         for part in ("gate_nonlinear_2_cfg", "pixelhyena_norm_cfg", "qk_norm_cfg", "output_norm_cfg")

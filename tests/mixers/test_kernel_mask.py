@@ -90,6 +90,7 @@ def test_a_softplus_start_that_its_exponential_could_not_reach():
 
 
 TAPS, GAUSSIAN = torch.zeros(1, 7, 3), partial(GaussianModulation, 1, 3)
+SIGMAS = "min_std, init_std_low and init_std_high must be float32 numbers above 0, got"
 REFUSED = [
     *[
         (lambda kind=kind, given=given: kind(1, 3)(*given), f"{words} must be floating point of shape ")
@@ -103,9 +104,9 @@ REFUSED = [
     ],
     (lambda: ExponentialModulation(1, 3, fast_decay_pct=0.0), "fast_decay_pct must be a finite number above 0, got 0"),
     (lambda: ExponentialModulation(1, 3, slow_decay_pct=-1.0), "slow_decay_pct must be a finite number above 0, got -"),
-    (lambda: GAUSSIAN(min_std=0.0), "min_std must be a float32 above 0, got 0.0"),
-    (lambda: GAUSSIAN(init_std_low=0), "init_std_low must be a float32 above 0, got 0"),
-    (lambda: GAUSSIAN(init_std_high=float("nan")), "init_std_high must be a float32 above 0, got nan"),
+    (lambda: GAUSSIAN(min_std=0.0), f"{SIGMAS} (0.0, 0.05, 1.0)"),
+    (lambda: GAUSSIAN(init_std_low=0), f"{SIGMAS} (0.001, 0, 1.0)"),
+    (lambda: GAUSSIAN(init_std_high=float("nan")), f"{SIGMAS} (0.001, 0.05, nan)"),
     (lambda: GAUSSIAN(min_std=0.5, max_std=0.1), "max_std must be above min_std=0.5, got 0.1"),
     (
         lambda: GAUSSIAN(parametrization="logs"),
