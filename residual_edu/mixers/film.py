@@ -1,10 +1,8 @@
 r"""FiLM for kernels: a condition scales and shifts the layers of a kernel's network.
 
-.. math::
-    h \leftarrow \gamma(c) \, h + \beta(c), \qquad
-    \gamma = 1, \; \beta = 0 \text{ at the start}
+.. math:: h \leftarrow \gamma(c) \, h + \beta(c)
 
-Perez, Strub, de Vries, Dumoulin & Courville, 2018, https://arxiv.org/abs/1709.07871
+Perez et al., 2018, https://arxiv.org/abs/1709.07871
 """
 
 from typing import Literal
@@ -27,11 +25,9 @@ class KernelFiLMGenerator(nn.Module):
         kernel_hidden_dim: number of features of each layer that is modulated.
         num_film_layers: number of those layers.
         film_hidden_dim: width of the MLP.
-        no_weight_decay: True: ``parameter_groups`` exempts its matrices from weight
-            decay, as it does all biases.
-        init_type: ``"identity"``: the last weights start at 0, so that every kernel
-            starts as the unconditioned one, exactly. ``"small_random"``: they start
-            from a normal distribution.
+        no_weight_decay: whether its matrices, too, are exempt from weight decay.
+        init_type: ``"identity"``: the last weights start at 0, so that gamma is 1 and
+            beta 0; ``"small_random"``: they start from a normal distribution.
         init_std: the standard deviation of that distribution, above 0.
 
     Raises:

@@ -34,8 +34,7 @@ class Hyena(nn.Module):
             distance, such as ``CKConv``: ``forward(x, *, conditioning)``.
         short_conv_cfg: a convolution of torch's over query, key and value side by side
             (3 x channels, padded), a ``CausalConv1D``, or ``nn.Identity``.
-        gate_nonlinear_cfg: the first gate's sigma, such as ``nn.SiLU``; ``nn.Identity``
-            gives a plain product.
+        gate_nonlinear_cfg: the first gate's sigma, ``nn.Identity`` for none.
         pixelhyena_norm_cfg: the norm before the long convolution, or ``nn.Identity``.
         qk_norm_cfg: the norm of the query and, where the first gate is ``nn.Identity``,
             of the key; None for neither.
@@ -43,8 +42,7 @@ class Hyena(nn.Module):
         gate_nonlinear_2_cfg: the second gate's sigma; None for the first one.
 
     Raises:
-        InvalidInput: for a part that changes the shape, a short convolution of another
-            kind, or one that reads later positions beside a causal long convolution.
+        InvalidInput: for a part that changes the shape, or that alone is not causal.
     """
 
     def __init__(
@@ -71,12 +69,7 @@ class Hyena(nn.Module):
         check_parts(self)
 
     def forward(
-        self,
-        query: Signal,
-        key: Signal,
-        value: Signal,
-        *,
-        conditioning: Tensor | None = None,
+        self, query: Signal, key: Signal, value: Signal, *, conditioning: Any = None
     ) -> Signal:
         """Mix the positions of the three; the convolution gets ``conditioning``."""
         check_same_shape("key", key, "query", query)

@@ -6,7 +6,6 @@ r"""The long convolution: a kernel as long as the signal, applied in T log T ste
 c is the index of the tap at lag 0: the middle one, or in a causal convolution the
 first. The Fourier transform treats a signal as periodic, so that its end wraps around
 to its start. Zeros are appended until it cannot.
-
 Cooley & Tukey, 1965, https://doi.org/10.1090/S0025-5718-1965-0178586-1
 Romero et al., 2022, https://arxiv.org/abs/2102.02611
 """
@@ -109,8 +108,6 @@ def padding_of_each_axis(
     paddings = [padding] * axes if isinstance(padding, str) else list(padding)
     for each in paddings:
         check_choice(name, each, choices)
-    if len(paddings) != axes:
-        raise InvalidInput(f"{name} must be one for each of {axes} axes, got {padding}")
     return paddings
 
 
@@ -118,7 +115,7 @@ def check_kernel(kernel: Tensor, x: Tensor, paddings: Sequence[str]) -> None:
     """Raise ``InvalidInput`` unless ``kernel`` has the axes and channels of ``x``."""
     check_shape("x", x, "...", "channels")  # the result would be rounded to integers
     samples = 1 if kernel.shape[0] == 1 else x.shape[0]
-    check_shape("kernel", kernel, samples, *["taps"] * len(paddings), x.shape[-1])
+    check_shape("kernel", kernel, samples, *["taps"] * (x.ndim - 2), x.shape[-1])
     for each in zip(kernel.shape[1:-1], x.shape[1:-1], paddings, strict=True):
         check_circle(*each)
 

@@ -5,8 +5,7 @@ r"""The Fourier transform of real signals, with a gradient that is a real transf
     \bar x_t = \mathrm{Re} \sum_{f=0}^{n/2} \bar{\hat x}_f\, e^{2 \pi i f t / n}
 
 f runs over frequencies, t over n positions; a bar marks the gradient of the loss.
-torch's own gradient of ``rfft`` is a complex transform of n points, about half of them
-zeros, and takes most of a long convolution's backward pass.
+torch's own gradient of ``rfft`` is a complex transform of n points, half of them zeros.
 """
 
 from collections.abc import Sequence

@@ -198,7 +198,6 @@ SHAPE = "must be floating point of shape"
 REFUSED = [
     (lambda: built(grid_type="triple"), "grid_type must be one of 'double', 'single', None, got 'triple'"),
     (lambda: built(fft_padding="causal"), "fft_padding must be one of 'zero', 'circular', got 'causal'"),
-    (lambda: built(fft_padding=["zero"] * 2), "fft_padding must be one for each of 1 axes, got ['zero', 'zero']"),
     (lambda: built(fft_padding="circular"), "grid_type must be 'single' or None: a circular axis of T positions has T"),
     (lambda: built(data_dim=2, is_causal=True), "a causal fft_padding must be 'zero' on one axis"),
     (lambda: built(grid_type=None, fft_padding="circular", is_causal=True), "a causal fft_padding must be 'zero'"),
