@@ -122,11 +122,9 @@ def check_axes(grid_type: str | None, paddings: list[str], is_causal: bool) -> N
     """Raise ``InvalidInput`` where taps or their order do not fit the padding."""
     check_choice("grid_type", grid_type, ["double", "single", None])
     if grid_type == "double" and "circular" in paddings:
-        why = "a circular axis of T positions has T lags"
-        raise InvalidInput(f"grid_type must be 'single' or None: {why}, got 'double'")
+        raise InvalidInput("grid_type must be single or None on a circle, got 'double'")
     if is_causal and paddings != ["zero"]:
-        wanted = "'zero' on one axis, whose positions have an order"
-        raise InvalidInput(f"a causal fft_padding must be {wanted}, got {paddings}")
+        raise InvalidInput(f"fft_padding must be ['zero'] if causal, got {paddings}")
 
 
 CKConvND = CKConv

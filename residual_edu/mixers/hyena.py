@@ -122,9 +122,9 @@ def check_parts(hyena: Hyena) -> None:
     """Raise ``InvalidInput`` for a short convolution of another kind, or a leak."""
     short, causal = hyena.short_conv, getattr(hyena.global_conv, "is_causal", False)
     if not isinstance(short, (*CONVOLUTIONS, nn.Identity)):
-        kinds = "an nn.Conv1d, nn.Conv2d, nn.Conv3d, a CausalConv1D or nn.Identity"
-        raise InvalidInput(f"short_conv must be {kinds}, got {type(short).__name__}")
+        raise InvalidInput(
+            f"short_conv must be nn.Conv1d to 3d or Identity, got {short}"
+        )
     for name, part in hyena.named_children():
         if causal and reads_later(part):
-            kind = f"a {type(part).__name__} that reads later positions"
-            raise InvalidInput(f"{name} must be causal, as global_conv is, got {kind}")
+            raise InvalidInput(f"{name} must be causal, as global_conv is, got {part}")

@@ -137,8 +137,7 @@ def check_sigmas(min_std: float, max_std: float | None, *starts: float) -> None:
     """Raise ``InvalidInput`` unless sigma can start, and be clamped, in float32."""
     given, float32 = (min_std, *starts), torch.finfo(torch.float32)
     if not all(float32.tiny <= std <= float32.max for std in given):
-        names = "min_std, init_std_low and init_std_high"
-        raise InvalidInput(f"{names} must be float32 numbers above 0, got {given}")
+        raise InvalidInput(f"min_std and init_std must be float32 above 0, got {given}")
     if max_std is not None and not min_std < max_std:
         raise InvalidInput(f"max_std must be above min_std={min_std}, got {max_std}")
 

@@ -32,7 +32,7 @@ def convolution_matrix(
     The product with it is the definition of the convolution along one axis.
     """
     check_choice("padding", padding, PADDINGS)
-    check_circle(kernel.shape[-1], length, padding)
+    check_circle(length, kernel.shape[-1], padding)
     position = torch.arange(length, device=kernel.device)
     tap = position[:, None] - position + centre(kernel.shape[-1], padding)
     if padding == "circular":
@@ -59,7 +59,7 @@ def long_convolution(
         InvalidInput: for an unknown padding, or a kernel that does not fit ``x``.
     """
     paddings = padding_of_each_axis("padding", padding, x.ndim - 2)
-    check_kernel(kernel, x, paddings)
+    check_kernel(kernel, x)
     space, taps = x.shape[1:-1], kernel.shape[1:-1]
     wide = torch.promote_types(x.dtype, kernel.dtype)
     wide = torch.promote_types(wide, torch.float32)  # the CPU has no 16-bit FFT
@@ -80,6 +80,7 @@ def centre(taps: int, padding: str) -> int:
 
 def fft_size(length: int, taps: int, padding: str) -> int:
     """Return the length of the transform, so long that no tap meets the other end."""
+    check_circle(length, taps, padding)
     if padding == "circular":
         return length
     middle = centre(taps, padding)  # zeros for the longer side of lag 0
@@ -111,16 +112,14 @@ def padding_of_each_axis(
     return paddings
 
 
-def check_kernel(kernel: Tensor, x: Tensor, paddings: Sequence[str]) -> None:
+def check_kernel(kernel: Tensor, x: Tensor) -> None:
     """Raise ``InvalidInput`` unless ``kernel`` has the axes and channels of ``x``."""
     check_shape("x", x, "...", "channels")  # the result would be rounded to integers
     samples = 1 if kernel.shape[0] == 1 else x.shape[0]
     check_shape("kernel", kernel, samples, *["taps"] * (x.ndim - 2), x.shape[-1])
-    for each in zip(kernel.shape[1:-1], x.shape[1:-1], paddings, strict=True):
-        check_circle(*each)
 
 
-def check_circle(taps: int, length: int, padding: str) -> None:
+def check_circle(length: int, taps: int, padding: str) -> None:
     """Raise ``InvalidInput`` where a circular axis has more ``taps`` than lags."""
     if padding == "circular" and taps > length:
         raise InvalidInput(f"a circular axis has {length} lags, got {taps} taps")

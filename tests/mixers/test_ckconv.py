@@ -89,13 +89,6 @@ def test_it_is_the_definition_values_and_gradients(space, way, masked):
     torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-9)
 
 
-def test_the_equation_of_the_double_grid():
-    conv, x = make(), signal(6)
-    k, _ = conv.kernel([6])
-    y = torch.stack([sum(k[0, i - j + 5] * x[:, j] for j in range(6)) + conv.shortcut * x[:, i] for i in range(6)], 1)
-    torch.testing.assert_close(conv(x), y)
-
-
 @pytest.mark.parametrize("grid_type", ["double", "single", None])
 def test_causal_by_perturbation_and_by_the_triangle(grid_type):
     conv, x = make(is_causal=True, grid_type=grid_type), signal(8)
@@ -126,11 +119,6 @@ def test_at_the_start_a_condition_changes_nothing():
     kernel = partial(SIRENKernel, 4, 1, 6, 3, 6, 5.0, 8, True, film_cfg=FILM)
     conv, x = CKConv(1, 4, kernel, nn.Identity, "double", "zero"), torch.randn(1, 6, 4)
     assert conv(x, conditioning=torch.randn(1, 5)).equal(conv(x))
-
-
-def test_without_film_a_condition_is_ignored():
-    conv, x = make(), signal(6)
-    assert conv(x, conditioning=torch.randn(2, 5, dtype=torch.float64)).equal(conv(x))
 
 
 def test_one_kernel_serves_signals_longer_and_shorter_than_its_cache():
@@ -198,9 +186,9 @@ SHAPE = "must be floating point of shape"
 REFUSED = [
     (lambda: built(grid_type="triple"), "grid_type must be one of 'double', 'single', None, got 'triple'"),
     (lambda: built(fft_padding="causal"), "fft_padding must be one of 'zero', 'circular', got 'causal'"),
-    (lambda: built(fft_padding="circular"), "grid_type must be 'single' or None: a circular axis of T positions has T"),
-    (lambda: built(data_dim=2, is_causal=True), "a causal fft_padding must be 'zero' on one axis"),
-    (lambda: built(grid_type=None, fft_padding="circular", is_causal=True), "a causal fft_padding must be 'zero'"),
+    (lambda: built(fft_padding="circular"), "grid_type must be single or None on a circle, got 'double'"),
+    (lambda: built(data_dim=2, is_causal=True), "fft_padding must be ['zero'] if causal, got ['zero', 'z"),
+    (lambda: built(grid_type=None, fft_padding="circular", is_causal=True), "fft_padding must be ['zero'] if"),
     (lambda: built(hidden_dim=1)(torch.zeros(2, 6, 4)), f"x {SHAPE} (batch, length, 1), got torch.float32 (2, 6, 4)"),
     (lambda: built(hidden_dim=3)(torch.zeros(2, 6, 3)), f"kernel {SHAPE} (1, taps, 3), got torch.float32 (1, 11, 4)"),
     (lambda: built()(torch.zeros(2, 6, 4).long()), f"x {SHAPE} (batch, length, 4), got torch.int64"),

@@ -232,12 +232,15 @@ def narrowed(**changes):
     return lambda: make(**changes)(*[torch.zeros(2, 7, 4).double()] * 3)
 
 
-LATER = "short_conv must be causal, as global_conv is, got a"
+LATER = "short_conv must be causal, as global_conv is, got"
 SHAPE = "must have the shape of x, (2, 7, "
 X = torch.zeros(2, 7, 4).double()
 REFUSED = [
-    (lambda: make(short_conv_cfg=partial(nn.Linear, 12, 12)), "short_conv must be an nn.Conv1d, nn.Conv2d, nn.Conv3d"),
-    (lambda: make(is_causal=True, short_conv_cfg=partial(nn.Conv1d, 12, 12, 3, padding=1)), f"{LATER} Conv1d that"),
+    (
+        lambda: make(short_conv_cfg=partial(nn.Linear, 12, 12)),
+        "short_conv must be nn.Conv1d to 3d or Identity, got Linear",
+    ),
+    (lambda: make(is_causal=True, short_conv_cfg=partial(nn.Conv1d, 12, 12, 3, padding=1)), f"{LATER} Conv1d(12"),
     (lambda: make(is_causal=True, short_conv_cfg=partial(CausalConv1D, 12, 12, 3, is_causal=False)), f"{LATER} Causal"),
     (lambda: make(is_causal=True, output_norm_cfg=partial(nn.GroupNorm, 2, 4)), "output_norm must be causal, as "),
     (narrowed(short_conv_cfg=partial(nn.Conv1d, 12, 12, 3)), f"Conv1d(x) {SHAPE}12), got (2, 5, 12)"),

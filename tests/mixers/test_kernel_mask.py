@@ -90,7 +90,7 @@ def test_a_softplus_start_that_its_exponential_could_not_reach():
 
 
 TAPS, GAUSSIAN = torch.zeros(1, 7, 3), partial(GaussianModulation, 1, 3)
-SIGMAS = "min_std, init_std_low and init_std_high must be float32 numbers above 0, got"
+SIGMAS = "min_std and init_std must be float32 above 0, got"
 REFUSED = [
     *[
         (lambda kind=kind, given=given: kind(1, 3)(*given), f"{words} must be floating point of shape ")
