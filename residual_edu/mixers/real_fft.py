@@ -1,11 +1,11 @@
-r"""The Fourier transform of real signals, with a gradient computed by one real transform.
+r"""The Fourier transform of real signals, with a gradient that is a real transform too.
 
 .. math::
     \hat x_f = \sum_t x_t\, e^{-2 \pi i f t / n}, \qquad
     \bar x_t = \mathrm{Re} \sum_{f=0}^{n/2} \bar{\hat x}_f\, e^{2 \pi i f t / n}
 
-f runs over frequencies, t over n positions, and a bar marks the gradient of the loss. torch's own gradient of ``rfft``
-is a complex transform of n points, about half of them zeros, and most of a long convolution's backward pass.
+f runs over frequencies, t over n positions; a bar marks the gradient of the loss.
+torch's own gradient of ``rfft`` is a complex transform of n points, half of them zeros.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,15 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 
-def real_fft(x: Float[Tensor, "*batch"], sizes: Sequence[int]) -> Complex[Tensor, "*spectrum"]:
-    """Return ``torch.fft.rfftn(x, s=sizes)``: the last axes of ``x``, as many as there are sizes, padded to them."""
+def real_fft(
+    x: Float[Tensor, "*batch"], sizes: Sequence[int]
+) -> Complex[Tensor, "*spectrum"]:
+    """Return ``torch.fft.rfftn(x, s=sizes)``: the last axes of ``x``, zero-padded."""
     if torch.compiler.is_compiling():  # the compiler derives its own gradient
         return torch.fft.rfftn(x, s=sizes)
     spectrum = RealFFT.apply(x, sizes[-1])
-    others = range(-len(sizes), -1)
-    return torch.fft.fftn(spectrum, s=sizes[:-1], dim=tuple(others)) if others else spectrum
+    others = tuple(range(-len(sizes), -1))
+    return torch.fft.fftn(spectrum, s=sizes[:-1], dim=others) if others else spectrum
 
 
 class RealFFT(torch.autograd.Function):
@@ -47,8 +49,9 @@ class RealFFT(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient with respect to ``x``: the sum over f of the equation above."""
-        frequency = torch.arange(gradient.shape[-1], device=gradient.device)
-        # irfft adds the negative frequencies, so that all count twice but the first and, of an even n, the last.
-        once = torch.where((frequency == 0) | (2 * frequency == ctx.n), 1.0, 0.5)
-        return torch.fft.irfft(gradient * once, n=ctx.n, norm="forward")[..., : ctx.length], None
+        """Return the gradient with respect to ``x``: the equation's sum over f."""
+        f = torch.arange(gradient.shape[-1], device=gradient.device)
+        # irfft adds the negative frequencies: all count twice, bar the first and n / 2.
+        once = torch.where((f == 0) | (2 * f == ctx.n), 1.0, 0.5)
+        x_bar = torch.fft.irfft(gradient * once, n=ctx.n, norm="forward")
+        return x_bar[..., : ctx.length], None

@@ -161,7 +161,7 @@ def test_a_rate_of_dropped_weights(dropout):
 @pytest.mark.parametrize("kind", ["direct", "log", "softplus"])
 def test_a_mask_starts_with_finite_widths(kind, change):
     assert GaussianModulation(1, 4, init_std_high=100, parametrization=kind).std.isfinite().all()
-    with pytest.raises(InvalidInput, match="^init_std_low and init_std_high must be within float32's range"):
+    with pytest.raises(InvalidInput, match="^min_std and init_std must be float32 above 0, got"):
         GaussianModulation(1, 4, parametrization=kind, **change)
 
 

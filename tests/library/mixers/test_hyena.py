@@ -223,27 +223,45 @@ def test_a_convolution_of_one_tap_is_causal():
         make(is_causal=True, short_conv_cfg=short)
 
 
-LATER = "short_conv must be causal, since global_conv is, got a"
-CHANNELS = "short_conv must have 12 channels in and out (query, key, value), got"
+class Narrow(nn.Module):
+    def forward(self, x, conditioning=None):
+        return x[..., :1]
+
+
+def narrowed(**changes):
+    return lambda: make(**changes)(*[torch.zeros(2, 7, 4).double()] * 3)
+
+
+LATER = "short_conv must be causal, as global_conv is, got"
+SHAPE = "must have the shape of x, (2, 7, "
 X = torch.zeros(2, 7, 4).double()
 REFUSED = [
-    (lambda: make(short_conv_cfg=partial(nn.Linear, 12, 12)), "short_conv must be an nn.Conv1d, nn.Conv2d, nn.Conv3d"),
-    (lambda: make(global_conv_cfg=nn.Identity), "global_conv must take (x, conditioning=), Identity.forward takes"),
-    (lambda: make(is_causal=True, short_conv_cfg=partial(nn.Conv1d, 12, 12, 3, padding=1)), f"{LATER} Conv1d that"),
+    (
+        lambda: make(short_conv_cfg=partial(nn.Linear, 12, 12)),
+        "short_conv must be nn.Conv1d to 3d or Identity, got Linear",
+    ),
+    (lambda: make(is_causal=True, short_conv_cfg=partial(nn.Conv1d, 12, 12, 3, padding=1)), f"{LATER} Conv1d(12"),
     (lambda: make(is_causal=True, short_conv_cfg=partial(CausalConv1D, 12, 12, 3, is_causal=False)), f"{LATER} Causal"),
-    (lambda: make(is_causal=True, output_norm_cfg=partial(nn.GroupNorm, 2, 4)), "output_norm must be causal, since"),
-    (lambda: make(short_conv_cfg=partial(nn.Conv1d, 12, 12, 3))(X, X, X), "short_conv must keep all positions, (7,)"),
-    (lambda: make(short_conv_cfg=partial(nn.Conv1d, 4, 4, 1))(X, X, X), f"{CHANNELS} (4, 4)"),
-    (lambda: make(short_conv_cfg=partial(nn.Conv1d, 12, 4, 1))(X, X, X), f"{CHANNELS} (12, 4)"),
-    (lambda: make(short_conv_cfg=partial(nn.Conv2d, 12, 12, 1))(X, X, X), "short_conv must have as many axes as the "),
-    (lambda: make()(X, X[:, 1:], X), "key must have the shape of query, (2, 7, 4), got (2, 6, 4)"),
+    (lambda: make(is_causal=True, output_norm_cfg=partial(nn.GroupNorm, 2, 4)), "output_norm must be causal, as "),
+    (narrowed(short_conv_cfg=partial(nn.Conv1d, 12, 12, 3)), f"Conv1d(x) {SHAPE}12), got (2, 5, 12)"),
+    (narrowed(short_conv_cfg=partial(nn.Conv1d, 12, 4, 1)), f"Conv1d(x) {SHAPE}12), got (2, 7, 4)"),
+    (
+        narrowed(short_conv_cfg=partial(nn.Conv2d, 12, 12, 1)),
+        "short_conv must have as many axes as the signal, 1, got 2",
+    ),
+    *[
+        (narrowed(gate_nonlinear_cfg=nn.Identity, **{part: Narrow}), f"Narrow(x) {SHAPE}4), got (2, 7, 1)")
+        for part in ("gate_nonlinear_2_cfg", "pixelhyena_norm_cfg", "qk_norm_cfg", "output_norm_cfg")
+    ],
+    (narrowed(gate_nonlinear_cfg=Narrow), f"Narrow(x) {SHAPE}4), got (2, 7, 1)"),
+    (narrowed(global_conv_cfg=Narrow), "global_conv(z) must have the shape of z, (2, 7, 4), got (2, 7, 1)"),
+    (lambda: make()(X, torch.zeros(2, 7, 5), X[..., :3]), "key must have the shape of query, (2, 7, 4), got (2, 7, 5)"),
     (lambda: make()(X, X, X[:1]), "value must have the shape of query, (2, 7, 4), got (1, 7, 4)"),
-    (lambda: make()(X.long(), X, X), "query must be floating point, got torch.int64"),
 ]
 
 
 @pytest.mark.usefixtures("as_installed")
 @pytest.mark.parametrize("call, words", REFUSED)
-def test_refusals(call, words):
+def test_what_is_refused(call, words):
     with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
         call()

@@ -15,6 +15,8 @@ from residual_edu import (
     SIRENPositionalEmbedding,
     SIRENPositionalEmbeddingND,
     parameter_groups,
+    position_grid,
+    reset_parameters,
 )
 
 SIZES = {
@@ -173,44 +175,35 @@ def test_a_half_precision_kernel_still_tells_neighbours_apart():
     assert len(grid.unique()) == 8191
 
 
-EACH = "must be one for all, or a list with one for each of 1 axes, got"
+def test_a_reset_draws_each_layer_within_its_bound_again():
+    kernel = make(data_dim=2, mlp_hidden_dim=300, embedding_dim=400, out_dim=200)
+    bounds = {name: p.abs().max().item() for name, p in kernel.named_parameters()}
+    reset_parameters(kernel)
+    for name, p in kernel.named_parameters():
+        assert p.abs().max().item() == pytest.approx(bounds[name], rel=0.05), name
+
+
+def grid(lengths, reach):
+    return position_grid(lengths, reach, like=torch.zeros(1))
+
+
+FIRST = partial(SIRENPositionalEmbedding, 1, 3, 8)
 REFUSED = [
-    (lambda: make(out_dim=0), "out_dim must be at least 1, got 0"),
-    (lambda: make(mlp_hidden_dim=0), "mlp_hidden_dim must be at least 1, got 0"),
-    (lambda: make(embedding_dim=0), "embedding_dim must be at least 1, got 0"),
-    (lambda: make(num_layers=1), "num_layers must be at least 2, got 1"),
+    (lambda: make(num_layers=0), "num_layers must be a whole number, at least 2, got 0"),
+    (lambda: make(hidden_omega_0="a"), "hidden_omega_0 must be a finite number above 0, got 'a'"),
     (lambda: make(omega_0=0.0), "omega_0 must be a finite number above 0, got 0.0"),
-    (lambda: make(hidden_omega_0=-1.0), "hidden_omega_0 must be a finite number above 0, got -1.0"),
-    (lambda: make(data_dim=4), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
-    (lambda: make(use_bias="False"), "use_bias must be True or False, got 'False'"),
-    (lambda: make(film_after_pos_embed=0), "film_after_pos_embed must be True or False, got 0"),
-    (lambda: make(L_cache=1), "L_cache must be at least 2, got 1"),
-    (lambda: make(L_cache=[8, 1], data_dim=2), "L_cache must be at least 2, got 1"),
-    (lambda: make(L_cache=[8, 8]), f"L_cache {EACH} [8, 8]"),
-    (lambda: make(L_cache=True), "L_cache must be a whole number, got True"),
-    (lambda: make()([4, 4]), f"lengths {EACH} [4, 4]"),
-    (lambda: SIRENPositionalEmbedding(4, 3, 8, 1.0), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4"),
-    (lambda: SIRENPositionalEmbedding(1, 0, 8, 1.0), "embedding_dim must be at least 1, got 0"),
-    (lambda: SIRENPositionalEmbedding(1, 3, 8, 0.0), "omega_0 must be a finite number above 0, got 0.0"),
-    (lambda: SIRENPositionalEmbedding(1, 3, 8, 1.0, 1), "use_bias must be True or False, got 1"),
-    (lambda: make(film_cfg=nn.Identity), "film_cfg must build a KernelFiLMGenerator, got Identity"),
-    (
-        lambda: make(film_cfg=partial(KernelFiLMGenerator, 6, 5, 3)),
-        "num_film_layers must be 2, one for each layer that is modulated, got 3",
-    ),
-    (
-        lambda: make(film_cfg=partial(KernelFiLMGenerator, 6, 4, 2)),
-        "kernel_hidden_dim must be 5, mlp_hidden_dim, got 4",
-    ),
-    (
-        lambda: make(film_after_pos_embed=True),
-        "embedding_dim must be 5, mlp_hidden_dim, with film_after_pos_embed, got 4",
-    ),
+    (lambda: FIRST(omega_0=-1.0), "omega_0 must be a finite number above 0, got -1.0"),
+    (lambda: make(L_cache=1)([4]), "reach must be a whole number, at least 2, got 1"),
+    (lambda: make(L_cache=[8, 2.5], data_dim=2)([4, 4]), "reach must be a whole number, at least 2, got 2.5"),
+    (lambda: grid([1.5], [8]), "lengths must be a whole number, at least 1, got 1.5"),
+    (lambda: make(film_cfg=partial(KernelFiLMGenerator, 6, 5, 3)), "film_cfg must modulate widths [5, 5], got [5, 5, "),
+    (lambda: make(film_cfg=partial(KernelFiLMGenerator, 6, 1, 2)), "film_cfg must modulate widths [5, 5], got [1, 1]"),
+    (lambda: make(film_cfg=FILM, film_after_pos_embed=True), "film_cfg must modulate widths [4, 5, 5], got [5, 5]"),
 ]
 
 
 @pytest.mark.usefixtures("as_installed")
 @pytest.mark.parametrize("call, words", REFUSED)
-def test_refusals(call, words):
+def test_what_is_refused(call, words):
     with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
         call()

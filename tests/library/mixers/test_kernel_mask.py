@@ -1,4 +1,5 @@
 import re
+from functools import partial
 from math import exp
 
 import pytest
@@ -88,29 +89,34 @@ def test_a_softplus_start_that_its_exponential_could_not_reach():
     torch.testing.assert_close(mask.std.detach(), torch.tensor([[50.0, 100.0, 200.0]]))
 
 
-PARTS = torch.zeros(1, 7, 1), torch.zeros(1, 7, 3)
+TAPS, GAUSSIAN = torch.zeros(1, 7, 3), partial(GaussianModulation, 1, 3)
+SIGMAS = "min_std and init_std must be float32 above 0, got"
 REFUSED = [
-    *[(lambda k=kind: k(4, 3), "data_dim must be 1, 2 or 3 (text, images, volumes), got 4") for kind in BOTH],
-    *[(lambda k=kind: k(1, 0), "num_channels must be at least 1, got 0") for kind in BOTH],
-    *[(lambda k=kind: k(2, 3)(*PARTS), "grid must have 2 features on its last axis, got shape (1, 7") for kind in BOTH],
-    *[(lambda k=kind: k(1, 4)(*PARTS), "x must have 4 features on its last axis, got shape (1, 7") for kind in BOTH],
     *[
-        (lambda k=kind, n=name: k(1, 3, **{n: 0.0}), f"{name} must be a finite number above 0, got 0.0")
-        for kind, names in zip(BOTH, [["fast_decay_pct", "slow_decay_pct"], ["min_std", "max_std"]], strict=True)
-        for name in names
+        (lambda kind=kind, given=given: kind(1, 3)(*given), f"{words} must be floating point of shape ")
+        for kind in BOTH
+        for given, words in [
+            ((TAPS[..., :1], TAPS[..., :1]), "x"),
+            ((TAPS[:, :1, :1], TAPS), "x"),
+            ((TAPS[..., :2], TAPS), "grid"),
+            ((TAPS.expand(2, 7, 3)[..., :1], TAPS), "grid"),
+        ]
     ],
-    (lambda: GaussianModulation(1, 3, init_std_low=0), "init_std_low must be a finite number above 0, got 0"),
-    (lambda: GaussianModulation(1, 3, init_std_high=0), "init_std_high must be a finite number above 0, got 0"),
-    (lambda: GaussianModulation(1, 3, min_std=0.5, max_std=0.1), "min_std must be below max_std=0.1, got 0.5"),
+    (lambda: ExponentialModulation(1, 3, fast_decay_pct=0.0), "fast_decay_pct must be a finite number above 0, got 0"),
+    (lambda: ExponentialModulation(1, 3, slow_decay_pct=-1.0), "slow_decay_pct must be a finite number above 0, got -"),
+    (lambda: GAUSSIAN(min_std=0.0), f"{SIGMAS} (0.0, 0.05, 1.0)"),
+    (lambda: GAUSSIAN(init_std_low=0), f"{SIGMAS} (0.001, 0, 1.0)"),
+    (lambda: GAUSSIAN(init_std_high=float("nan")), f"{SIGMAS} (0.001, 0.05, nan)"),
+    (lambda: GAUSSIAN(min_std=0.5, max_std=0.1), "max_std must be above min_std=0.5, got 0.1"),
     (
-        lambda: GaussianModulation(1, 3, parametrization="logs"),
-        "parametrization must be one of 'direct', 'log', 'softplus', got 'logs'; did you mean 'log'?",
+        lambda: GAUSSIAN(parametrization="logs"),
+        "parametrization must be one of 'direct', 'log', 'softplus', got 'logs'",
     ),
 ]
 
 
 @pytest.mark.usefixtures("as_installed")
 @pytest.mark.parametrize("call, words", REFUSED)
-def test_refusals(call, words):
+def test_what_is_refused(call, words):
     with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
         call()
