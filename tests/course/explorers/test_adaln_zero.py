@@ -97,7 +97,4 @@ def test_it_opens_with_a_digit_and_every_state_is_one_of_its_settings():
 def test_ten_noises_in_each_set():
     words = r"^noises must be floating point of shape \(sets, 10, side, side\), got torch.float32 \(3, 9, 8, 8\)"
     with pytest.raises(InvalidInput, match=words):
-        InvalidInput,
-        match=r"^noises must be floating point of shape \(sets, 10, side, side\), got torch.float32 \(3, 9, 8, 8\)",
-    ):
         explore_drawings(path, NOISES[:, :9])
