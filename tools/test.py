@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +33,8 @@ STEPS = {
 }
 USUAL = {"units": ["-m", "not slow"], "browser": ["-m", "not slow"], "notebooks": ["--ignore-glob=*_more.ipynb"]}
 PATIENT = ["--timeout=1800"]  # a test that takes a minute takes many on a busy machine
+# What the library's tests need besides a torch of another version; xdist's groups are read up to pytest 9.1.
+BESIDES = ["numpy>=2.0", "jaxtyping>=0.3.2", "pytest<9.2", "pytest-xdist", "pytest-timeout", "hypothesis", "beartype"]
 # One thread, no learner's file, and claims that raise where they do not hold.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RESIDUAL_EDU_STRICT": "1", "PYTHONUNBUFFERED": "1"}
 
@@ -60,7 +63,10 @@ def run(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="residual-edu test", description="Check the library and the lessons.")
     parser.add_argument("--all", action="store_true", help="every check, those that take minutes too")
     parser.add_argument("--only", action="append", metavar="STEP", choices=STEPS, help=f"one of {', '.join(STEPS)}")
+    parser.add_argument("--torch", metavar="2.6", help="the library's tests alone, with this torch (GB are downloaded)")
     given, root, console = parser.parse_args(argv), find_root(), Console()
+    if given.torch:
+        return with_torch(given.torch, root)
     outcomes = []
     try:
         for step, command in STEPS.items():
@@ -76,6 +82,17 @@ def run(argv: Sequence[str]) -> int:
     failed = sum(outcome.failed for outcome in outcomes)
     print(f"{len(outcomes) - failed} passed, {failed} failed", flush=True)
     return int(failed > 0)
+
+
+def with_torch(version: str, root: Path) -> int:
+    """Run the library's tests in an environment of their own with this version of torch; return pytest's code."""
+    folder = root / f".venv-torch-{version}"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", f"torch=={version}.*", *BESIDES], check=True)
+    words = ["-m", *PYTEST, "--dist=loadgroup", "-m", "not slow", "tests/library"]
+    return subprocess.call([python, *words], cwd=root, env={**os.environ, **ENVIRONMENT})
 
 
 def perform(step: str, command: Sequence[str], root: Path) -> Outcome:
