@@ -380,59 +380,21 @@ for seed in range(3):
 # What the package holds of this lesson, without its checks (folded).
 
 
-# %% tags=["promote:parts/layer_norm"] jupyter={"source_hidden": true}
+# %% tags=["module:parts/layer_norm"]
 import torch
 from torch import nn
 
-
-class LayerNormalization(nn.Module):
-    def __init__(self, features, eps=1e-6):
-        super().__init__()
-        self.eps = eps
-        self.alpha = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
-
-    def reset_parameters(self):
-        nn.init.ones_(self.alpha)
-        nn.init.zeros_(self.bias)
-
-    def forward(self, x):
-        # x: ..., channels
-        mean = x.mean(dim=-1, keepdim=True)
-        std = x.std(dim=-1, keepdim=True)
-        return self.alpha * (x - mean) / (std + self.eps) + self.bias
+from residual_edu.parts.layer_norm import LayerNormalization
 
 
-# %% tags=["promote:parts/mlp"] jupyter={"source_hidden": true}
+# %% tags=["module:parts/mlp"]
 import torch
 from torch import nn
 
-
-class SimpleFeedForward(nn.Module):
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.linear1 = nn.Linear(d_model, d_ff)
-        self.linear2 = nn.Linear(d_ff, d_model)
-
-    def forward(self, x):
-        # x: ..., channels
-        return self.linear2(torch.relu(self.linear1(x)))
+from residual_edu.parts.mlp import SimpleFeedForward
 
 
-# %% tags=["promote:parts/residual"] jupyter={"source_hidden": true}
+# %% tags=["module:parts/residual"]
 from torch import nn
 
-from residual_edu.parts.residual import post_norm_residual, pre_norm_residual
-
-
-class ResidualConnection(nn.Module):
-    def __init__(self, features, dropout, placement="pre"):
-        super().__init__()
-        self.placement = placement
-        self.dropout = nn.Dropout(dropout)
-        self.norm = LayerNormalization(features)
-
-    def forward(self, x, sublayer):
-        # x: ..., channels
-        residual = pre_norm_residual if self.placement == "pre" else post_norm_residual
-        return residual(x, sublayer, self.norm, [self.dropout])
+from residual_edu.parts.residual import ResidualConnection

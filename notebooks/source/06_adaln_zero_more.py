@@ -142,106 +142,24 @@ holds(max(fast) + 0.05 < min(slow), "The velocity draws better on both paths.")
 #
 # ## The package's network
 #
-# `Denoiser`, `flow_matching_loss` and `sample` as the package has them: one head of attention, a smaller MLP, and the time as a single number. A first reader may skip the folded cells.
+# `Denoiser`, `flow_matching_loss` and `sample` as the package has them: one head of attention, a smaller MLP, and the time as a single number.
 
 
-# %% tags=["promote:networks/denoiser"] jupyter={"source_hidden": true}
+# %% tags=["module:networks/denoiser"]
 from functools import partial
-
 import torch
 from torch import nn
-from torch.nn import functional as F
-
 from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock
-from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
-from residual_edu.parts.start import filled, reset_parameters
+
+from residual_edu.networks.denoiser import Denoiser
 
 
-class SelfAttention(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.qkv = nn.Linear(dim, 3 * dim)
-        self.out = nn.Linear(dim, dim)
-
-    def forward(self, x, *, conditioning=None):
-        # x: batch, positions, channels
-        return self.out(attention(*self.qkv(x).chunk(3, dim=-1)))
-
-
-def denoiser_block(dim):
-    mixer, mlp = partial(SelfAttention, dim), partial(SimpleFeedForward, dim, 2 * dim)
-    norm = partial(LayerNorm, dim, elementwise_affine=False)
-    return AdaLNZeroResidualBlock(mixer, norm, mlp, norm, nn.Identity, nn.Identity, dim)
-
-
-class Denoiser(nn.Module):
-    def __init__(self, patch_size, grid, hidden_dim, depth, num_classes):
-        super().__init__()
-        self.patch_size, self.grid, self.num_classes = patch_size, grid, num_classes
-        self.patches = nn.Linear(patch_size**2, hidden_dim)
-        self.position = nn.Parameter(torch.randn(grid**2, hidden_dim) / 2)
-        self.label = nn.Embedding(num_classes + 1, hidden_dim)
-        self.time = nn.Sequential(
-            nn.Linear(1, hidden_dim), nn.SiLU(), nn.Linear(hidden_dim, hidden_dim)
-        )
-        self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
-        self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
-        self.final = filled(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
-
-    resets_children = True  # in the order of the constructor
-
-    def reset_parameters(self):
-        reset_parameters(self.patches)
-        nn.init.normal_(self.position).data.div_(2)
-        for part in (self.label, self.time, self.blocks, self.norm, self.final):
-            reset_parameters(part)
-
-    def forward(self, images, time, labels):
-        # images: batch, side, side; time, labels: batch or 1
-        # (batch, pixels of a patch, grid, grid)
-        patches = F.pixel_unshuffle(images[:, None], self.patch_size)
-        # (batch, grid * grid, channels)
-        x = self.patches(patches.flatten(2).mT) + self.position
-        # (batch or 1, channels)
-        condition = self.time(time[:, None]) + self.label(labels)
-        for block in self.blocks:
-            x = block(x, condition)
-        velocity = self.final(self.norm(x)).mT.unflatten(2, (self.grid, self.grid))
-        return F.pixel_shuffle(velocity, self.patch_size)[:, 0]
-
-
-# %% tags=["promote:networks/denoiser"]
+# %% tags=["module:networks/denoiser"]
 import torch
 
-
-def flow_matching_loss(model, images, labels, unlabelled=0.1, generator=None):
-    # images: batch, side, side; labels: batch; result: a single number
-    noise = torch.randn(images.shape, generator=generator).to(images)
-    time, draws = torch.rand(2, images.shape[0], generator=generator).to(images)
-    labels = labels.where(draws >= unlabelled, model.num_classes)
-    x_t = noise.lerp(images, time[:, None, None])
-    return (model(x_t, time, labels) - (images - noise)).square().mean()
-
-
-def sample_path(model, noise, labels, steps=25, guidance=2.0):
-    # noise: batch, side, side; labels: batch or 1; result: times, batch, side, side
-    path, any_class = [noise], torch.full_like(labels, model.num_classes)
-    with torch.no_grad():
-        for step in range(steps):
-            time = noise.new_full((1,), step / steps)
-            told, untold = (
-                model(path[-1], time, labels),
-                model(path[-1], time, any_class),
-            )
-            path.append(path[-1] + (untold + guidance * (told - untold)) / steps)
-    return torch.stack(path)
-
-
-def sample(model, noise, labels, steps=25, guidance=2.0):
-    # noise: batch, side, side; labels: batch or 1
-    return sample_path(model, noise, labels, steps, guidance)[-1]
+from residual_edu.networks.denoiser import flow_matching_loss
 
 
 # %% [markdown]
@@ -268,93 +186,18 @@ holds(sum(losses[-20:]) / 20 < 0.8, "The package's network trains.")
 # %% [markdown]
 # ## The finished pieces
 #
-# As the package has them. First `Modulation`, which a first reader may skip:
+# As the package has them. First `Modulation`:
 
 
-# %% tags=["promote:parts/adaln_zero"] jupyter={"source_hidden": true}
-from typing import NamedTuple
-
-from torch import Tensor, nn
-
-from residual_edu.parts.start import filled
-
-
-class Modulation(NamedTuple):
-    shift: Tensor
-    scale: Tensor
-    gate: Tensor
-
-    def modulate(self, norm):
-        return lambda x: norm(x) * (1 + self.scale) + self.shift
-
-    def apply_gate(self, branch):
-        return branch * self.gate
-
-
-def zero_projection(dim, branches=2):
-    return nn.Sequential(
-        nn.SiLU(), filled(nn.Linear(dim, 3 * branches * dim), nn.init.zeros_)
-    )
-
-
-def modulations(projected, ndim, branches=2):
-    # projected: batch, parameters
-    batch, parameters = projected.shape
-    pieces = projected.view(batch, *[1] * (ndim - 2), parameters).chunk(
-        3 * branches, dim=-1
-    )
-    return [Modulation(*pieces[i : i + 3]) for i in range(0, len(pieces), 3)]
+# %% tags=["module:parts/adaln_zero"]
+from torch import nn
 
 
 # %% [markdown]
-# `AdaLNZeroResidualBlock`, which a first reader may skip likewise:
+# `AdaLNZeroResidualBlock`:
 
 
-# %% tags=["promote:blocks/adaln_zero_block"] jupyter={"source_hidden": true}
+# %% tags=["module:blocks/adaln_zero_block"]
 from torch import nn
 
-from residual_edu.config import build
-from residual_edu.parts.residual import pre_norm_residual
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class AdaLNZeroResidualBlock(nn.Module):
-    def __init__(
-        self,
-        sequence_mixer_cfg,
-        sequence_mixer_norm_cfg,
-        mlp_cfg,
-        mlp_norm_cfg,
-        condition_norm_cfg,
-        dropout_cfg,
-        hidden_dim,
-    ):
-        super().__init__()
-        self.hidden_dim = hidden_dim
-        self.sequence_mixer = build(sequence_mixer_cfg)
-        self.sequence_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
-        self.mlp = build(mlp_cfg)
-        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
-        self.condition_norm = no_weight_decay(build(condition_norm_cfg))
-        self.dropout = build(dropout_cfg)
-        self.condition_proj = zero_projection(hidden_dim)
-
-    def forward(self, x, condition):
-        # x: batch, ..., channels; condition: batch or 1, ..., channels
-        pooled = (
-            condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)
-        )
-        condition = self.condition_norm(pooled)  # (batch, channels)
-        # one for each branch
-        mixing, mapping = modulations(self.condition_proj(condition), x.ndim)
-        norm = mixing.modulate(self.sequence_norm)
-        gates = [self.dropout, mixing.apply_gate]
-        x = pre_norm_residual(
-            x, self.sequence_mixer, norm, gates, conditioning=condition
-        )
-        return pre_norm_residual(
-            x,
-            self.mlp,
-            mapping.modulate(self.mlp_norm),
-            [self.dropout, mapping.apply_gate],
-        )
+from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock

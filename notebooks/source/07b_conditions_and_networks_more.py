@@ -36,7 +36,7 @@ def three(name, digits=3):
 # %% [markdown]
 # ## Branches removed by hand
 #
-# The lesson's network of twelve branches, here trained again (folded in five cells, which a first reader may skip), with branches removed as it completes ten digits. **Which single branch costs most? Which kind costs most as a whole?**
+# The lesson's network of twelve branches, here trained again with branches removed as it completes ten digits. **Which single branch costs most? Which kind costs most as a whole?**
 
 
 # %% jupyter={"source_hidden": true}
@@ -448,48 +448,11 @@ check(lazy_config, "lazy_config")
 # `LazyConfig` and `build`. A mapping read from a file names its target by `__target__`; a name that is no module is refused before it is called. A first reader may skip this cell and the ones that follow.
 
 
-# %% tags=["promote:config"] jupyter={"source_hidden": true}
-from collections.abc import Mapping
-from pkgutil import resolve_name
-
+# %% tags=["module:config"]
 from torch import nn
-
 from residual_edu.errors import InvalidInput
-from residual_edu.lazy import partial
 
-
-class LazyConfig:
-    def __init__(self, target):
-        self.target = import_target(target) if isinstance(target, str) else target
-
-    def __call__(self, **keywords):
-        for value in keywords.values():
-            if isinstance(value, Mapping) and "__target__" in value:
-                from_mapping(value)
-        return partial(self.target, **keywords)
-
-
-def build(spec):
-    if isinstance(spec, nn.Module):
-        return spec
-    if isinstance(spec, Mapping):
-        spec = from_mapping(spec)
-    module = spec() if callable(spec) else spec
-    return module
-
-
-def from_mapping(mapping):
-    keywords = dict(mapping)
-    return LazyConfig(keywords.pop("__target__"))(**keywords)
-
-
-def import_target(name):
-    """Import the class or function called ``name``."""
-    try:
-        found = resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(f"__target__ {name!r} cannot be imported: {error}") from None
-    return found
+from residual_edu.config import LazyConfig
 
 
 # %%
@@ -507,278 +470,49 @@ for spec in settings:
         print(f"refused: {error}")
 
 # %% [markdown]
-# `MLP`, to skip likewise. Two of its activations are gated: the first map is twice as wide, and one half of its output multiplies the other.
+# `MLP`. Two of its activations are gated: the first map is twice as wide, and one half of its output multiplies the other.
 
 
-# %% tags=["promote:parts/mlp"] jupyter={"source_hidden": true}
-from functools import partial
-
+# %% tags=["module:parts/mlp"]
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.parts.start import filled
-
-
-def swiglu(x):
-    # x: ..., doubled; result: ..., channels
-    a, b = x.chunk(2, dim=-1)
-    return F.silu(a) * b
-
-
-class MLP(nn.Module):
-    ACTIVATIONS = {
-        "relu": F.relu,
-        "gelu": F.gelu,
-        "gelu_tanh": partial(F.gelu, approximate="tanh"),
-        "silu": F.silu,
-        "glu": F.glu,
-        "swiglu": swiglu,
-    }
-
-    def __init__(
-        self,
-        dim,
-        activation,
-        dropout_cfg,
-        expansion_factor=2.0,
-        bias=False,
-        init_method_in=None,
-        init_method_out=None,
-    ):
-        super().__init__()
-        hidden = int(dim * expansion_factor)
-        self.dim, self.activation, self.gated = (
-            dim,
-            activation,
-            activation in ("glu", "swiglu"),
-        )
-        self.layer1 = start(
-            nn.Linear(dim, 2 * hidden if self.gated else hidden, bias), init_method_in
-        )
-        self.dropout = build(dropout_cfg)
-        self.layer2 = start(nn.Linear(hidden, dim, bias), init_method_out)
-
-    def forward(self, x):
-        # x: ..., channels
-        return self.layer2(
-            self.dropout(self.ACTIVATIONS[self.activation](self.layer1(x)))
-        )
-
-
-def start(layer, init_method, width=None):
-    if init_method is None:
-        return layer
-    fill = init_method(layer.out_features if width is None else width)
-    return filled(layer, fill)
+from residual_edu.parts.mlp import MLP
 
 
 # %% [markdown]
-# `Patchify` and `Unpatchify`, to skip likewise:
+# `Patchify` and `Unpatchify`:
 
 
-# %% tags=["promote:parts/patches"] jupyter={"source_hidden": true}
+# %% tags=["module:parts/patches"]
 from torch import nn
 
-
-class Patchify(nn.Module):
-    def __init__(
-        self, in_features, out_features, data_dim, patch_size, stride=None, bias=True
-    ):
-        super().__init__()
-        self.data_dim, self.patch_size, self.stride = (
-            data_dim,
-            patch_size,
-            stride or patch_size,
-        )
-        convolution = getattr(nn, f"Conv{data_dim}d")
-        self.conv = convolution(
-            in_features, out_features, patch_size, self.stride, bias=bias
-        )
-
-    def forward(self, x):
-        # x: batch, ..., in_features; result: batch, ..., out_features
-        return self.conv(x.movedim(-1, 1)).movedim(1, -1)
-
-
-class Unpatchify(nn.Module):
-    def __init__(
-        self, in_features, out_features, data_dim, patch_size, stride=None, bias=True
-    ):
-        super().__init__()
-        self.data_dim, self.patch_size, self.stride = (
-            data_dim,
-            patch_size,
-            stride or patch_size,
-        )
-        deconvolution = getattr(nn, f"ConvTranspose{data_dim}d")
-        self.deconv = deconvolution(
-            in_features, out_features, patch_size, self.stride, bias=bias
-        )
-
-    def forward(self, x):
-        # x: batch, ..., in_features; result: batch, ..., out_features
-        return self.deconv(x.movedim(-1, 1)).movedim(1, -1)
+from residual_edu.parts.patches import Patchify, Unpatchify
 
 
 # %% [markdown]
-# `PositionEmbedding`, to skip likewise: one table for each axis, so that the parameters grow with the sum of the lengths.
+# `PositionEmbedding`: one table for each axis, so that the parameters grow with the sum of the lengths.
 
 
-# %% tags=["promote:parts/position_embedding"] jupyter={"source_hidden": true}
-from collections.abc import Sequence
-
+# %% tags=["module:parts/position_embedding"]
 import torch
 from torch import nn
 
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class PositionEmbedding(nn.Module):
-    def __init__(self, embedding_dim, data_dim, max_dim_lengths):
-        super().__init__()
-        lengths = (
-            max_dim_lengths
-            if isinstance(max_dim_lengths, Sequence)
-            else [max_dim_lengths] * data_dim
-        )
-        self.embedding_dim, self.data_dim, self.max_dim_lengths = (
-            embedding_dim,
-            data_dim,
-            tuple(lengths),
-        )
-        tables = [nn.Embedding(length, embedding_dim // data_dim) for length in lengths]
-        self.data_embeddings = no_weight_decay(
-            nn.ModuleDict(dict(zip("xyz", tables, strict=False)))
-        )
-
-    def forward(self, x):
-        # x: batch, ..., channels
-        axes = [torch.arange(length, device=x.device) for length in x.shape[1:-1]]
-        places = torch.meshgrid(*axes, indexing="ij")  # one (*space) for each axis
-        rows = [
-            table(place)
-            for table, place in zip(self.data_embeddings.values(), places, strict=True)
-        ]
-        return torch.cat(rows, dim=-1).expand(x.shape).type_as(x)
+from residual_edu.parts.position_embedding import PositionEmbedding
 
 
 # %% [markdown]
-# `ResidualNetwork`, to skip likewise. `block_cfg` is built once for each block.
+# `ResidualNetwork`. `block_cfg` is built once for each block.
 
 
-# %% tags=["promote:networks/residual_network"] jupyter={"source_hidden": true}
-from functools import partial
-
+# %% tags=["module:networks/residual_network"]
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
-from residual_edu.networks.residual_network import (
-    build_projection,
-    last_positions,
-    target_lengths,
-)
-from residual_edu.networks.stack import build_blocks
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class ResidualNetwork(nn.Module):
-    def __init__(
-        self,
-        in_channels,
-        out_channels,
-        num_blocks,
-        hidden_dim,
-        data_dim,
-        in_proj_cfg,
-        out_proj_cfg,
-        norm_cfg,
-        block_cfg,
-        dropout_in_cfg,
-        condition_in_proj_cfg=None,
-        target_size=None,
-        gradient_checkpointing=False,
-    ):
-        super().__init__()
-        self.in_channels, self.out_channels, self.num_blocks = (
-            in_channels,
-            out_channels,
-            num_blocks,
-        )
-        self.hidden_dim, self.data_dim, self.gradient_checkpointing = (
-            hidden_dim,
-            data_dim,
-            gradient_checkpointing,
-        )
-        self.target_size = target_lengths(target_size, data_dim)
-        self.dropout_in = build(dropout_in_cfg)
-        self.in_proj = build_projection(
-            "in_proj_cfg", in_proj_cfg, in_channels, hidden_dim
-        )
-        self.condition_in_proj = None
-        if condition_in_proj_cfg is not None:
-            name = "condition_in_proj_cfg"
-            self.condition_in_proj = build_projection(
-                name, condition_in_proj_cfg, hidden_dim, hidden_dim
-            )
-        self.blocks = build_blocks("block_cfg", block_cfg, [{}] * num_blocks)
-        self.out_norm = no_weight_decay(build(norm_cfg))
-        self.out_proj = build_projection(
-            "out_proj_cfg", out_proj_cfg, hidden_dim, out_channels
-        )
-
-    def forward(self, inputs):
-        x, condition = (
-            self._embedded(inputs["input"]),
-            self._projected(inputs["condition"]),
-        )
-        for block in self.blocks:
-            run = (
-                partial(checkpoint, block, use_reentrant=False)
-                if self.gradient_checkpointing
-                else block
-            )
-            x = run(x, condition)
-        logits = self.readout(x)
-        return {"logits": logits}
-
-    def _embedded(self, x):
-        # x: batch, ..., in_channels; result: batch, ..., channels
-        x = self.in_proj(self.dropout_in(x))
-        return x
-
-    def _projected(self, condition):
-        if self.condition_in_proj is None:
-            return condition
-        return self.condition_in_proj(condition)
-
-    def readout(self, x):
-        # x: batch, ..., channels; result: batch, ..., classes
-        return last_positions(self.out_proj(self.out_norm(x)), self.target_size)
+from residual_edu.networks.residual_network import ResidualNetwork
 
 
 # %% [markdown]
-# `ClassificationResNet`, to skip likewise: the mean over all positions, then norm and map.
+# `ClassificationResNet`: the mean over all positions, then norm and map.
 
 
-# %% tags=["promote:networks/residual_network"]
-from residual_edu.networks.stack import build_with
-
-
-class ClassificationResNet(ResidualNetwork):
-    def readout(self, x):
-        # x: batch, ..., channels; result: batch, classes
-        x = last_positions(x, self.target_size)
-        return self.out_proj(self.out_norm(x.flatten(1, -2).mean(dim=1)))
-
-
-def build_projection(name, spec, in_features, out_features):
-    return build_with(name, spec, in_features=in_features, out_features=out_features)
-
-
-def last_positions(x, lengths):
-    # x: batch, ..., channels
-    if lengths is None:
-        return x
-    for axis, length in enumerate(lengths, start=1):
-        x = x.narrow(axis, x.shape[axis] - length, length)
-    return x
+# %% tags=["module:networks/residual_network"]

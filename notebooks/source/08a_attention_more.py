@@ -24,83 +24,13 @@ device = setup()
 # ## The formula, the kernel, the mask
 #
 # `attention` is the formula of the lesson, for any mask. `fused_attention` is torch's kernel, which keeps no table of scores where it can fuse the steps. `attention_mask` builds causal masks and windows; where there are fewer queries than keys, they are the *last* of the positions: when a text grows, only its newest token
-# is asked for. `split_heads` and `merge_heads` cut the features and put them together. A first reader may skip the code.
+# is asked for. `split_heads` and `merge_heads` cut the features and put them together.
 
-# %% tags=["promote:parts/attention"] jupyter={"source_hidden": true}
+# %% tags=["module:parts/attention"]
 import torch
 from torch import nn
 
-
-def attention(query, key, value, mask=None, bias=None, scale=None):
-    # query: ..., queries, head_dim; key: ..., keys, head_dim
-    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
-    # result: ..., queries, value_dim
-    # (*batch, queries, keys)
-    scores = query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT
-    if bias is not None:
-        scores = scores + bias
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return scores.softmax(dim=-1) @ value
-
-
-def fused_attention(
-    query, key, value, mask=None, bias=None, scale=None, *, dropout=0.0, is_causal=False
-):
-    # query: ..., queries, head_dim; key: ..., keys, head_dim
-    # value: ..., keys, value_dim; mask, bias: ..., queries, keys
-    # result: ..., queries, value_dim
-    # The kernel's own causal mask allows no other mask, and puts the queries at the
-    # first positions of the keys.
-    if is_causal and (
-        mask is not None or bias is not None or query.shape[-2] != key.shape[-2]
-    ):
-        causal = attention_mask(
-            query.shape[-2], key.shape[-2], causal=True, device=query.device
-        )
-        mask, is_causal = both(mask, causal), False
-    if bias is not None and mask is not None:
-        bias = bias.masked_fill(~mask, -torch.inf)
-    return nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        mask if bias is None else bias,
-        dropout,
-        is_causal,
-        scale=scale,
-    )
-
-
-def attention_mask(queries, keys, *, causal=False, window=None, device=None):
-    # result: queries, keys
-    if not causal and window is None:
-        return None
-    offset = (
-        torch.arange(keys, device=device)
-        - torch.arange(keys - queries, keys, device=device)[:, None]
-    )
-    mask = offset <= 0 if causal else None
-    if window is not None:
-        mask = both(mask, offset.abs() < window)
-    return mask
-
-
-def both(mask, other):
-    """Return where both masks are True; None is True everywhere."""
-    if mask is None or other is None:
-        return other if mask is None else mask
-    return mask & other
-
-
-def split_heads(x, heads):
-    # x: batch, ..., channels; result: batch, heads, positions, width
-    return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
-
-
-def merge_heads(x):
-    # x: batch, heads, positions, width; result: batch, positions, channels
-    return x.transpose(1, 2).flatten(2)
+from residual_edu.parts.attention import attention, fused_attention
 
 
 # %% [markdown]
@@ -171,45 +101,12 @@ show(
 # %% [markdown]
 # ## Rotary positions on one axis, two and three
 #
-# `rotary_angles` makes the angles: with two axes, half of the pairs turn with the row and half with the column. `rotate` turns, and `rotary_cos_sin` with `rotate_by` do so in two steps, since a network needs its cosines and sines once. A first reader may skip the code.
+# `rotary_angles` makes the angles: with two axes, half of the pairs turn with the row and half with the column. `rotate` turns, and `rotary_cos_sin` with `rotate_by` do so in two steps, since a network needs its cosines and sines once.
 
-# %% tags=["promote:parts/position"] jupyter={"source_hidden": true}
+# %% tags=["module:parts/position"]
 import torch
 
-
-def rotary_angles(lengths, head_dim, base=10000.0, start=0):
-    # result: positions, pairs
-    pairs = head_dim // (2 * len(lengths))  # of each axis
-    frequencies = base ** (
-        -torch.arange(pairs, dtype=torch.float64, device="cpu") / pairs
-    )
-    places = [
-        torch.arange(n, device="cpu") + (start if axis == 0 else 0)
-        for axis, n in enumerate(lengths)
-    ]
-    # (positions, axes)
-    grid = torch.stack(torch.meshgrid(*places, indexing="ij"), dim=-1).flatten(0, -2)
-    return (grid[:, :, None] * frequencies).flatten(1)
-
-
-def rotate(x, angles):
-    # x: ..., positions, head_dim; angles: positions, pairs
-    return rotate_by(x, *rotary_cos_sin(angles))
-
-
-def rotary_cos_sin(angles):
-    # angles: positions, pairs
-    cos, sin = angles.cos(), angles.sin()
-    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
-
-
-def rotate_by(x, cos, sin):
-    # x: ..., positions, head_dim; cos, sin: positions, head_dim
-    # a single rounding to 16 bits, at the end
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
-    # feature i + head_dim / 2 at i, and the reverse
-    partners = wide.roll(x.shape[-1] // 2, dims=-1)
-    return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)
+from residual_edu.parts.position import rotary_angles, rotate
 
 
 # %% [markdown]
@@ -306,36 +203,9 @@ explore_attention()
 #
 # Queries and keys can grow in training, and their scores with them. **QK-norm** gives each of them length 1, head by head (`L2Norm`); the score is then a cosine, and the scale is 1. `PerHeadRMSNorm` gives them length √d, times a gain that is learned.
 
-# %% tags=["promote:parts/qk_norm"]
+# %% tags=["module:parts/qk_norm"]
 import torch
 from torch import nn
-
-from residual_edu.parts.rms_norm import RMSNorm
-
-
-class L2Norm(nn.Module):
-    def __init__(self, dim=-1, eps=1e-12):
-        super().__init__()
-        self.dim, self.eps = dim, eps
-
-    def forward(self, x):
-        # x: any shape
-        # eps is 0 in float16
-        wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
-        return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
-
-
-class PerHeadRMSNorm(nn.Module):
-    """``RMSNorm`` of each head by itself; all heads share one gain."""
-
-    def __init__(self, num_heads, head_dim, eps=1e-6):
-        super().__init__()
-        self.num_heads, self.head_dim = num_heads, head_dim
-        self.norm = RMSNorm(head_dim, eps)
-
-    def forward(self, x):
-        # x: ..., channels
-        return self.norm(x.unflatten(-1, (self.num_heads, self.head_dim))).flatten(-2)
 
 
 # %%
@@ -348,69 +218,12 @@ print(f"one +1 beside fifteen -1: {alone[0]:.2f} of all weight")
 #
 # ## All in one mixer
 #
-# `Attention` takes signals with 1 to 3 axes of space, channels last. Heads are cut from the channels, positions are laid in one line, and *causal* means in that order: row by row, left to right. On an image that is a choice. A first reader may skip the code.
+# `Attention` takes signals with 1 to 3 axes of space, channels last. Heads are cut from the channels, positions are laid in one line, and *causal* means in that order: row by row, left to right. On an image that is a choice.
 
-# %% tags=["promote:mixers/attention"] jupyter={"source_hidden": true}
-from contextlib import nullcontext
-
+# %% tags=["module:mixers/attention"]
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-
-class Attention(nn.Module):
-    def __init__(
-        self,
-        hidden_dim,
-        num_heads,
-        apply_qk_norm,
-        use_rope,
-        is_causal=False,
-        attn_dropout=0.0,
-        rope_base=10000.0,
-        rope_spatial_dims=None,
-        *,
-        fused=True,
-    ):
-        super().__init__()
-        self.hidden_dim, self.num_heads, self.head_dim = (
-            hidden_dim,
-            num_heads,
-            hidden_dim // num_heads,
-        )
-        self.apply_qk_norm, self.use_rope, self.is_causal = (
-            apply_qk_norm,
-            use_rope,
-            is_causal,
-        )
-        self.attn_dropout, self.rope_base, self.fused = attn_dropout, rope_base, fused
-        self.rope_spatial_dims = (
-            None if rope_spatial_dims is None else tuple(rope_spatial_dims)
-        )
-        self.qk_norm = L2Norm() if apply_qk_norm else nn.Identity()
-        self.scale = 1.0 if apply_qk_norm else self.head_dim**-0.5
-
-    def forward(self, query, key, value, *, conditioning=None):
-        # query: batch, ..., channels; key, value: batch or 1, ..., channels
-        # batch, head, position, head_dim
-        q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
-        if self.use_rope:
-            q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
-        if self.apply_qk_norm:
-            q, k = self.qk_norm(q), self.qk_norm(k)
-        return self._attend(q, k, v).transpose(1, 2).reshape_as(query)
-
-    def _attend(self, q, k, v):
-        # result: batch, head, position, head_dim
-        dropout = self.attn_dropout if self.training else 0.0
-        with nullcontext() if self.fused else sdpa_kernel(SDPBackend.MATH):
-            return fused_attention(
-                q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
-            )
-
-    def _angles(self, x):
-        # result: positions, pairs
-        lengths = self.rope_spatial_dims or tuple(x.shape[1:-1])
-        return rotary_angles(lengths, self.head_dim, self.rope_base)
+from residual_edu.mixers.attention import Attention
 
 
 # %% [markdown]
@@ -418,26 +231,10 @@ class Attention(nn.Module):
 #
 # Weights belong to one layer of attention. For any layer one can ask: if position j changes a little, how much does the output at position i change? That is a piece of the Jacobian, and its norm is one number for each pair of positions: the **mixing matrix**.
 
-# %% tags=["promote:gradient_flow/mixing_matrix"]
+# %% tags=["module:gradient_flow/mixing_matrix"]
 import torch
 
-
-def mixing_matrix(module, x):
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        y = module(x)
-        rows = [mean_squares(position, x) for position in y.flatten(1, -2).unbind(1)]
-    return torch.stack(rows).sqrt()
-
-
-def mean_squares(y, x):
-    total = torch.zeros(x[0, ..., 0].numel(), dtype=torch.float64)  # (positions of x,)
-    for channel in y.unbind(-1):
-        (gradient,) = torch.autograd.grad(
-            channel.sum(), x, retain_graph=True, materialize_grads=True
-        )
-        total += gradient.cpu().double().flatten(1, -2).square().sum(dim=-1).mean(dim=0)
-    return total
+from residual_edu.gradient_flow.mixing_matrix import mixing_matrix
 
 
 # %% tags=["figure"]
@@ -464,84 +261,19 @@ holds(zero, "The mixing matrix of a causal layer is zero above the diagonal.")
 #
 # ## Where query, key and value come from
 #
-# `QKVSequenceMixer` maps the stream from C to 3C channels and cuts the result in three; after the mixer another map leads back. Mixers that take one signal, which follow in 08b and 08c, get a map from C to C. A first reader may skip the code.
+# `QKVSequenceMixer` maps the stream from C to 3C channels and cuts the result in three; after the mixer another map leads back. Mixers that take one signal, which follow in 08b and 08c, get a map from C to C.
 
-# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/projections"]
 from torch import nn
-
-from residual_edu.config import build
-from residual_edu.mixers.projections import count_signals
-from residual_edu.parts.mlp import start
-
-
-class QKVSequenceMixer(nn.Module):
-    def __init__(
-        self,
-        hidden_dim,
-        mixer_cfg,
-        qkv_bias=False,
-        out_proj_bias=False,
-        init_method_in=None,
-        init_method_out=None,
-    ):
-        super().__init__()
-        self.hidden_dim = hidden_dim
-        self.mixer = build(mixer_cfg)
-        self.signals = count_signals(self.mixer)
-        maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
-        self.qkv_proj = start(maps, init_method_in, hidden_dim)
-        self.out_proj = start(
-            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out
-        )
-
-    def forward(self, x, *, conditioning=None):
-        # x: batch, ..., channels
-        signals = self.qkv_proj(x).chunk(self.signals, dim=-1)
-        return self.out_proj(self.mixer(*signals, conditioning=conditioning))
 
 
 # %% [markdown]
-# In **cross-attention**, `QKVConditionMixer`, the query comes from the stream, key and value from elsewhere: a text, a class, another image. A first reader may skip the code.
+# In **cross-attention**, `QKVConditionMixer`, the query comes from the stream, key and value from elsewhere: a text, a class, another image.
 
-# %% tags=["promote:mixers/projections"] jupyter={"source_hidden": true}
-from torch import Tensor, nn
+# %% tags=["module:mixers/projections"]
+from torch import nn
 
-from residual_edu.config import build
-from residual_edu.parts.mlp import start
-
-
-class QKVConditionMixer(nn.Module):
-    def __init__(
-        self, hidden_dim, mixer_cfg, init_method_in=None, init_method_out=None
-    ):
-        super().__init__()
-        self.hidden_dim = hidden_dim
-        self.mixer = build(mixer_cfg)
-        self.kv_proj = start(
-            nn.Linear(hidden_dim, 2 * hidden_dim, bias=False),
-            init_method_in,
-            hidden_dim,
-        )
-        self.q_proj = start(
-            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in
-        )
-        self.out_proj = start(
-            nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out
-        )
-
-    def forward(self, x, condition):
-        # x: batch, ..., channels; condition: batch or 1, ..., channels
-        condition = (
-            condition[:, None]
-            if isinstance(condition, Tensor) and condition.ndim == 2
-            else condition
-        )
-        key, value = (
-            self.kv_proj(condition)
-            .expand(x.shape[0], *[-1] * (condition.ndim - 1))
-            .chunk(2, dim=-1)
-        )
-        return self.out_proj(self.mixer(self.q_proj(x), key, value))
+from residual_edu.mixers.projections import QKVConditionMixer
 
 
 # %%

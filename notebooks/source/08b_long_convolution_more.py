@@ -35,70 +35,16 @@ explore_lags()
 #
 # `long_convolution` is the convolution by Fourier transform, for one to three axes; `convolution_matrix` is its definition. There are three answers to what lies beyond the ends: "zero" puts zeros there and the *middle* tap at lag 0; "circular" closes a circle; "causal" puts the *first* tap at lag 0, as in the lesson.
 #
-# A centred kernel reaches only half as far to either side, so (taps − 1) / 2 zeros are enough; `fft_size` adds them, and rounds up to a length of small prime factors, which a transform likes best. The transforms run along the last axes of a contiguous tensor, where memory is read in order. `real_fft` is `torch.fft.rfftn` with a cheaper backward pass: a real transform, where torch takes a complex one. A first reader may skip the code.
+# A centred kernel reaches only half as far to either side, so (taps − 1) / 2 zeros are enough; `fft_size` adds them, and rounds up to a length of small prime factors, which a transform likes best. The transforms run along the last axes of a contiguous tensor, where memory is read in order. `real_fft` is `torch.fft.rfftn` with a cheaper backward pass: a real transform, where torch takes a complex one.
 
-# %% tags=["promote:mixers/long_convolution"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/long_convolution"]
 import torch
-from torch.nn import functional
 
-from residual_edu.mixers.long_convolution import padding_of_each_axis
-from residual_edu.mixers.real_fft import real_fft
-
-
-def convolution_matrix(kernel, length, padding="zero"):
-    # kernel: ..., taps; result: ..., length, length
-    position = torch.arange(length, device=kernel.device)
-    tap = position[:, None] - position + centre(kernel.shape[-1], padding)
-    if padding == "circular":
-        tap = tap % length
-    within = (tap >= 0) & (tap < kernel.shape[-1])
-    return kernel[..., tap.clamp(0, kernel.shape[-1] - 1)].where(within, 0)
-
-
-def centre(taps, padding):
-    """Return the index of the tap at lag 0."""
-    return 0 if padding == "causal" else (taps - 1) // 2
-
-
-def long_convolution(x, kernel, padding="zero"):
-    # x: batch, ..., channels; kernel: batch or 1, ..., channels
-    paddings = padding_of_each_axis("padding", padding, x.ndim - 2)
-    space, taps = x.shape[1:-1], kernel.shape[1:-1]
-    # the CPU has no 16-bit FFT
-    wide = torch.promote_types(
-        torch.promote_types(x.dtype, kernel.dtype), torch.float32
-    )
-    # batch, channel, *space: fast rows
-    signal, kernel = (z.to(wide).movedim(-1, 1).contiguous() for z in (x, kernel))
-    sizes = [fft_size(*each) for each in zip(space, taps, paddings, strict=True)]
-    for axis, (size, one) in enumerate(zip(sizes, paddings, strict=True), start=2):
-        kernel = pad_and_roll(kernel, axis, size, one)
-    spectrum = real_fft(signal, sizes) * real_fft(kernel, sizes)
-    y = torch.fft.irfftn(spectrum, s=sizes)[(..., *map(slice, space))]
-    return y.movedim(1, -1).type_as(x)
-
-
-def pad_and_roll(kernel, axis, size, padding):
-    middle, taps = centre(kernel.shape[axis], padding), kernel.shape[axis]
-    padded = functional.pad(kernel.movedim(axis, -1), (0, size - taps)).movedim(
-        -1, axis
-    )
-    return padded.roll(-middle, axis) if middle else padded
-
-
-def fft_size(length, taps, padding):
-    if padding == "circular":
-        return length
-    middle = centre(taps, padding)
-    return next_fast_len(length + max(middle, taps - 1 - middle))
-
-
-def next_fast_len(least):
-    # Such a number is 2^a 3^b 5^c. Below 2^64 no exponent reaches 64, so they are the
-    # numbers that divide 30^64.
-    while 30**64 % least:
-        least += 1
-    return least
+from residual_edu.mixers.long_convolution import (
+    convolution_matrix,
+    fft_size,
+    long_convolution,
+)
 
 
 # %% tags=["figure"]
@@ -133,155 +79,24 @@ print("agree; points of the transform:", fft_size(100, 199, "zero"))
 # ## The generated kernel
 #
 # `SIRENPositionalEmbedding` is the first layer, `SIRENKernel` the whole network. Its grid runs from −1 to 1: 2 · length − 1 taps, so that either end of a signal reaches the other. ω₀ counts waves, as in the lesson. (The SIREN paper counts radians, sin(ω₀ (w p + b)) with w between ±1: its ω₀ = 30 is about 5 waves in one unit of p.) The hidden weights begin in ±√(6 / inputs), and `hidden_omega_0` is accepted and changes nothing: in the SIREN paper it multiplies inside
-# the sine and divides the first weights, which cancels at the start. (There it makes the steps of a training larger as well; not here.) `film_cfg` names a network that scales and shifts the hidden features by a condition; without one, nothing is scaled. A first reader may skip the code.
+# the sine and divides the first weights, which cancels at the start. (There it makes the steps of a training larger as well; not here.) `film_cfg` names a network that scales and shifts the hidden features by a condition; without one, nothing is scaled.
 
-# %% tags=["promote:mixers/implicit_kernel"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/implicit_kernel"]
 from functools import partial
-from math import pi, sqrt
-
+from math import sqrt
 import torch
 from torch import nn
-from torch.nn import functional
-
-from residual_edu.mixers.implicit_kernel import length_of_each_axis
-from residual_edu.parts.start import filled
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-def position_grid(lengths, reach, like):
-    # result: 1, ..., axes
-    # in 16 bits the positions of neighbours would be equal
-    dtype = torch.promote_types(like.dtype, torch.float32)
-    lines = [
-        torch.arange(1 - length, length, dtype=dtype, device=like.device) / (last - 1)
-        for length, last in zip(lengths, reach, strict=True)
-    ]
-    return torch.stack(torch.meshgrid(*lines, indexing="ij"), dim=-1)[None]
-
-
-def uniform(linear, bound=None, shrink=1.0):
-    bound = (sqrt(6 / linear.in_features) if bound is None else bound) / shrink
-    return filled(linear, partial(nn.init.uniform_, a=-bound, b=bound))
-
-
-def modulated(h, film):
-    # h: batch or 1, ..., hidden
-    if film is None:
-        return h
-    gamma, beta = (each.view(each.shape[0], *[1] * (h.ndim - 2), -1) for each in film)
-    return gamma * h + beta
-
-
-class SIRENPositionalEmbedding(nn.Module):
-    def __init__(self, data_dim, embedding_dim, L_cache, omega_0, use_bias=True):
-        super().__init__()
-        self.L_cache = length_of_each_axis("L_cache", L_cache, data_dim, least=2)
-        self.linear = uniform(
-            nn.Linear(data_dim, embedding_dim, bias=use_bias),
-            2 * pi * omega_0 / data_dim,
-        )
-        no_weight_decay(self)
-
-    def forward(self, lengths):
-        weight, bias = self.linear.weight, self.linear.bias
-        grid = position_grid(lengths, self.L_cache, like=weight)
-        wave = functional.linear(
-            grid, weight.to(grid.dtype), None if bias is None else bias.to(grid.dtype)
-        )
-        return wave.sin().to(weight.dtype), grid
 
 
 # %% [markdown]
-# The last weights are divided by the root of the number of positions, so that a sum over all taps has about the signal's size. In `SIRENKernel` all biases begin at 0, and a sine is odd: so a new kernel is odd, k(−p) = −k(p), with a 0 at lag 0. A first reader may skip the code.
+# The last weights are divided by the root of the number of positions, so that a sum over all taps has about the signal's size. In `SIRENKernel` all biases begin at 0, and a sine is odd: so a new kernel is odd, k(−p) = −k(p), with a 0 at lag 0.
 
-# %% tags=["promote:mixers/implicit_kernel"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/implicit_kernel"]
 from functools import partial
-from itertools import pairwise
-from math import prod, sqrt
-
+from math import sqrt
 from torch import nn
 
-from residual_edu.config import build
-from residual_edu.parts.start import (
-    reset_parameters,
-    scale_weight,
-    start_again,
-    starting,
-)
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class SIRENKernel(nn.Module):
-    def __init__(
-        self,
-        out_dim,
-        data_dim,
-        mlp_hidden_dim,
-        num_layers,
-        embedding_dim,
-        omega_0,
-        L_cache,
-        use_bias,
-        hidden_omega_0=1.0,
-        film_cfg=None,
-        film_after_pos_embed=False,
-    ):
-        super().__init__()
-        self.out_dim, self.data_dim = out_dim, data_dim
-        self.widths = [embedding_dim] + [mlp_hidden_dim] * (num_layers - 1)
-        self.positional_embedding = SIRENPositionalEmbedding(
-            data_dim, embedding_dim, L_cache, omega_0, use_bias
-        )
-        hidden = [nn.Linear(*pair, bias=use_bias) for pair in pairwise(self.widths)]
-        self.hidden_linears = nn.ModuleList(
-            no_weight_decay(uniform(each)) for each in hidden
-        )
-        taps = prod(self.positional_embedding.L_cache)
-        # The convolution sums over about that many taps, and its output should be about
-        # as large as its input.
-        self.out_linear = uniform(
-            nn.Linear(mlp_hidden_dim, out_dim, bias=use_bias), shrink=sqrt(taps)
-        )
-        self.film_generator = None if film_cfg is None else build(film_cfg)
-
-    resets_children = True  # in the order of the constructor
-
-    def reset_parameters(self):
-        reset_parameters(self.positional_embedding)
-        for linear in self.hidden_linears:
-            nn.Linear.reset_parameters(linear)
-        for linear in self.hidden_linears:
-            start_again(linear)
-        self.out_linear.reset_parameters()
-        if self.film_generator is not None:
-            reset_parameters(self.film_generator)
-
-    def forward(self, lengths, conditioning=None):
-        # conditioning: batch, features
-        first, *others = self._films(conditioning)
-        features, grid = self.positional_embedding(lengths)
-        h = modulated(features, first)  # batch or 1, *taps, embedding_dim
-        for linear, film in zip(self.hidden_linears, others, strict=True):
-            h = modulated(linear(h).sin(), film)
-        return self.out_linear(h), grid
-
-    def halve_grid(self, axes):
-        lengths = self.positional_embedding.L_cache
-        halved = [
-            (length + 1) // 2 if half else length
-            for length, half in zip(lengths, axes, strict=True)
-        ]
-        self.positional_embedding.L_cache = halved
-        starting(
-            self.out_linear,
-            partial(scale_weight, factor=sqrt(prod(lengths) / prod(halved))),
-        )
-
-    def _films(self, conditioning):
-        if conditioning is None or self.film_generator is None:
-            return [None] * len(self.widths)
-        films = self.film_generator(conditioning)
-        return [*[None] * (len(self.widths) - len(films)), *films]
+from residual_edu.mixers.implicit_kernel import SIRENKernel
 
 
 # %% tags=["figure"]
@@ -331,90 +146,13 @@ explore_kernel()
 #
 # ## Windows
 #
-# The library calls them masks. `ExponentialModulation` multiplies the tap at p by $e^{-|p||w|}$, with w from 2.3 (a tenth is left at the far end) to 13.8 (a millionth), a value for each channel; `GaussianModulation` by $e^{-p^2 / 2\sigma^2}$. Both are learned, and exempt from weight decay. A first reader may skip the code.
+# The library calls them masks. `ExponentialModulation` multiplies the tap at p by $e^{-|p||w|}$, with w from 2.3 (a tenth is left at the far end) to 13.8 (a millionth), a value for each channel; `GaussianModulation` by $e^{-p^2 / 2\sigma^2}$. Both are learned, and exempt from weight decay.
 
-# %% tags=["promote:mixers/kernel_mask"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/kernel_mask"]
 import torch
 from torch import nn
-from torch.nn import functional
 
-from residual_edu.parts.start import copy_values
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class ExponentialModulation(nn.Module):
-    def __init__(
-        self, data_dim, num_channels, fast_decay_pct=13.81, slow_decay_pct=2.3
-    ):
-        super().__init__()
-        self.slow_decay_pct, self.fast_decay_pct = slow_decay_pct, fast_decay_pct
-        self.weight = nn.Parameter(torch.empty(data_dim, num_channels))
-        self.reset_parameters()
-        no_weight_decay(self)
-
-    def reset_parameters(self):
-        axes, channels = self.weight.shape
-        decay = (
-            torch.linspace(self.slow_decay_pct, self.fast_decay_pct, channels) / axes
-        )
-        copy_values(self.weight, decay.repeat(axes, 1))
-
-    def forward(self, grid, x):
-        # grid: 1, ..., axes; x: batch, ..., channels
-        return x * torch.exp(-grid.abs() @ self.weight.abs().to(grid.dtype)).type_as(x)
-
-
-class GaussianModulation(nn.Module):
-    def __init__(
-        self,
-        data_dim,
-        num_channels,
-        min_std=1e-3,
-        max_std=None,
-        init_std_low=0.05,
-        init_std_high=1.0,
-        parametrization="direct",
-    ):
-        super().__init__()
-        self.min_std, self.max_std, self.parametrization = (
-            min_std,
-            max_std,
-            parametrization,
-        )
-        self.init_std = init_std_low, init_std_high
-        self.std_param = nn.Parameter(torch.empty(data_dim, num_channels))
-        self.reset_parameters()
-        no_weight_decay(self)
-
-    def reset_parameters(self):
-        copy_values(self.std_param, self.initial().repeat(len(self.std_param), 1))
-
-    def initial(self):
-        # result: channels
-        low, high = torch.tensor(self.init_std, device="cpu").log().tolist()
-        std = torch.linspace(low, high, self.std_param.shape[1], device="cpu").exp()
-        # log(exp(std) - 1), which overflows for std above 88
-        softplus_inverse = std + (-(-std).expm1()).log()
-        return {"direct": std, "log": std.log(), "softplus": softplus_inverse}[
-            self.parametrization
-        ]
-
-    @property
-    def std(self):
-        # result: axes, channels
-        learned = self.std_param
-        std = {
-            "direct": learned,
-            "log": learned.exp(),
-            "softplus": functional.softplus(learned),
-        }[self.parametrization]
-        return std + (std.clamp(self.min_std, self.max_std) - std).detach()
-
-    def forward(self, grid, x):
-        # grid: 1, ..., axes; x: batch, ..., channels
-        return x * torch.exp(
-            -0.5 * grid.square() @ self.std.to(grid.dtype).square().reciprocal()
-        ).type_as(x)
+from residual_edu.mixers.kernel_mask import ExponentialModulation, GaussianModulation
 
 
 # %% [markdown]
@@ -422,70 +160,12 @@ class GaussianModulation(nn.Module):
 #
 # A *continuous kernel* convolution: kernel, window, convolution, and a shortcut s · x, since a new kernel has a 0 at lag 0. `grid_type="double"` takes 2 T − 1 taps; on a circle there are only T places, so `"single"`. A first reader may skip the code of `CKConv`.
 
-# %% tags=["promote:mixers/ckconv"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/ckconv"]
 from math import sqrt
-
 import torch
 from torch import nn
 
-from residual_edu.config import build
-from residual_edu.mixers.long_convolution import padding_of_each_axis
-from residual_edu.parts.residual import is_bypassed
-
-
-class CKConv(nn.Module):
-    def __init__(
-        self,
-        data_dim,
-        hidden_dim,
-        kernel_cfg,
-        mask_cfg,
-        grid_type,
-        fft_padding,
-        is_causal=False,
-    ):
-        super().__init__()
-        paddings = padding_of_each_axis(
-            "fft_padding", fft_padding, data_dim, ["zero", "circular"]
-        )
-        self.data_dim, self.hidden_dim, self.is_causal = data_dim, hidden_dim, is_causal
-        self.single = [
-            grid_type == "single" or padding == "circular" for padding in paddings
-        ]
-        self.paddings = ["causal"] if is_causal else paddings
-        self.kernel = build(kernel_cfg)
-        self.mask = build(mask_cfg)
-        if (
-            any(self.single)
-            and self.kernel is not kernel_cfg
-            and hasattr(self.kernel, "halve_grid")
-        ):
-            # which has half as many taps to either side along these axes
-            self.kernel.halve_grid(self.single)
-        self.shortcut = nn.Parameter(torch.empty(hidden_dim))
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        nn.init.uniform_(self.shortcut, -1, 1).data.div_(sqrt(self.hidden_dim))
-
-    def forward(self, x, *, conditioning=None):
-        # x: batch, ..., channels; conditioning: batch or 1, features
-        kernel = self.taps(x.shape[1:-1], conditioning)  # 1 or batch, *taps, channels
-        return long_convolution(x, kernel, self.paddings) + (self.shortcut * x).type_as(
-            x
-        )
-
-    def taps(self, space, conditioning=None):
-        # conditioning: samples, features; result: kernels, ..., channels
-        kernel, grid = self.kernel(self._lengths(space), conditioning)
-        kernel = kernel if is_bypassed(self.mask) else self.mask(grid, kernel)
-        return kernel[:, kernel.shape[1] // 2 :] if self.is_causal else kernel
-
-    def _lengths(self, space):
-        return [
-            (length + 1) // 2 if single else length
-            for length, single in zip(space, self.single, strict=True)
-        ]
+from residual_edu.mixers.ckconv import CKConv
 
 
 # %% [markdown]
@@ -549,55 +229,11 @@ for name, causal in (("causal", True), ("all taps", False)):
 #
 # FiLM (feature-wise linear modulation, [Perez et al., 2018](https://arxiv.org/abs/1709.07871)) gives each hidden layer of the kernel's network a scale γ and a shift β, computed from a condition c. At the start γ is 1 and β is 0, so that the kernel is the one it would be without. A first reader may skip the code of `KernelFiLMGenerator`.
 
-# %% tags=["promote:mixers/film"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/film"]
 from functools import partial
-
 from torch import nn
 
-from residual_edu.mixers.film import identity_film
-from residual_edu.parts.start import filled
-from residual_edu.parts.weight_decay import no_weight_decay as exempt
-
-
-class KernelFiLMGenerator(nn.Module):
-    def __init__(
-        self,
-        cond_dim,
-        kernel_hidden_dim,
-        num_film_layers,
-        film_hidden_dim=64,
-        no_weight_decay=False,
-        init_type="identity",
-        init_std=1e-4,
-    ):
-        super().__init__()
-        self.cond_dim, self.kernel_hidden_dim, self.num_film_layers = (
-            cond_dim,
-            kernel_hidden_dim,
-            num_film_layers,
-        )
-        self.film_hidden_dim = film_hidden_dim
-        last = nn.Linear(film_hidden_dim, num_film_layers * 2 * kernel_hidden_dim)
-        normal = partial(
-            nn.init.normal_, std=init_std if init_type == "small_random" else 0.0
-        )
-        last = filled(last, normal, partial(identity_film, layers=num_film_layers))
-        self.mlp = nn.Sequential(nn.Linear(cond_dim, film_hidden_dim), nn.GELU(), last)
-        if no_weight_decay:
-            exempt(self.mlp)
-
-    resets_children = True  # in the order of the constructor
-
-    def reset_parameters(self):
-        self.mlp[2].reset_parameters()
-        self.mlp[0].reset_parameters()
-
-    def forward(self, conditioning):
-        # conditioning: batch, channels
-        films = self.mlp(conditioning).unflatten(
-            -1, (self.num_film_layers, 2, self.kernel_hidden_dim)
-        )
-        return [(layer[:, 0], layer[:, 1]) for layer in films.unbind(1)]
+from residual_edu.mixers.film import KernelFiLMGenerator
 
 
 # %% [markdown]
@@ -658,104 +294,22 @@ holds(peaks == shifts.tolist(), "Each kernel is one tap, at the lag of its condi
 #
 # ## Hyena
 #
-# The short convolution before query, key and value is a `CausalConv1D`, where the mixer is causal: all of its zeros stand before the first position. A first reader may skip the code.
+# The short convolution before query, key and value is a `CausalConv1D`, where the mixer is causal: all of its zeros stand before the first position.
 
-# %% tags=["promote:parts/causal_conv"] jupyter={"source_hidden": true}
+# %% tags=["module:parts/causal_conv"]
 from torch import nn
-from torch.nn import functional
 
-
-class CausalConv1D(nn.Conv1d):
-    """``nn.Conv1d`` with all of its padding, zeros, before the first position."""
-
-    def __init__(
-        self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride=1,
-        dilation=1,
-        groups=1,
-        bias=True,
-        is_causal=True,
-    ):
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride=stride,
-            dilation=dilation,
-            groups=groups,
-            bias=bias,
-        )
-        self.is_causal = is_causal
-
-    def forward(self, x):
-        # x: ..., channels, time; result: ..., out_channels, steps
-        padding = (self.kernel_size[0] - 1) * self.dilation[0]
-        before = padding if self.is_causal else padding // 2
-        return super().forward(functional.pad(x, (before, padding - before)))
+from residual_edu.parts.causal_conv import CausalConv1D
 
 
 # %% [markdown]
-# `Hyena` is conv(q · σ(k)) · σ(v), σ a SiLU: the lesson's form up to the names of q, k and v, and the SiLU. Three norms may be switched on: `pixelhyena_norm_cfg` on what is convolved (the name comes from a Hyena for images), `qk_norm_cfg` on query and key, `output_norm_cfg` on the result. A first reader may skip the code.
+# `Hyena` is conv(q · σ(k)) · σ(v), σ a SiLU: the lesson's form up to the names of q, k and v, and the SiLU. Three norms may be switched on: `pixelhyena_norm_cfg` on what is convolved (the name comes from a Hyena for images), `qk_norm_cfg` on query and key, `output_norm_cfg` on the result.
 
-# %% tags=["promote:mixers/hyena"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/hyena"]
 import torch
 from torch import nn
 
-from residual_edu.config import build
-from residual_edu.mixers.hyena import over_channels
-from residual_edu.parts.residual import is_bypassed
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class Hyena(nn.Module):
-    def __init__(
-        self,
-        global_conv_cfg,
-        short_conv_cfg,
-        gate_nonlinear_cfg,
-        pixelhyena_norm_cfg,
-        qk_norm_cfg,
-        output_norm_cfg=nn.Identity,
-        gate_nonlinear_2_cfg=None,
-    ):
-        super().__init__()
-        self.global_conv = build(global_conv_cfg)
-        self.short_conv = build(short_conv_cfg)
-        self.gate_nonlinear = build(gate_nonlinear_cfg)
-        self.gate_nonlinear_2 = (
-            self.gate_nonlinear
-            if gate_nonlinear_2_cfg is None
-            else build(gate_nonlinear_2_cfg)
-        )
-        self.pixelhyena_norm = no_weight_decay(build(pixelhyena_norm_cfg))
-        self.output_norm = no_weight_decay(build(output_norm_cfg))
-        self.q_norm = None if qk_norm_cfg is None else build(qk_norm_cfg)
-        gated = not is_bypassed(self.gate_nonlinear)
-        self.k_norm = None if qk_norm_cfg is None or gated else build(qk_norm_cfg)
-
-    def forward(self, query, key, value, *, conditioning=None):
-        # query, key, value: batch, ..., channels
-        query, key, value = self._short(torch.cat([query, key, value], dim=-1)).chunk(
-            3, dim=-1
-        )
-        query, key = over_channels(self.q_norm, query), over_channels(self.k_norm, key)
-        gate = self.gate_nonlinear(key)
-        z = over_channels(self.pixelhyena_norm, query * gate)
-        h, gate = (
-            self.global_conv(z, conditioning=conditioning),
-            self.gate_nonlinear_2(value),
-        )
-        return over_channels(self.output_norm, h * gate)
-
-    def _short(self, x):
-        # x: batch, ..., channels
-        if is_bypassed(self.short_conv):
-            return x
-        y = self.short_conv(x.movedim(-1, 1)).movedim(1, -1)
-        return y
+from residual_edu.mixers.hyena import Hyena
 
 
 # %% [markdown]

@@ -183,23 +183,10 @@ show(fig, alt="Three states of two numbers: 3 and 0, then 3 and 5, then 4 and 5.
 # The library's scan as a loop, all heads at once. D is a shortcut from x to y, past the state.
 
 
-# %% tags=["promote:mixers/selective_scan"]
+# %% tags=["module:mixers/selective_scan"]
 import torch
 
-
-def selective_scan(x, dt, A, B, C, D=None):
-    # x: batch, time, heads, headdim; dt: batch, time, heads; A, D: heads
-    # B, C: batch, time, state
-    keep, write = (dt * A).exp(), dt[..., None] * x
-    # batch, head, headdim, state
-    state, y = x.new_zeros(x.shape[0], *x.shape[2:], B.shape[-1]), []
-    for t in range(x.shape[1]):
-        state = (
-            keep[:, t, :, None, None] * state
-            + write[:, t, :, :, None] * B[:, t, None, None]
-        )
-        y.append((state * C[:, t, None, None]).sum(-1))
-    return torch.stack(y, 1) if D is None else torch.stack(y, 1) + D[:, None] * x
+from residual_edu.mixers.selective_scan import selective_scan
 
 
 # %% [markdown]
@@ -232,79 +219,13 @@ check(decay_matrix, "decay_matrix")
 # %% [markdown]
 # ## Chunks
 #
-# `chunked_scan` is the lesson's section in matrix products, all heads at once: all pairs within a chunk, one state between chunks. `segsum` holds the sums of the exercise above before the exponential; its last row says what is left at the chunk's end. A first reader may skip the code.
+# `chunked_scan` is the lesson's section in matrix products, all heads at once: all pairs within a chunk, one state between chunks. `segsum` holds the sums of the exercise above before the exponential; its last row says what is left at the chunk's end.
 
 
-# %% tags=["promote:mixers/selective_scan"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/selective_scan"]
 import torch
-from torch import einsum
-from torch.nn.functional import pad
 
-from residual_edu.mixers.selective_scan import initial_states_by_pairs, spoilt
-from residual_edu.values import is_readable
-
-
-def chunked_scan(x, dt, A, B, C, D=None, chunk_size=64):
-    # x: batch, time, heads, headdim; dt: batch, time, heads; A, D: heads
-    # B, C: batch, time, state
-    length = min(chunk_size, x.shape[1])
-    write, fade, B, C = (
-        in_chunks(z, length) for z in (dt[..., None] * x, dt * A, B, C)
-    )
-    # b c h l s: the part of what s wrote that is left at l
-    decay = segsum(fade.transpose(2, 3)).exp_()
-    # b c l h: the part of the chunk's initial state that is left at l
-    since = fade.cumsum(2).exp()
-    scores = einsum("bcln,bcsn->bcls", C, B).tril()
-    # A later s counts 0 times, and 0 times infinity is NaN: what is not finite is left
-    # out, and spoils l from s on.
-    # mostly, and told at little cost
-    finite = is_readable(write) and bool(write.detach().sum().isfinite())
-    within = einsum(
-        "bcls,bchls,bcshp->bclhp",
-        scores,
-        decay,
-        write if finite else write.nan_to_num(0.0, 0.0, 0.0),
-    )
-    within = within if finite else within.masked_fill(spoilt(write), torch.nan)
-    # at the end of its chunk
-    written = einsum("bchs,bcshp,bcsn->bchpn", decay[..., -1, :], write, B)
-    initial = initial_states(written, since[:, :, -1])
-    across = einsum("bcln,bchpn,bclh->bclhp", C, initial, since)
-    y = (within + across).flatten(1, 2)[:, : x.shape[1]]
-    return y if D is None else y + D[:, None] * x
-
-
-def in_chunks(z, length):
-    # z: batch, time, ...; result: batch, chunks, length, ...
-    missing = -z.shape[1] % length
-    # a graph serves all lengths: it always pads, where a pad by nothing would copy
-    if torch.compiler.is_compiling():
-        missing = length - z.shape[1] % length
-    z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z
-    return z.unflatten(1, (-1, length))
-
-
-def segsum(fade):
-    # fade: ..., length; result: ..., length, length
-    length = fade.shape[-1]
-    # column s: 0 down to row s, then the sums
-    sums = fade[..., None].expand(*fade.shape, length).tril(-1).cumsum(-2)
-    # in place: these are the largest tensors
-    return sums.add_(fade.new_full((length, length), -torch.inf).triu(1))
-
-
-def initial_states(written, keep):
-    # written: batch, chunks, heads, headdim, state; keep: batch, chunks, heads
-    if torch.compiler.is_compiling():
-        return initial_states_by_pairs(written, keep)
-    state, initial = torch.zeros_like(written[:, 0]), []
-    for new, kept in zip(
-        written.unbind(1), keep[..., None, None].unbind(1), strict=True
-    ):
-        initial.append(state)
-        state = kept * state + new
-    return torch.stack(initial, 1)
+from residual_edu.mixers.selective_scan import chunked_scan
 
 
 # %% tags=["figure"]
@@ -380,109 +301,22 @@ holds(all(ended), "From steps of 2 on it is NaN.")
 #
 # ## The library's Mamba
 #
-# `MambaLayer` is the lesson's mixer with the names of the package `mamba_ssm`, a D, and first steps drawn at random between `dt_min` and `dt_max`, on a logarithmic scale. A first reader may skip the code.
+# `MambaLayer` is the lesson's mixer with the names of the package `mamba_ssm`, a D, and first steps drawn at random between `dt_min` and `dt_max`, on a logarithmic scale.
 
 
-# %% tags=["promote:mixers/mamba"] jupyter={"source_hidden": true}
-from functools import partial
-
+# %% tags=["module:mixers/mamba"]
 import torch
-from torch import nn
-from torch.nn.functional import silu, softplus
 
-from residual_edu.mixers.mamba import initial_scan
-from residual_edu.parts.causal_conv import CausalConv1D
-from residual_edu.parts.rms_norm import RMSNorm
-from residual_edu.parts.start import copy_values
-
-
-class MambaLayer(nn.Module):
-    def __init__(
-        self,
-        d_model,
-        d_state=128,
-        d_conv=4,
-        expand=2,
-        headdim=64,
-        dt_min=0.001,
-        dt_max=0.1,
-        dt_init_floor=1e-4,
-        bias=False,
-        conv_bias=True,
-        chunk_size=64,
-    ):
-        super().__init__()
-        inner, heads = expand * d_model, expand * d_model // headdim
-        self.d_model, self.d_state, self.headdim, self.chunk_size = (
-            d_model,
-            d_state,
-            headdim,
-            chunk_size,
-        )
-        mixed = inner + 2 * d_state  # x, B and C, which the short convolution reads
-        self.pieces = [inner, mixed, heads]
-        self.in_proj = nn.Linear(d_model, sum(self.pieces), bias=bias)
-        self.conv1d = CausalConv1D(mixed, mixed, d_conv, groups=mixed, bias=conv_bias)
-        self.scan_start = partial(initial_scan, heads, dt_min, dt_max, dt_init_floor)
-        self.dt_bias, self.A_log, self.D = map(nn.Parameter, self.scan_start())
-        self.norm = RMSNorm(inner, eps=1e-5)
-        self.out_proj = nn.Linear(inner, d_model, bias=bias)
-
-    resets_children = True  # in the order of the constructor
-
-    def reset_parameters(self):
-        self.in_proj.reset_parameters()
-        self.conv1d.reset_parameters()
-        for parameter, values in zip(
-            (self.dt_bias, self.A_log, self.D), self.scan_start(), strict=True
-        ):
-            copy_values(parameter, values)
-        self.norm.reset_parameters()
-        self.out_proj.reset_parameters()
-
-    def forward(self, x):
-        # x: batch, positions, channels
-        # batch, position, and: inner; inner + 2 state; head
-        z, u, dt = self.in_proj(x).split(self.pieces, dim=-1)
-        y = self._scan(silu(self.conv1d(u.mT)).mT, softplus(dt + self.dt_bias))
-        return self.out_proj(self.norm(y * silu(z)))
-
-    def _scan(self, u, dt):
-        # result: batch, positions, inner
-        # a 16-bit state would lose the digits of what it sums
-        wide = torch.promote_types(u.dtype, torch.float32)
-        x, B, C = u.to(wide).split([self.pieces[0], self.d_state, self.d_state], dim=-1)
-        # x: batch, position, head, headdim
-        x, A = x.unflatten(-1, (-1, self.headdim)), -self.A_log.to(wide).exp()
-        y = chunked_scan(x, dt.to(wide), A, B, C, self.D.to(wide), self.chunk_size)
-        return y.flatten(-2).to(u.dtype)
+from residual_edu.mixers.mamba import MambaLayer
 
 
 # %% [markdown]
 # `Mamba` reads the positions of a signal of any dimension row by row, as one sequence. With a second layer that reads from the end, each position depends on all.
 
 
-# %% tags=["promote:mixers/mamba"]
-from torch import nn
+# %% tags=["module:mixers/mamba"]
 
-from residual_edu.config import build
-
-
-class Mamba(nn.Module):
-    def __init__(self, mamba_layer_cfg, bidirectional=False):
-        super().__init__()
-        self.bidirectional = bidirectional
-        self.core_layer = build(mamba_layer_cfg)
-        if bidirectional:
-            self.core_layer_rev = build(mamba_layer_cfg)
-
-    def forward(self, x, *, conditioning=None):
-        # x: batch, ..., channels
-        sequence = x.flatten(1, -2)
-        y = self.core_layer(sequence)
-        if self.bidirectional:
-            y = y + self.core_layer_rev(sequence.flip(1)).flip(1)
-        return y.view_as(x)
+from residual_edu.mixers.mamba import Mamba
 
 
 # %% tags=["figure"]

@@ -35,320 +35,47 @@ alt = (
 show(ax.figure, alt=alt + "CLS, four registers, and five grey cells of padding.")
 
 # %% [markdown]
-# `ViT5Attention` is the attention of the lesson: QK-norm if asked, and rotation, which for registers runs on a grid of their own. A first reader may skip the code of this section.
+# `ViT5Attention` is the attention of the lesson: QK-norm if asked, and rotation, which for registers runs on a grid of their own.
 
-# %% tags=["promote:mixers/vit5_attention"] jupyter={"source_hidden": true}
-from math import isqrt
-
+# %% tags=["module:mixers/vit5_attention"]
 import torch
 from torch import nn
 
-from residual_edu.config import build
-from residual_edu.parts.attention import fused_attention, merge_heads
-from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
-from residual_edu.parts.start import filled
-from residual_edu.parts.tables import Tables
-
-
-class ViT5Attention(nn.Module):
-    """Multi-head attention over [patches, CLS, registers], with its own projections."""
-
-    def __init__(
-        self,
-        hidden_dim,
-        num_heads,
-        num_patches_h,
-        num_patches_w,
-        num_registers=4,
-        has_cls=True,
-        qk_norm=None,
-        rope_base=10000.0,
-        reg_rope_base=100.0,
-        attn_dropout=0.0,
-        proj_dropout=0.0,
-        qkv_bias=False,
-        out_proj_bias=False,
-        scale=None,
-        init_fn_qkv_proj=None,
-        init_fn_out_proj=None,
-    ):
-        super().__init__()
-        head_dim = hidden_dim // num_heads
-        self.num_heads, self.attn_dropout = num_heads, attn_dropout
-        self.scale = head_dim**-0.5 if scale is None else scale
-        patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
-        registers = register_angles(num_registers, head_dim, reg_rope_base)
-        angles = torch.cat(
-            [patches, patches.new_zeros(int(has_cls), head_dim // 2), registers]
-        )
-        self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
-        self.qkv = filled(
-            nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj
-        )
-        self.q_norm, self.k_norm = (
-            nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2)
-        )
-        self.proj = filled(
-            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj
-        )
-        self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
-
-    def forward(self, x, *, conditioning=None):
-        # x: batch, tokens, channels
-        dropout = self.attn_dropout if self.training else 0.0
-        # batch, head, token, head_dim
-        y = fused_attention(*self.heads(x), scale=self.scale, dropout=dropout)
-        return self.proj_drop(self.proj(merge_heads(y)))
-
-    def heads(self, x):
-        q, k, v = (
-            self.qkv(x)
-            .unflatten(-1, (3, self.num_heads, -1))
-            .permute(2, 0, 3, 1, 4)
-            .unbind(0)
-        )
-        return (
-            rotate_by(self.q_norm(q), *self.cos_sin.tables),
-            rotate_by(self.k_norm(k), *self.cos_sin.tables),
-            v,
-        )
-
-
-def register_angles(count, head_dim, base):
-    # result: registers, pairs
-    side = isqrt(max(count - 1, 0)) + 1
-    return rotary_angles((side, side), head_dim, base)[:count]
+from residual_edu.mixers.vit5_attention import ViT5Attention
 
 
 # %% [markdown]
-# `ViT5ResidualBlock` has two pre-norm branches, each with LayerScale and DropPath. Three of its arguments are *not* part of ViT-5; they are explained further below: `grn_cfg`, `register_pooling_cfg`, and a mixer that is no attention. A first reader may skip the code.
+# `ViT5ResidualBlock` has two pre-norm branches, each with LayerScale and DropPath. Three of its arguments are *not* part of ViT-5; they are explained further below: `grn_cfg`, `register_pooling_cfg`, and a mixer that is no attention.
 
 
-# %% tags=["promote:blocks/vit5_block"] jupyter={"source_hidden": true}
+# %% tags=["module:blocks/vit5_block"]
 from functools import partial
-
 from torch import nn
 
-from residual_edu.config import build
-from residual_edu.parts.drop_path import DropPath
-from residual_edu.parts.layer_scale import LayerScale
-from residual_edu.parts.residual import is_bypassed, pre_norm_residual
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class ViT5ResidualBlock(nn.Module):
-    def __init__(
-        self,
-        sequence_mixer_cfg,
-        sequence_mixer_norm_cfg,
-        mlp_cfg,
-        mlp_norm_cfg,
-        hidden_dim,
-        layer_scale_init=1e-4,
-        drop_path_rate=0.0,
-        register_pooling_cfg=None,
-        num_registers=0,
-        register_start_idx=1,
-        grn_cfg=None,
-    ):
-        super().__init__()
-        self.hidden_dim, self.num_registers, self.register_start_idx = (
-            hidden_dim,
-            num_registers,
-            register_start_idx,
-        )
-        self.input_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
-        self.sequence_mixer = build(sequence_mixer_cfg)
-        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
-        self.mlp = build(mlp_cfg)
-        self.ls_attn = (
-            LayerScale(hidden_dim, layer_scale_init)
-            if layer_scale_init
-            else nn.Identity()
-        )
-        self.ls_mlp = (
-            LayerScale(hidden_dim, layer_scale_init)
-            if layer_scale_init
-            else nn.Identity()
-        )
-        self.drop_path = DropPath(drop_path_rate) if drop_path_rate else nn.Identity()
-        self.grn = None if grn_cfg is None else build(grn_cfg)
-        self.register_pooling = None
-        if (
-            register_pooling_cfg is not None
-            and num_registers
-            and not is_bypassed(self.sequence_mixer)
-        ):
-            self.register_pooling = build(register_pooling_cfg)
-
-    def forward(self, x, condition=None):
-        # x: batch, tokens, channels
-        mixer = self.sequence_mixer
-        pooling, drop = self.register_pooling, self.drop_path
-        if pooling is not None:
-            mixer = partial(self._mix_with_registers, pooling)
-        competing = [] if self.grn is None else [self.grn]
-        x = pre_norm_residual(
-            x, mixer, self.input_norm, [*competing, self.ls_attn, drop]
-        )
-        return pre_norm_residual(x, self.mlp, self.mlp_norm, [self.ls_mlp, drop])
-
-    def _mix_with_registers(self, pooling, tokens):
-        # tokens: batch, tokens, channels
-        start, end = (
-            self.register_start_idx,
-            self.register_start_idx + self.num_registers,
-        )
-        registers = tokens[:, start:end]  # (batch, registers, channels)
-        return self.sequence_mixer(tokens, conditioning=pooling(registers))
+from residual_edu.blocks.vit5_block import ViT5ResidualBlock
 
 
 # %% [markdown]
-# A network can answer from CLS, from the mean of the patches, or from its registers side by side (`RegisterCompressConcat`, each made narrow by the same map, after [Mamba-R](https://arxiv.org/abs/2405.14858)). `RegisterPooling` is their weighted mean, the weights a softmax of learned logits that start equal. A first reader may skip the code.
+# A network can answer from CLS, from the mean of the patches, or from its registers side by side (`RegisterCompressConcat`, each made narrow by the same map, after [Mamba-R](https://arxiv.org/abs/2405.14858)). `RegisterPooling` is their weighted mean, the weights a softmax of learned logits that start equal.
 
 
-# %% tags=["promote:mixers/registers"] jupyter={"source_hidden": true}
+# %% tags=["module:mixers/registers"]
 import torch
 from torch import nn
 
-
-class RegisterPooling(nn.Module):
-    def __init__(self, num_registers):
-        super().__init__()
-        self.logits = nn.Parameter(torch.zeros(num_registers))
-
-    def reset_parameters(self):
-        nn.init.zeros_(self.logits)
-
-    def forward(self, registers):
-        # registers: batch, registers, channels; result: batch, channels
-        weights = self.logits.softmax(dim=0).to(registers.dtype)
-        return (weights[:, None] * registers).sum(dim=1)
-
-
-class RegisterCompressConcat(nn.Module):
-    def __init__(self, num_registers, hidden_dim, compressed_dim):
-        super().__init__()
-        self.num_registers = num_registers
-        self.compress = nn.Linear(hidden_dim, compressed_dim, bias=False)
-
-    @property
-    def out_dim(self):
-        return self.num_registers * self.compress.out_features
-
-    def forward(self, registers):
-        # registers: batch, registers, channels; result: batch, out_dim
-        return self.compress(registers).flatten(1)
+from residual_edu.mixers.registers import RegisterPooling
 
 
 # %% [markdown]
-# `ViT5ClassificationNet`: patches, a learned table for all tokens, blocks, an answer. A first reader may skip the code.
+# `ViT5ClassificationNet`: patches, a learned table for all tokens, blocks, an answer.
 
 
-# %% tags=["promote:networks/vit5"] jupyter={"source_hidden": true}
+# %% tags=["module:networks/vit5"]
 from functools import partial
-
 from torch import nn
 from torch.nn import functional as F
 
-from residual_edu.config import build
-from residual_edu.networks.stack import build_blocks
-from residual_edu.parts.drop_path import drop_path_schedule
-from residual_edu.parts.patches import Patchify
-from residual_edu.parts.start import filled, reset_parameters, start_again
-from residual_edu.parts.weight_decay import no_weight_decay
-
-
-class ViT5ClassificationNet(nn.Module):
-    def __init__(
-        self,
-        in_channels,
-        num_classes,
-        hidden_dim,
-        num_blocks,
-        patch_size,
-        image_size,
-        num_registers,
-        block_cfg,
-        norm_cfg,
-        readout="cls",
-        drop_path_rate=0.0,
-        neck_compression_ratio=1,
-        pad_to_multiple_of=1,
-    ):
-        super().__init__()
-        self.image_size, self.num_registers, self.readout = (
-            image_size,
-            num_registers,
-            readout,
-        )
-        self.num_patches = (image_size // patch_size) ** 2
-        self.register_start_idx = self.num_patches + (readout == "cls")
-        self.num_tokens = self.register_start_idx + num_registers
-        self.padding = -self.num_tokens % pad_to_multiple_of
-        self.patch_embed = Patchify(in_channels, hidden_dim, 2, patch_size)
-        self.tokens = no_weight_decay(nn.Embedding(self.num_tokens, hidden_dim))
-        registers = {
-            "num_registers": num_registers,
-            "register_start_idx": self.register_start_idx,
-        }
-        rates = drop_path_schedule(num_blocks, drop_path_rate)
-        self.blocks = build_blocks(
-            "block_cfg",
-            block_cfg,
-            [registers | {"drop_path_rate": rate} for rate in rates],
-        )
-        self.out_norm = no_weight_decay(build(norm_cfg))
-        concat = partial(
-            RegisterCompressConcat,
-            num_registers,
-            hidden_dim,
-            hidden_dim // neck_compression_ratio,
-        )
-        self.neck = concat() if readout == "register_concat" else nn.Identity()
-        self.out_proj = nn.Linear(
-            getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False
-        )
-        filled(self.tokens, partial(nn.init.trunc_normal_, std=0.02))
-        filled(self.out_proj, partial(nn.init.trunc_normal_, std=0.02))
-
-    resets_children = True  # in the order of the constructor
-
-    def reset_parameters(self):
-        reset_parameters(self.patch_embed)
-        nn.Embedding.reset_parameters(self.tokens)
-        for part in (self.blocks, self.out_norm, self.neck):
-            reset_parameters(part)
-        nn.Linear.reset_parameters(self.out_proj)
-        start_again(self.tokens)
-        start_again(self.out_proj)
-
-    def forward(self, images):
-        # images: batch, side, side, in_channels; result: batch, classes
-        x = self.embed(images)
-        for block in self.blocks:
-            x = block(x)
-        return self.out_proj(self.neck(self.out_norm(self.pool(x))))
-
-    def embed(self, images):
-        # images: batch, side, side, in_channels; result: batch, tokens, channels
-        # (batch, num_patches, channels)
-        patches = self.patch_embed(images).flatten(1, 2)
-        tokens = (
-            F.pad(patches, (0, 0, 0, self.num_tokens - self.num_patches))
-            + self.tokens.weight
-        )
-        return F.pad(tokens, (0, 0, 0, self.padding))
-
-    def pool(self, x):
-        # x: batch, tokens, channels; result: batch, ..., channels
-        if self.readout == "register_concat":
-            return x[:, self.register_start_idx : self.num_tokens]
-        return (
-            x[:, self.num_patches]
-            if self.readout == "cls"
-            else x[:, : self.num_patches].mean(dim=1)
-        )
+from residual_edu.networks.vit5 import ViT5ClassificationNet
 
 
 # %% [markdown]
@@ -549,37 +276,12 @@ def compete(x, gamma, beta, eps):
 check(compete, "compete")
 
 # %% [markdown]
-# The finished piece, `GlobalResponseNorm`, whose γ and β start at 0: at first it is the identity. A first reader may skip the code.
+# The finished piece, `GlobalResponseNorm`, whose γ and β start at 0: at first it is the identity.
 
 
-# %% tags=["promote:parts/global_response_norm"]
+# %% tags=["module:parts/global_response_norm"]
 import torch
 from torch import nn
-
-
-def global_response_norm(x, gamma, beta, eps=1e-6):
-    # x: batch, ..., channels; gamma, beta: channels
-    # a sum of squares overflows float16
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
-    size = torch.linalg.vector_norm(wide, dim=tuple(range(1, x.ndim - 1)), keepdim=True)
-    n = size / (size.mean(dim=-1, keepdim=True) + eps)  # (batch, 1, ..., 1, channels)
-    return (gamma * (wide * n) + beta + wide).type_as(x)
-
-
-class GlobalResponseNorm(nn.Module):
-    def __init__(self, dim, eps=1e-6):
-        super().__init__()
-        self.eps = eps
-        self.gamma = nn.Parameter(torch.zeros(dim))
-        self.beta = nn.Parameter(torch.zeros(dim))
-
-    def reset_parameters(self):
-        nn.init.zeros_(self.gamma)
-        nn.init.zeros_(self.beta)
-
-    def forward(self, x):
-        # x: batch, ..., channels
-        return global_response_norm(x, self.gamma, self.beta, self.eps)
 
 
 # %% [markdown]
@@ -619,28 +321,13 @@ holds(bool(both[0, 3:].min() > 1.3 > 0.6 > both[0, 1:3].max()), "Edges win.")
 #
 # ## Not ViT-5: Hyena over patches
 #
-# A convolution wants a picture, not a sequence. `ViT5HyenaAdapter` lays the tokens out in rows, padding included, and reads them off again. A first reader may skip the code.
+# A convolution wants a picture, not a sequence. `ViT5HyenaAdapter` lays the tokens out in rows, padding included, and reads them off again.
 
 
-# %% tags=["promote:mixers/vit5_hyena"]
+# %% tags=["module:mixers/vit5_hyena"]
 from torch import nn
 
-from residual_edu.config import build
-
-
-class ViT5HyenaAdapter(nn.Module):
-    """Apply a mixer of two space axes to a sequence of tokens."""
-
-    def __init__(self, inner_mixer_cfg, grid_w):
-        super().__init__()
-        self.grid_w = grid_w
-        self.inner_mixer = build(inner_mixer_cfg)
-
-    def forward(self, x, *, conditioning=None):
-        # x: batch, tokens, channels
-        return self.inner_mixer(
-            x.unflatten(1, (-1, self.grid_w)), conditioning=conditioning
-        ).flatten(1, 2)
+from residual_edu.mixers.vit5_hyena import ViT5HyenaAdapter
 
 
 # %% [markdown]

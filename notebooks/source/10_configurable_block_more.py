@@ -349,171 +349,25 @@ holds(shares_of[1.0, 1.0][2] < 0.1, "At temperature 1 nearly nothing is copied."
 # The library looks its parts up by name. `register` works as a decorator above a class, or with the class behind the name; `get` refuses a name that is unknown, with the nearest that is known. A first reader may skip the code of `Registry`.
 
 
-# %% tags=["promote:configurable/registry"] jupyter={"source_hidden": true}
-from typing import Generic, overload
-
-from residual_edu.configurable.registry import MISSING, T, UnknownName
-from residual_edu.errors import InvalidInput
-
-
-class Registry(Generic[T]):
-    """Classes by name. Each builds a ``T`` from a ``BlockConfig`` alone."""
-
-    def __init__(self, name, aliases=None):
-        self.name, self.aliases = name, dict(aliases or {})
-        self.entries = {}
-
-    @overload
-    def register(self, key): ...
-
-    @overload
-    def register(self, key, value): ...
-
-    def register(self, key, value=MISSING):
-        if value is MISSING:
-            return lambda value: self.register(key, value)
-        self.entries[key] = value
-        return value
-
-    def get(self, key):
-        self._check_known(key)
-        return self.entries[key if key in self.entries else self.aliases[key]]
-
-    def keys(self):
-        return sorted(
-            {
-                *self.entries,
-                *(alias for alias, key in self.aliases.items() if key in self.entries),
-            }
-        )
-
-    def __contains__(self, key):
-        return key in self.keys()
-
-    def __iter__(self):
-        return iter(self.keys())
-
-    def _check_known(self, key):
-        try:
-            pass
-        except InvalidInput as fault:
-            raise UnknownName(str(fault)) from None
+# %% tags=["module:configurable/registry"]
 
 
 # %% [markdown]
-# Every part is built from a `BlockConfig` alone, a frozen page of names and numbers; all its faults are named at once. A first reader may skip its code.
+# Every part is built from a `BlockConfig` alone, a frozen page of names and numbers; all its faults are named at once.
 
 
-# %% tags=["promote:configurable/config"] jupyter={"source_hidden": true}
-from dataclasses import dataclass
-from typing import Annotated
+# %% tags=["module:configurable/config"]
 
-from residual_edu.checked import Choice, Count, Flag, Positive, Rate, Size
-from residual_edu.configurable.registry import (
-    attention_registry,
-    ffn_registry,
-    norm_registry,
-    position_registry,
-)
-
-
-@dataclass(frozen=True)
-class BlockConfig:
-    attention: Annotated[str, Choice(attention_registry)] = "mha"
-    ffn: Annotated[str, Choice(ffn_registry)] = "standard"
-    norm: Annotated[str, Choice(norm_registry)] = "layer_norm"
-    position: Annotated[str, Choice(position_registry)] = "sinusoidal"
-    d_model: Size = 512
-    n_heads: Size = 8
-    n_kv_heads: Size | None = None
-    d_ff: Size = 2048
-    bias: Flag = True
-    dropout: Rate = 0.0
-    norm_eps: Positive = 1e-5
-    rope_theta: Positive = 10000.0
-    max_seq_len: Size = 2048
-    pre_norm: Flag = True
-    window_size: Size | None = None
-    kv_lora_rank: Size | None = None
-    q_lora_rank: Size | None = None
-    rope_dim: Count | None = None
-    qk_norm: Flag = False
-
-    @property
-    def head_dim(self):
-        return self.d_model // self.n_heads
-
-    @property
-    def effective_n_kv_heads(self):
-        return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
-
-    @property
-    def effective_rope_dim(self):
-        half = max(2, self.head_dim // 4 * 2) if self.position == "rope" else 0
-        return half if self.rope_dim is None else self.rope_dim
+from residual_edu.configurable.config import BlockConfig
 
 
 # %% [markdown]
-# `ConfigurableBlock` holds no name of an attention, a norm or a network: it can be all of them. An attention returns its output and its cache; a residual wants a map from x to x, so the cache is kept aside. A first reader may skip its code.
+# `ConfigurableBlock` holds no name of an attention, a norm or a network: it can be all of them. An attention returns its output and its cache; a residual wants a map from x to x, so the cache is kept aside.
 
 
-# %% tags=["promote:configurable/block"] jupyter={"source_hidden": true}
-from torch import nn
+# %% tags=["module:configurable/block"]
 
-from residual_edu.configurable.cache import extend
-from residual_edu.configurable.registry import (
-    attention_registry,
-    ffn_registry,
-    norm_registry,
-    position_registry,
-)
-from residual_edu.parts.dropout import Dropout
-from residual_edu.parts.residual import (
-    is_bypassed,
-    post_norm_residual,
-    pre_norm_residual,
-)
-
-
-class ConfigurableBlock(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
-        self.attention = attention_registry.get(config.attention)(config)
-        self.ffn = ffn_registry.get(config.ffn)(config)
-        self.attn_norm = self._norm_of(self.attention)
-        self.ffn_norm = self._norm_of(self.ffn)
-        self.resid_dropout = Dropout(config.dropout)
-        # an attention that a learner writes may have none
-        shared = getattr(self.attention, "position", None)
-        self.position = shared or position_registry.get(config.position)(config)
-
-    def forward(self, x, mask=None, cache=None):
-        # x: batch, positions, channels; mask: ..., positions, keys
-        residual = pre_norm_residual if self.config.pre_norm else post_norm_residual
-        gates = [self.resid_dropout] if self.training else []
-
-        def attention(h):
-            # a residual takes a map from tensor to tensor, and an attention returns its
-            # cache as well
-            nonlocal cache
-            h, cache = self.attention(h, mask=mask, cache=cache)
-            return h
-
-        if is_bypassed(self.attention):
-            # no features: it only counts positions
-            cache = extend(cache, x[..., :0], x[..., :0])
-        else:
-            x = residual(x, attention, self.attn_norm, gates)
-        x = residual(x, self.ffn, self.ffn_norm, gates)
-        return x, cache  # both branches set it
-
-    def _norm_of(self, branch):
-        return (
-            nn.Identity()
-            if is_bypassed(branch)
-            else norm_registry.get(self.config.norm)(self.config)
-        )
+from residual_edu.configurable.block import ConfigurableBlock
 
 
 # %% [markdown]
@@ -522,171 +376,22 @@ class ConfigurableBlock(nn.Module):
 # `AttentionBase` knows sizes and positions, and computes the outputs of all heads. `GQA` adds the maps, and says what is cached: keys, already turned, and values. In `MHA` no head shares. `SlidingWindowGQA` sees the last positions alone. A first reader may skip their code.
 
 
-# %% tags=["promote:configurable/attention"] jupyter={"source_hidden": true}
+# %% tags=["module:configurable/attention"]
 from dataclasses import replace
-
-from torch import nn
-
-from residual_edu.configurable.cache import cache_length, extend
-from residual_edu.configurable.registry import position_registry
 from residual_edu.parts.attention import (
     attention_mask,
     both,
-    fused_attention,
-    merge_heads,
-    split_heads,
 )
-from residual_edu.parts.rms_norm import RMSNorm
 
-
-def repeat_heads(x, heads):
-    # x: batch, kv_heads, positions, head_dim
-    group = heads // x.shape[1]
-    return x if group == 1 else x.repeat_interleave(group, dim=1)
-
-
-class AttentionBase(nn.Module):
-    needs = ()
-
-    def __init__(self, config):
-        super().__init__()
-        self.d_model, self.head_dim = config.d_model, config.head_dim
-        self.n_heads, self.n_kv_heads = config.n_heads, config.effective_n_kv_heads
-        self.position = position_registry.get(config.position)(config)
-
-    def attend(self, query, key, value, mask):
-        key, value = repeat_heads(key, self.n_heads), repeat_heads(value, self.n_heads)
-        bias = self.position.bias(query, key.shape[-2])
-        if mask is not None and mask.ndim == 3:
-            mask = mask[:, None]  # the same for all heads
-        if mask is not None and mask.is_floating_point():
-            bias = mask.to(query) if bias is None else bias + mask.to(query)
-            mask = None
-        return merge_heads(fused_attention(query, key, value, mask, bias))
-
-
-class GQA(AttentionBase):
-    def __init__(self, config):
-        super().__init__(config)
-        kv_dim = self.n_kv_heads * self.head_dim
-        self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
-        self.k_proj = nn.Linear(self.d_model, kv_dim, bias=config.bias)
-        self.v_proj = nn.Linear(self.d_model, kv_dim, bias=config.bias)
-        self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
-        self.qk_norm = config.qk_norm
-        if self.qk_norm:
-            self.q_norm, self.k_norm = (
-                RMSNorm(self.head_dim, config.norm_eps) for _ in range(2)
-            )
-
-    def forward(self, x, mask=None, cache=None):
-        # x: batch, positions, channels; mask: ..., positions, keys
-        start, position = cache_length(cache), self.position
-        # (batch, n_heads, positions, head_dim)
-        query = split_heads(self.q_proj(x), self.n_heads)
-        # (batch, n_kv_heads, positions, head_dim)
-        key = split_heads(self.k_proj(x), self.n_kv_heads)
-        value = split_heads(self.v_proj(x), self.n_kv_heads)
-        if self.qk_norm:
-            query, key = self.q_norm(query), self.k_norm(key)
-        query, key = position.rotate(query, start), position.rotate(key, start)
-        # (batch, n_kv_heads, keys, head_dim): the cached ones first
-        key, value = cache = extend(cache, key, value)
-        return self.o_proj(self.attend(query, key, value, mask)), cache
-
-
-class MHA(GQA):
-    def __init__(self, config):
-        super().__init__(replace(config, n_kv_heads=None))
-
-
-class SlidingWindowGQA(GQA):
-    needs = ("window_size",)
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.window_size = config.window_size
-
-    def attend(self, query, key, value, mask):
-        queries, keys = query.shape[-2], key.shape[-2]
-        window = attention_mask(
-            queries, keys, causal=True, window=self.window_size, device=query.device
-        )
-        if mask is not None and mask.is_floating_point():
-            return super().attend(
-                query, key, value, mask.masked_fill(~window, float("-inf"))
-            )
-        return super().attend(query, key, value, both(window, mask))
+from residual_edu.configurable.attention import GQA, MHA
 
 
 # %% [markdown]
-# `MLA` caches one small vector for each token, from which the keys and values of all heads are computed again. A turned key cannot be computed from a vector that does not know its position, so a few features, the same for all heads, are turned and cached beside it. A first reader may skip its code.
+# `MLA` caches one small vector for each token, from which the keys and values of all heads are computed again. A turned key cannot be computed from a vector that does not know its position, so a few features, the same for all heads, are turned and cached beside it.
 
 
-# %% tags=["promote:configurable/attention"] jupyter={"source_hidden": true}
+# %% tags=["module:configurable/attention"]
 import torch
-from torch import nn
-
-from residual_edu.configurable.cache import cache_length, extend
-from residual_edu.configurable.position import RoPE, rotates
-from residual_edu.parts.attention import split_heads
-from residual_edu.parts.rms_norm import RMSNorm
-
-
-class MLA(AttentionBase):
-    needs = ("kv_lora_rank",)
-
-    def __init__(self, config):
-        super().__init__(config)
-        rank = config.kv_lora_rank  # not None, since needs names it
-        self.rope_dim = config.effective_rope_dim
-        self.rotary = self.position if rotates(self.position) else RoPE(config)
-        self.kv_down = nn.Linear(self.d_model, rank + self.rope_dim, bias=False)
-        self.kv_norm = RMSNorm(rank, config.norm_eps)
-        self.kv_up = nn.Linear(
-            rank, self.n_heads * (2 * self.head_dim - self.rope_dim), bias=False
-        )
-        if config.q_lora_rank is None:
-            self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
-        else:
-            self.q_down = nn.Linear(self.d_model, config.q_lora_rank, bias=False)
-            self.q_norm = RMSNorm(config.q_lora_rank, config.norm_eps)
-            self.q_up = nn.Linear(config.q_lora_rank, self.d_model, bias=False)
-        self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
-
-    def forward(self, x, mask=None, cache=None):
-        # x: batch, positions, channels; mask: ..., positions, keys
-        start = cache_length(cache)
-        latent, shared = self.kv_down(x).tensor_split([self.kv_norm.dim], dim=-1)
-        latent, shared = cache = extend(
-            cache, self.kv_norm(latent), self.turn(shared, start)
-        )  # (batch, keys, features)
-        # (batch, n_heads, keys, head_dim - rope_dim + head_dim)
-        own = split_heads(self.kv_up(latent), self.n_heads)
-        own, value = own.tensor_split([self.head_dim - self.rope_dim], dim=-1)
-        if own.shape[-1] * own.element_size() % 16:  # a GPU's kernel asks for that
-            value = value.contiguous()
-        # (batch, n_heads, keys, rope_dim)
-        shared = shared[:, None].expand(-1, self.n_heads, -1, -1)
-        key = torch.cat([shared, own], dim=-1)  # (batch, n_heads, keys, head_dim)
-        # (batch, n_heads, positions, head_dim)
-        query = self.turn(split_heads(self.queries(x), self.n_heads), start)
-        return self.o_proj(self.attend(query, key, value, mask)), cache
-
-    def queries(self, x):
-        return (
-            self.q_proj(x)
-            if hasattr(self, "q_proj")
-            else self.q_up(self.q_norm(self.q_down(x)))
-        )
-
-    def turn(self, x, start):
-        turned, rest = x.tensor_split([self.rope_dim], dim=-1)
-        return (
-            torch.cat([self.rotary.rotate(turned, start), rest], dim=-1)
-            if self.rope_dim
-            else x
-        )
 
 
 # %% [markdown]
