@@ -65,7 +65,7 @@ class ConfigurableBlock(nn.Module):
         """
         check_room(cache_length(cache), x.shape[-2], self.config.max_seq_len)
         residual = pre_norm_residual if self.config.pre_norm else post_norm_residual
-        gates = [self.resid_dropout]
+        gates = [self.resid_dropout] if self.training else []
 
         def attention(h: Tensor) -> Tensor:
             nonlocal cache  # a branch returns a tensor alone
