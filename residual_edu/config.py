@@ -1,111 +1,86 @@
 """Describe a module now, build it later.
 
-A description is a call that has not been made yet: a ``functools.partial``, or a mapping that names the call.
+A description is a call that has not been made yet: a ``functools.partial``, or a mapping
+that names the call.
 """
 
 from collections.abc import Callable, Mapping
-from inspect import isbuiltin, isfunction
+from functools import partial
+from inspect import isfunction, signature
 from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
 from torch import nn
+from typing_extensions import TypeAliasType
 
-from residual_edu.calls import check_complete, check_keywords
-from residual_edu.lazy import partial
-from residual_edu.old_errors import InvalidInput, shown
+from residual_edu.errors import InvalidInput
 
-Spec = nn.Module | Callable[..., nn.Module] | Mapping[str, Any]
-"""What ``build`` takes: a module, something that returns one when called, or a mapping with ``__target__``."""
+Spec = TypeAliasType("Spec", nn.Module | Callable[..., nn.Module] | Mapping[str, Any])
+"""What ``build`` takes: a module, something that returns one when called, or a mapping.
+
+A mapping holds ``__target__``, what to call or its dotted name, and the keywords.
+"""
+
+
+class Call(partial[nn.Module]):
+    """A ``functools.partial`` whose keywords are attributes, to read and to set."""
+
+    def __getattr__(self, name: str) -> Any:  # for what is no attribute of partial's
+        if name in self.keywords:
+            return self.keywords[name]
+        raise AttributeError(f"{self.func} was given no {name}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        signature(self.func).bind_partial(**{name: value})
+        self.keywords[name] = value
 
 
 class LazyConfig:
-    """``LazyConfig(X)(k=v)`` is ``partial(X, k=v)``, its keywords checked at once: a typo fails where it is written.
+    """``LazyConfig(X)(k=v)`` is ``partial(X, k=v)``, its keywords checked at once.
 
-    A keyword is an attribute of it: ``config.k`` reads it, and ``config.k = w`` sets what will be built.
-
-    The keywords of every mapping with ``__target__`` among the values are checked too; the mapping itself is passed on
-    as it is, for ``X`` to build.
+    So a typo fails where it is written. ``config.k`` reads a keyword, and ``config.k = w``
+    changes what will be built.
 
     Args:
         target: a class or function that returns a module, or the dotted name of one.
-
-    Raises:
-        InvalidInput: for a target that returns no module, or a keyword that it does not take.
     """
 
     def __init__(self, target: Callable[..., nn.Module] | str) -> None:
         self.target = import_target(target) if isinstance(target, str) else target
-        check_target(self.target)
 
-    def __call__(self, **keywords: Any) -> "partial[nn.Module]":
+    def __call__(self, **keywords: Any) -> Call:
         """Return the call of the target with ``keywords``, not made yet."""
-        check_keywords(self.target, keywords)
-        for value in keywords.values():
-            if isinstance(value, Mapping) and "__target__" in value:
-                from_mapping(value)
-        return partial(self.target, **keywords)
+        signature(self.target).bind_partial(**keywords)
+        return Call(self.target, **keywords)
 
 
 def build(spec: Spec) -> nn.Module:
-    """Return the module that ``spec`` describes: itself if it is a module, else a new one at each call.
+    """Return the module that ``spec`` describes: a module itself, else a new one.
 
     Raises:
-        InvalidInput: for what describes no module, or lacks an argument.
+        InvalidInput: for a call that returns something else.
     """
     if isinstance(spec, nn.Module):
         return spec
-    if isinstance(spec, Mapping):
-        spec = from_mapping(spec)
-    check_complete(spec)
-    module = spec() if callable(spec) else spec
+    module = from_mapping(spec)() if isinstance(spec, Mapping) else spec()
     if not isinstance(module, nn.Module):
-        raise InvalidInput(
-            f"a module was to be built, got {module!r}; give a module, a class or function that returns one, "
-            "or a mapping with '__target__'"
-        )
+        raise InvalidInput(f"{spec!r} must return a module, got {module!r}")
     return module
 
 
-def from_mapping(mapping: Mapping[str, Any]) -> "partial[nn.Module]":
-    """Return the call that a mapping describes: ``__target__``, and its keywords. No value is run as code."""
+def from_mapping(mapping: Mapping[str, Any]) -> Call:
+    """Return the call that ``mapping`` describes. No value in it is run as code."""
     keywords = dict(mapping)
-    if "__target__" not in keywords:
-        raise InvalidInput(f"a mapping that describes a module needs the key '__target__', got {sorted(keywords)}")
     return LazyConfig(keywords.pop("__target__"))(**keywords)
 
 
 def import_target(name: str) -> Callable[..., nn.Module]:
     """Import the class or function called ``name``.
 
-    Only what is declared to return a module passes, so that a name in a file cannot call anything else.
+    It must be declared to return a module: a name in a file calls nothing else.
     """
-    try:
-        found = resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(f"__target__ {name!r} cannot be imported: {error}") from None
-    check_makes_modules(name, found)
-    return found
-
-
-def check_makes_modules(name: str, found: object) -> None:
-    """Raise ``InvalidInput`` unless ``found``, called ``name``, is a class of modules or a function annotated so."""
-    try:
-        made = get_type_hints(found).get("return") if isfunction(found) else found
-    except (AttributeError, NameError) as error:
-        raise InvalidInput(f"__target__ {name!r} cannot be imported: {error}") from None
+    found = resolve_name(name)
+    made = get_type_hints(found).get("return") if isfunction(found) else found
     if not (isinstance(made, type) and issubclass(made, nn.Module)):
-        raise InvalidInput(
-            f"__target__ must name a class of modules, or a function annotated to return one, got {name!r}"
-        )
-
-
-def check_target(target: Callable[..., nn.Module]) -> None:
-    """Raise ``InvalidInput`` where it is known that calling ``target`` returns no module."""
-    if isinstance(target, nn.Module):
-        raise InvalidInput(
-            f"target must be a class or function that returns a module, got {shown(target)}, a module; "
-            "a module needs no config"
-        )
-    other = isbuiltin(target) or (isinstance(target, type) and not issubclass(target, nn.Module))
-    if not callable(target) or other:
-        raise InvalidInput(f"target must be a class or function that returns a module, got {shown(target)}")
+        raise InvalidInput(f"{name} must be declared to return a module")
+    return found

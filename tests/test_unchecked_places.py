@@ -24,7 +24,6 @@ from residual_edu import (
     KernelFiLMGenerator,
     LayerNorm,
     LayerScale,
-    LazyConfig,
     Mamba,
     MambaLayer,
     Patchify,
@@ -96,11 +95,7 @@ PLACES = {
         lambda: block(mlp=partial(nn.Linear, C, 1))(zeros(2, 5, C), None),
         "(2, 5, 6) (2, 5, 1)",
     ),
-    "block: a bare mixer of three signals": (lambda: block(mixer=ATTENTION), "sequence_mixer (query, key, value"),
     "adaln: no condition": (lambda: adaln()(zeros(2, 5, C), None), "condition None"),
-    "adaln: the condition's width": (lambda: adaln()(zeros(2, 5, C), zeros(2, 4)), "condition 6 (2, 4)"),
-    "adaln: a condition without a batch": (lambda: adaln()(zeros(2, 5, C), zeros(C)), "condition (6,)"),
-    "adaln: samples": (lambda: adaln()(zeros(3, 5, C), zeros(2, C)), "condition 3 (2, 6)"),
     "adaln: hidden_dim is not the channels": (
         lambda: adaln(hidden_dim=8)(zeros(2, 5, C), zeros(2, 8)),
         "x 8 (2, 5, 6)",
@@ -109,8 +104,6 @@ PLACES = {
         lambda: adaln(hidden_dim=1)(zeros(2, 5, C), zeros(2, 1)),
         "x 1 (2, 5, 6)",
     ),
-    "adaln: a mixer without conditioning=": (lambda: adaln(mixer=partial(nn.Linear, C, C)), "conditioning Linear"),
-    "adaln: a bare mixer of three signals": (lambda: adaln(mixer=ATTENTION), "sequence_mixer (query, key, value"),
     "adaln: a branch that would broadcast": (
         lambda: adaln(mlp=partial(nn.Linear, C, 1))(zeros(2, 5, C), zeros(2, C)),
         "(2, 5, 6) (2, 5, 1)",
@@ -119,14 +112,13 @@ PLACES = {
         lambda: adaln(mixer=Narrow)(zeros(2, 5, C), zeros(2, C)),
         "(2, 5, 6) (2, 5, 1)",
     ),
-    "adaln: an mlp of three signals": (lambda: adaln(mlp=ATTENTION), "mlp (x) (query, key, value"),
-    "adaln: a condition without positions": (lambda: adaln()(zeros(2, 5, C), zeros(2, 0, C)), "condition 1 (2, 0, 6)"),
+    "adaln: a condition without positions": (lambda: adaln()(zeros(2, 5, C), zeros(2, 0, C)), "condition (2, 0, 6)"),
     "adaln: parts of another width": (
         lambda: adaln(mlp=partial(MLP, 8, "relu", OFF))(zeros(2, 5, C), zeros(2, C)),
         "8 (2, 5, 6)",
     ),
-    "vit5: a negative layer scale": (lambda: vit5(layer_scale_init=-0.1), "layer_scale_init -0.1"),
-    "vit5: a negative rate": (lambda: vit5(drop_path_rate=-0.1), "drop_path_rate [0, 1) -0.1"),
+    "vit5: a negative layer scale": (lambda: vit5(layer_scale_init=-0.1), "-0.1"),
+    "vit5: a negative rate": (lambda: vit5(drop_path_rate=-0.1), "[0, 1) -0.1"),
     "vit5: registers past the end": (
         lambda: vit5(register_pooling_cfg=partial(RegisterPooling, 4), num_registers=4)(zeros(2, 4, C)),
         "4 1",
@@ -210,7 +202,6 @@ PLACES = {
     "network: one block for all": (lambda: network(block_cfg=block(mlp=MAP)), "block_cfg ResidualBlock weights"),
     "network: a target too large": (lambda: network(target_size=5)(fed()), "target_size (4, 5) (5, 5)"),
     "classifier: a target too large": (lambda: network(ClassificationResNet, target_size=5)(fed()), "(4, 5) (5, 5)"),
-    "config: a typo": (lambda: LazyConfig(LayerNorm)(dmi=C), "'dmi' dim"),
 }
 
 

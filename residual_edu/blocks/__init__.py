@@ -1,4 +1,4 @@
-"""Branches around one residual stream; a block holds no maths of its own, only calls to ``parts``."""
+"""Branches around a residual stream: no maths of their own, only calls to ``parts``."""
 
 from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock
 from residual_edu.blocks.residual_block import ResidualBlock

@@ -1,53 +1,50 @@
-r"""The block of diffusion transformers: a condition shifts, scales and gates each of its two branches.
+r"""The block of diffusion transformers: a condition modulates each branch.
 
 .. math::
-    x &\leftarrow x + g_1 \cdot \mathrm{mixer}(\mathrm{norm}(x) \cdot (1 + s_1) + b_1, c), \\
+    x &\leftarrow x + g_1 \cdot
+        \mathrm{mixer}(\mathrm{norm}(x) \cdot (1 + s_1) + b_1, c), \\
     x &\leftarrow x + g_2 \cdot \mathrm{mlp}(\mathrm{norm}(x) \cdot (1 + s_2) + b_2)
 
 Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 """
 
+from functools import partial
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.calls import check_conditionable, check_takes
-from residual_edu.checked import Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.old_errors import (
-    InvalidInput,
-    check_axes,
-    check_batch,
-    check_given,
-    check_width,
-)
+from residual_edu.errors import InvalidInput, check_shape
+from residual_edu.mixers import Attention, QKVSequenceMixer
 from residual_edu.parts.adaln_zero import modulations, zero_projection
-from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
+from residual_edu.parts.dropout import Dropout
+from residual_edu.parts.layer_norm import LayerNorm
+from residual_edu.parts.mlp import MLP
+from residual_edu.parts.residual import Map, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
 class AdaLNZeroResidualBlock(nn.Module):
-    """A sequence mixer and an MLP, each with a norm that the condition modulates and a gate that starts at zero.
+    """A sequence mixer and an MLP, each modulated and gated by a condition.
 
-    The condition is used twice: for the six modulations, and as ``conditioning=`` of the sequence mixer. At the start
-    the block returns ``x`` bit for bit, and only the gates' rows of ``condition_proj`` receive a gradient that is not
-    zero.
+    At the start the gates are zero: the block returns ``x`` bit for bit, and only the
+    gates' rows of ``condition_proj`` receive a gradient. ``nn.Identity`` leaves a
+    branch out.
 
     Args:
-        sequence_mixer_cfg: what to build (``config.build``) to mix positions: ``forward(x, *, conditioning)``, where
-            conditioning is (batch, channels); ``nn.Identity`` leaves the branch out.
-        sequence_mixer_norm_cfg: the norm before it, preferably without gain and bias, since the condition gives both.
-        mlp_cfg: what to build to map each position by itself: ``forward(x)``; ``nn.Identity`` leaves the branch out.
+        sequence_mixer_cfg: mixes positions, ``forward(x, *, conditioning)``, where
+            conditioning is (batch, channels).
+        sequence_mixer_norm_cfg: the norm before it, best without gain and bias.
+        mlp_cfg: maps each position by itself, ``forward(x)``.
         mlp_norm_cfg: the norm before it, as above.
-        condition_norm_cfg: the norm of the condition, or ``nn.Identity``.
-        dropout_cfg: what stands between each branch and its gate: ``Dropout``, ``DropPath`` or ``nn.Identity``.
-        hidden_dim: number of channels of ``x`` and of the condition, at least 1.
+        condition_norm_cfg: the norm of the condition.
+        dropout_cfg: stands between each branch and its gate.
+        hidden_dim: number of channels of ``x`` and of the condition.
 
     Raises:
-        InvalidInput: for a mixer that takes no ``conditioning=``, a condition that is missing, an input of another
-            shape, or a branch whose output has another shape than ``x``.
+        InvalidInput: for no condition or an empty one, or an ``x`` of another width.
     """
 
-    @checked
     def __init__(
         self,
         sequence_mixer_cfg: Spec,
@@ -56,7 +53,7 @@ class AdaLNZeroResidualBlock(nn.Module):
         mlp_norm_cfg: Spec,
         condition_norm_cfg: Spec,
         dropout_cfg: Spec,
-        hidden_dim: Size,
+        hidden_dim: int,
     ) -> None:
         super().__init__()
         self.hidden_dim = hidden_dim
@@ -67,48 +64,40 @@ class AdaLNZeroResidualBlock(nn.Module):
         self.condition_norm = no_weight_decay(build(condition_norm_cfg))
         self.dropout = build(dropout_cfg)
         self.condition_proj = zero_projection(hidden_dim)
-        check_branches(self.sequence_mixer, self.mlp)
+
+    @classmethod
+    def standard(
+        cls, dim: int, heads: int, *, dropout: float = 0.0, causal: bool = False
+    ) -> "AdaLNZeroResidualBlock":
+        """Return attention and an MLP with 4 * dim hidden features, as in DiT."""
+        attention = partial(
+            Attention, dim, heads, apply_qk_norm=False, use_rope=False, is_causal=causal
+        )
+        mixer = partial(QKVSequenceMixer, dim, attention, True, True)  # with biases
+        mlp = partial(MLP, dim, "gelu", nn.Identity, expansion_factor=4.0, bias=True)
+        norm = partial(LayerNorm, dim, elementwise_affine=False)
+        return cls(mixer, norm, mlp, norm, nn.Identity, partial(Dropout, dropout), dim)
 
     def forward(
         self,
         x: Float[Tensor, "batch *space channels"],
         condition: Float[Tensor, "#batch *elsewhere channels"],
     ) -> Float[Tensor, "batch *space channels"]:
-        """Add both branches' outputs to ``x``; the axes of ``condition`` between batch and channels are averaged."""
-        self._check(x, condition)
-        pooled = (
-            condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)
-        )
-        condition = self.condition_norm(pooled)  # (batch, channels)
-        mixing, mapping = modulations(
-            self.condition_proj(condition), x.ndim
-        )  # one for each branch
-        norm = mixing.modulate(self.sequence_norm)
+        """Add both branches to ``x``; positions of ``condition`` are averaged."""
+        check_shape("x", x, "...", self.hidden_dim)
+        c = self.condition_norm(pooled(condition))  # (batch, channels)
+        mixing, mapping = modulations(self.condition_proj(c), x.ndim)
+        mixer, norm = self.sequence_mixer, mixing.modulate(self.sequence_norm)
         gates: list[Map] = [self.dropout, mixing.apply_gate]
-        x = pre_norm_residual(
-            x, self.sequence_mixer, norm, gates, conditioning=condition
-        )
-        return pre_norm_residual(
-            x,
-            self.mlp,
-            mapping.modulate(self.mlp_norm),
-            [self.dropout, mapping.apply_gate],
-        )
-
-    def _check(self, x: Tensor, condition: Tensor) -> None:
-        check_given("condition", condition)
-        for name, tensor in (("x", x), ("condition", condition)):
-            check_axes(name, tensor, "batch", "channels")
-            check_width(name, tensor, self.hidden_dim, self.condition_proj[1])
-        check_batch("condition", condition, x.shape[0])
-        if 0 in condition.shape[1:-1]:
-            raise InvalidInput(
-                f"condition must have at least 1 position along each axis, got shape {tuple(condition.shape)}"
-            )
+        x = pre_norm_residual(x, mixer, norm, gates, conditioning=c)
+        mlp, norm = self.mlp, mapping.modulate(self.mlp_norm)
+        gates = [self.dropout, mapping.apply_gate]
+        return pre_norm_residual(x, mlp, norm, gates)
 
 
-def check_branches(mixer: nn.Module, mlp: nn.Module) -> None:
-    """Raise ``InvalidInput`` unless ``mixer`` takes a condition, if it is there, and ``mlp`` one signal."""
-    if not is_bypassed(mixer):
-        check_conditionable("sequence_mixer", mixer)
-    check_takes("mlp", mlp, "x")
+def pooled(condition: Tensor) -> Tensor:
+    """Return the mean over all positions of ``condition``: (batch, channels)."""
+    if condition is None or 0 in condition.shape:  # the mean of nothing is NaN
+        found = None if condition is None else f"shape {tuple(condition.shape)}"
+        raise InvalidInput(f"condition must be given and not be empty, got {found}")
+    return condition if condition.ndim == 2 else condition.flatten(1, -2).mean(dim=1)

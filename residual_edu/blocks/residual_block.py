@@ -1,4 +1,4 @@
-r"""The residual block for signals of any dimension: three pre-norm branches, each of which may be left out.
+r"""The residual block for signals of any dimension: up to three pre-norm branches.
 
 .. math::
     x \leftarrow x + \mathrm{mixer}(\mathrm{norm}(x)), \qquad
@@ -8,40 +8,39 @@ r"""The residual block for signals of any dimension: three pre-norm branches, ea
 Xiong et al., 2020, https://arxiv.org/abs/2002.04745
 """
 
+from functools import partial
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.calls import check_takes
 from residual_edu.config import Spec, build
-from residual_edu.old_errors import (
-    InvalidInput,
-    check_axes,
-    check_floating,
-    check_given,
-)
+from residual_edu.errors import InvalidInput
+from residual_edu.mixers import Attention, QKVSequenceMixer
+from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.flop_count import Shape, flop_count
+from residual_edu.parts.layer_norm import LayerNorm
+from residual_edu.parts.mlp import MLP
 from residual_edu.parts.residual import is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
 class ResidualBlock(nn.Module):
-    """A sequence mixer, a condition mixer and an MLP, each after its own norm; ``nn.Identity`` leaves a branch out.
+    """A sequence mixer, a condition mixer and an MLP, each after its own norm.
 
-    A branch that is left out has no parameters and is never run; without any branch the block returns the same tensor
-    ``x``. Every norm is exempt from weight decay.
+    ``nn.Identity`` leaves a branch out: it has no parameters and is never run. Without
+    any branch the block returns the same tensor ``x``.
 
     Args:
-        sequence_mixer_cfg: what to build (``config.build``) to mix positions: ``forward(x)``.
-        sequence_mixer_norm_cfg: the norm before it; ``nn.Identity`` where the mixer is.
-        condition_mixer_cfg: what to build to mix the condition into the stream: ``forward(x, condition)``.
-        condition_mixer_norm_cfg: the norm before it; ``nn.Identity`` where the mixer is.
-        mlp_cfg: what to build to map each position by itself: ``forward(x)``.
-        mlp_norm_cfg: the norm before it; ``nn.Identity`` where the MLP is.
-        dropout_cfg: the gate of all three branches: ``Dropout``, ``DropPath`` or ``nn.Identity``.
+        sequence_mixer_cfg: mixes positions, ``forward(x)``.
+        sequence_mixer_norm_cfg: the norm before it, left out with it.
+        condition_mixer_cfg: mixes the condition in, ``forward(x, condition)``.
+        condition_mixer_norm_cfg: the norm before it, left out as above.
+        mlp_cfg: maps each position by itself, ``forward(x)``.
+        mlp_norm_cfg: the norm before it, left out as above.
+        dropout_cfg: the gate of all three branches: ``Dropout``, ``DropPath``, ...
 
     Raises:
-        InvalidInput: for a norm without its layer, a layer that takes other arguments, a condition that is missing
-            while its mixer is there, or a branch whose output has another shape than ``x``.
+        InvalidInput: for a norm without its layer, or no condition for its mixer.
     """
 
     def __init__(
@@ -62,52 +61,41 @@ class ResidualBlock(nn.Module):
         self.mlp = build(mlp_cfg)
         self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
         self.dropout = build(dropout_cfg)
-        check_layers(self)
+        check_pair("sequence_mixer", self.sequence_mixer, self.input_norm)
+        check_pair("condition_mixer", self.condition_mixer, self.condition_mixer_norm)
+        check_pair("mlp", self.mlp, self.mlp_norm)
+
+    @classmethod
+    def standard(
+        cls, dim: int, heads: int, *, dropout: float = 0.0, causal: bool = False
+    ) -> "ResidualBlock":
+        """Return attention and an MLP with 4 * dim hidden features; no condition."""
+        attention = partial(
+            Attention, dim, heads, apply_qk_norm=False, use_rope=False, is_causal=causal
+        )
+        mixer = partial(QKVSequenceMixer, dim, attention, True, True)  # with biases
+        mlp = partial(MLP, dim, "gelu", nn.Identity, expansion_factor=4.0, bias=True)
+        norm, off = partial(LayerNorm, dim), nn.Identity
+        return cls(mixer, norm, off, off, mlp, norm, partial(Dropout, dropout))
 
     def forward(
         self, x: Float[Tensor, "batch *space channels"], condition: Tensor | None
     ) -> Float[Tensor, "batch *space channels"]:
-        """Add each branch's output to ``x``; ``condition`` may be anything where the condition mixer is left out."""
-        check_inputs(x, condition, self.condition_mixer)
-        gates = [self.dropout]
-        x = pre_norm_residual(x, self.sequence_mixer, self.input_norm, gates)
-        x = pre_norm_residual(
-            x, self.condition_mixer, self.condition_mixer_norm, gates, condition
-        )
+        """Add each branch to ``x``; only the condition mixer reads ``condition``."""
+        if condition is None and not is_bypassed(self.condition_mixer):
+            raise InvalidInput("condition must be given, got None")
+        mixer, cross, gates = self.sequence_mixer, self.condition_mixer, [self.dropout]
+        x = pre_norm_residual(x, mixer, self.input_norm, gates)
+        x = pre_norm_residual(x, cross, self.condition_mixer_norm, gates, condition)
         return pre_norm_residual(x, self.mlp, self.mlp_norm, gates)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
-        """Return the cost of the norms, the mixers and the MLP for one sample; the three sums are not counted."""
+        """Return the cost of all parts for one sample; the sums are not counted."""
         return sum(flop_count(part, shape, inference) for part in self.children())
 
 
-def check_layers(block: ResidualBlock) -> None:
-    """Raise ``InvalidInput`` unless each layer of ``block`` takes what it will be given, and no norm stands alone."""
-    check_layer("sequence_mixer", block.sequence_mixer, block.input_norm, "x")
-    check_layer(
-        "condition_mixer",
-        block.condition_mixer,
-        block.condition_mixer_norm,
-        "x",
-        "condition",
-    )
-    check_layer("mlp", block.mlp, block.mlp_norm, "x")
-
-
-def check_inputs(x: Tensor, condition: Tensor | None, mixer: nn.Module) -> None:
-    """Raise ``InvalidInput`` unless ``x`` has channels, and the condition is there where its ``mixer`` is."""
-    check_axes("x", x, "batch", "channels")
-    check_floating("x", x)
-    if not is_bypassed(mixer):
-        check_given("condition", condition)
-
-
-def check_layer(name: str, layer: nn.Module, norm: nn.Module, *arguments: str) -> None:
-    """Raise ``InvalidInput`` unless ``layer`` can be called with ``arguments``, or is left out and ``norm`` with it."""
-    if not is_bypassed(layer):
-        check_takes(name, layer, *arguments)
-    elif not is_bypassed(norm):
-        kind = type(norm).__name__
-        raise InvalidInput(
-            f"{name}_norm_cfg must be nn.Identity where {name}_cfg is, got {kind}, which would never run"
-        )
+def check_pair(name: str, layer: nn.Module, norm: nn.Module) -> None:
+    """Raise ``InvalidInput`` for a norm that would never run, its layer left out."""
+    if is_bypassed(layer) and not is_bypassed(norm):
+        wanted = f"{name}_norm_cfg must be nn.Identity where {name}_cfg is"
+        raise InvalidInput(f"{wanted}, got {type(norm).__name__}")

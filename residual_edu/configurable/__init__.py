@@ -1,9 +1,4 @@
-"""A block that is assembled from names. This file lists the names that are built in.
-
-Another class is registered in the same way, in any file or cell, and can be named in a config at once.
-"""
-
-from torch import nn
+"""A block that is assembled from names, under which its classes are registered."""
 
 from residual_edu.configurable.attention import (
     GQA,
@@ -33,28 +28,6 @@ from residual_edu.configurable.registry import (
     norm_registry,
     position_registry,
 )
-
-attention_registry.register("mha", MHA)
-attention_registry.register("gqa", GQA)
-attention_registry.register(
-    "sliding_window_gqa", SlidingWindowGQA
-)  # "sliding_window" is an alias of it
-attention_registry.register("mla", MLA)
-attention_registry.register("none", NoAttention)
-
-ffn_registry.register("standard", StandardFFN)
-ffn_registry.register("gated", GatedFFN)
-ffn_registry.register("relu2", ReLU2FFN)
-ffn_registry.register("gated_relu2", GatedReLU2FFN)
-ffn_registry.register("none", nn.Identity)
-
-norm_registry.register("layer_norm", BlockLayerNorm)
-norm_registry.register("rms_norm", BlockRMSNorm)
-
-position_registry.register("rope", RoPE)
-position_registry.register("sinusoidal", Sinusoidal)
-position_registry.register("alibi", ALiBi)
-position_registry.register("none", PositionBase)
 
 __all__ = [
     "ALiBi",

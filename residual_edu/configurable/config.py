@@ -1,77 +1,85 @@
-"""What a block is made of, as names and numbers that are checked together before anything is built."""
+"""What a block and a model are made of, as names and numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated
 
-from residual_edu.checked import Choice, Count, Flag, Positive, Rate, Size
-from residual_edu.configurable.registry import (
-    attention_registry,
-    ffn_registry,
-    norm_registry,
-    position_registry,
-)
-from residual_edu.configurable.validation import (
-    block_agreements,
-    check_together,
-    model_agreements,
-)
-from residual_edu.old_errors import InvalidInput, shown
+from residual_edu.errors import InvalidInput, check_positive, check_rate, check_size
 
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """One block: four names, and the numbers that their classes read. ``dataclasses.replace`` changes one of them.
+    """One block: four names, and the numbers that their classes read.
+
+    ``dataclasses.replace`` changes one of them.
 
     Args:
-        attention: ``mha``, ``gqa``, ``sliding_window_gqa`` (or ``sliding_window``), ``mla``, ``none``.
-        ffn: ``standard``, ``gated``, ``relu2``, ``gated_relu2``, ``none``.
-        norm: ``layer_norm``, ``rms_norm``.
-        position: ``sinusoidal``, ``rope``, ``alibi``, ``none``.
+        attention: ``mha``, ``gqa``, ``sliding_window_gqa``, ``mla`` or ``none``.
+        ffn: ``standard``, ``gated``, ``relu2``, ``gated_relu2`` or ``none``.
+        norm: ``layer_norm`` or ``rms_norm``.
+        position: ``sinusoidal``, ``rope``, ``alibi`` or ``none``.
         d_model: width of the residual stream, in features.
         n_heads: number of query heads; divides ``d_model``.
-        n_kv_heads: number of key and value heads, ``n_heads`` if None; divides ``n_heads``. ``mha`` ignores it.
+        n_kv_heads: number of key and value heads, ``n_heads`` if None; divides
+            ``n_heads``. ``mha`` ignores it.
         d_ff: hidden features of the feed-forward network.
-        bias: whether the linear maps of the attention and of the feed-forward network have one.
-        dropout: rate in [0, 1) at which elements of each branch's output are dropped in training.
+        bias: whether the linear maps of both branches have one.
+        dropout: rate in [0, 1) at which elements of each branch's output are dropped.
         norm_eps: added inside the root of each norm, above 0.
         rope_theta: base of the rotary angles, above 0.
         max_seq_len: the largest number of positions, those in the cache included.
         pre_norm: True: x + f(norm(x)). False: norm(x + f(x)).
-        window_size: number of positions that a query of ``sliding_window_gqa`` attends to, its own the last of them.
-        kv_lora_rank: width of the latent from which ``mla`` makes all keys and values.
-        q_lora_rank: width of the latent from which it makes all queries; None makes them from the stream itself.
-        rope_dim: number of features of each ``mla`` key that all heads share and that are rotated, by any ``position``,
-            0 to ``head_dim``; None: half of ``head_dim`` with ``rope``, else 0.
-        qk_norm: whether ``mha``, ``gqa`` and ``sliding_window_gqa`` normalise each head's queries and keys.
+        window_size: positions that a query of ``sliding_window_gqa`` attends to, its
+            own the last of them.
+        kv_lora_rank: width of the latent of ``mla``'s keys and values.
+        q_lora_rank: width of the latent of its queries; None: made from the stream.
+        rope_dim: features of each ``mla`` key that all heads share and that are
+            rotated, 0 to ``head_dim``; None: half of it with ``rope``, else 0.
+        qk_norm: whether each head's queries and keys are normalised, but for ``mla``.
 
     Raises:
-        InvalidInput: with every fault at once.
+        InvalidInput: for a number out of range, or heads that do not divide.
     """
 
-    attention: Annotated[str, Choice(attention_registry)] = "mha"
-    ffn: Annotated[str, Choice(ffn_registry)] = "standard"
-    norm: Annotated[str, Choice(norm_registry)] = "layer_norm"
-    position: Annotated[str, Choice(position_registry)] = "sinusoidal"
-    d_model: Size = 512
-    n_heads: Size = 8
-    n_kv_heads: Size | None = None
-    d_ff: Size = 2048
-    bias: Flag = True
-    dropout: Rate = 0.0
-    norm_eps: Positive = 1e-5
-    rope_theta: Positive = 10000.0
-    max_seq_len: Size = 2048
-    pre_norm: Flag = True
-    window_size: Size | None = None
-    kv_lora_rank: Size | None = None
-    q_lora_rank: Size | None = None
-    rope_dim: Count | None = None
-    qk_norm: Flag = False
+    attention: str = "mha"
+    ffn: str = "standard"
+    norm: str = "layer_norm"
+    position: str = "sinusoidal"
+    d_model: int = 512
+    n_heads: int = 8
+    n_kv_heads: int | None = None
+    d_ff: int = 2048
+    bias: bool = True
+    dropout: float = 0.0
+    norm_eps: float = 1e-5
+    rope_theta: float = 10000.0
+    max_seq_len: int = 2048
+    pre_norm: bool = True
+    window_size: int | None = None
+    kv_lora_rank: int | None = None
+    q_lora_rank: int | None = None
+    rope_dim: int | None = None
+    qk_norm: bool = False
 
     def __post_init__(self) -> None:
-        check_together(self, block_agreements)
+        for name in ("d_model", "n_heads", "d_ff", "max_seq_len"):
+            check_size(name, getattr(self, name))
+        for name in ("n_kv_heads", "window_size", "kv_lora_rank", "q_lora_rank"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        check_size("rope_dim", self.effective_rope_dim, least=0)
+        check_rate("dropout", self.dropout)
+        check_positive("norm_eps", self.norm_eps)
+        check_positive("rope_theta", self.rope_theta)
+        self._check_heads()
+
+    def _check_heads(self) -> None:
+        model, heads, kv_heads = self.d_model, self.n_heads, self.effective_n_kv_heads
+        if model % heads or heads % kv_heads:
+            wanted = "n_kv_heads must divide n_heads, and n_heads d_model"
+            raise InvalidInput(f"{wanted}, got {kv_heads}, {heads} and {model}")
+        if (rotated := self.effective_rope_dim) > self.head_dim:
+            wanted = f"rope_dim must be at most head_dim={self.head_dim}"
+            raise InvalidInput(f"{wanted}, got {rotated}")
 
     @property
     def head_dim(self) -> int:
@@ -90,39 +98,34 @@ class BlockConfig:
         return half if self.rope_dim is None else self.rope_dim
 
 
-def check_config(name: str, value: object) -> None:
-    """Raise ``InvalidInput`` unless ``value`` has what a ``BlockConfig`` has; a class of one's own may."""
-    if isinstance(value, type) or not hasattr(value, "effective_n_kv_heads"):
-        raise InvalidInput(f"{name} must be a BlockConfig, got {shown(value)}")
-
-
-GivenConfig = Annotated[BlockConfig, check_config]
-"""What a class that is registered is built from, as ``@checked`` reads it."""
-
-
 @dataclass(frozen=True)
 class ModelConfig:
     """A language model: its blocks, and what stands around them.
 
     Args:
-        block: the config of every block, unless ``block_configs`` is given, and of the last norm.
+        block: the config of every block without one of its own, and of the last norm.
         vocab_size: number of different tokens.
         n_layers: number of blocks.
-        tie_embeddings: whether the head's matrix is the embedding's, transposed, or one of its own.
-        block_configs: one config for each of ``n_layers`` blocks, all of the same ``d_model`` as ``block``.
+        tie_embeddings: whether the head's matrix is the embedding's, transposed.
+        block_configs: one config for each block, all of the same ``d_model``.
 
     Raises:
-        InvalidInput: with every fault at once.
+        InvalidInput: for a size below 1, or another number of configs than of blocks.
     """
 
     block: BlockConfig = field(default_factory=BlockConfig)
-    vocab_size: Size = 32000
-    n_layers: Size = 6
-    tie_embeddings: Flag = True
+    vocab_size: int = 32000
+    n_layers: int = 6
+    tie_embeddings: bool = True
     block_configs: Sequence[BlockConfig] | None = None
 
     def __post_init__(self) -> None:
-        check_together(self, partial(model_agreements, BlockConfig))
+        check_size("vocab_size", self.vocab_size)
+        check_size("n_layers", self.n_layers)
+        given = self.n_layers if self.block_configs is None else len(self.block_configs)
+        if given != self.n_layers:
+            wanted = f"block_configs must hold n_layers={self.n_layers} configs"
+            raise InvalidInput(f"{wanted}, got {given}")
 
     def get_block_config(self, layer: int) -> BlockConfig:
         """Return the config of block ``layer``, counted from 0."""

@@ -13,9 +13,6 @@ from residual_edu import MLP, InvalidInput, LayerNorm, LayerScale, LazyConfig, b
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-NAMED = "__target__ must name a class of modules, or a function annotated to return one"
-
-
 def two_maps(width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
 
@@ -24,8 +21,8 @@ def says_nothing():
     raise AssertionError("called")
 
 
-def says_too_much() -> "Nope":  # noqa: F821
-    raise AssertionError("called")
+def two_sizes():
+    return 2, 3
 
 
 class Outer:
@@ -117,21 +114,21 @@ def test_values_are_left_as_they_are():
     assert mapping == {"__target__": Local, "width": 3}
 
 
+def set_expansion(config):
+    config.expansion = 3.0
+
+
 @pytest.mark.parametrize(
-    "describe",
+    "write",
     [
-        lambda k: LazyConfig(LayerNorm)(**k),
-        lambda k: build({"__target__": LayerNorm} | k),
-        lambda k: LazyConfig(Parent)(child_cfg={"__target__": "residual_edu.LayerNorm"} | k),
-        lambda k: LazyConfig(Parent)(child_cfg={"__target__": Parent, "child_cfg": {"__target__": LayerNorm} | k}),
+        lambda: LazyConfig(LayerNorm)(dimm=4),
+        lambda: build({"__target__": LayerNorm, "dimm": 4}),
+        lambda: set_expansion(LazyConfig(MLP)(dim=4)),
     ],
 )
-def test_a_typo_fails_where_it_is_written_and_says_what_there_is(describe):
-    message = (
-        "^LayerNorm got an unexpected keyword argument 'dimm'; it takes dim, eps, elementwise_affine, bias, fused$"
-    )
-    with pytest.raises(InvalidInput, match=message):
-        describe({"dimm": 4})
+def test_a_typo_fails_where_it_is_written(write):
+    with pytest.raises(TypeError, match="^got an unexpected keyword argument '(dimm|expansion)'$"):
+        write()
 
 
 def test_positions_are_not_taken():
@@ -139,14 +136,9 @@ def test_positions_are_not_taken():
         LazyConfig(LayerNorm)(4)
 
 
-def test_what_is_missing_is_said_by_the_class_itself():
-    with pytest.raises(InvalidInput, match=r"^LayerNorm must be given dim; write LazyConfig\(LayerNorm\)\(dim=...\)$"):
-        build(LazyConfig(LayerNorm)(eps=1.0))
-
-
 def test_a_keyword_is_an_attribute():
     config = LazyConfig(MLP)(dim=4, activation="relu", dropout_cfg=nn.Identity)
-    assert (config.dim, config.expansion_factor) == (4, 2.0)
+    assert config.dim == 4 and not hasattr(config, "bias")
     config.expansion_factor = 3.0
     for made in (config, copy.deepcopy(config), pickle.loads(pickle.dumps(config)), partial(config, bias=False)):
         assert build(made).layer1.out_features == 12
@@ -156,57 +148,29 @@ def test_a_keyword_is_an_attribute():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda c: setattr(c, "expansion", 3.0), "MLP got an unexpected keyword argument 'expansion'; it takes dim, "),
-        (lambda c: setattr(c, "func", MLP), "func cannot be set, it is part of the call; write a new LazyConfig"),
-    ],
+    "name", ["os.system", "os.getcwd", "torch.Tensor", "torch.pi", "torch.load", f"{__name__}.says_nothing"]
 )
-def test_an_attribute_that_would_not_be_built_is_refused(change, message):
-    with pytest.raises(InvalidInput, match=f"^{message}"):
-        change(LazyConfig(MLP)(dim=4))
+def test_a_name_calls_nothing_but_what_is_declared_to_return_a_module(name):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(name)} must be declared to return a module$"):
+        build({"__target__": name})
 
 
-def test_an_attribute_that_was_not_given_is_missing():
-    with pytest.raises(AttributeError, match="^MLP was given no activation$"):
-        LazyConfig(MLP)(dim=4).activation  # noqa: B018
-    assert not hasattr(LazyConfig(MLP)(dim=4), "anything")
+@pytest.mark.parametrize("name", ["torch.nn.Nope", "no_such_package.X", "ReLU"])
+def test_a_name_of_nothing(name):
+    with pytest.raises((ImportError, AttributeError)):
+        build({"__target__": name})
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: LazyConfig(3), "target must be a class or function that returns a module, got 3"),
-        (lambda: LazyConfig(dict), "target must be a class or function that returns a module, got <class 'dict'>"),
-        (
-            lambda: LazyConfig(nn.ReLU()),
-            "target must be a class or function that returns a module, got ReLU(), a module",
-        ),
-        (lambda: LazyConfig("os.system"), f"{NAMED}, got 'os.system'"),
-        (lambda: build(3), "a module was to be built, got 3; give a module, a class or function that returns one"),
-        (lambda: build(None), "a module was to be built, got None"),
-        (lambda: build("torch.nn.ReLU"), "a module was to be built, got 'torch.nn.ReLU'"),
-        (lambda: build(lambda: 3), "a module was to be built, got 3"),
-        (lambda: build({"dim": 4}), "a mapping that describes a module needs the key '__target__', got ['dim']"),
-        (
-            lambda: build({"__target__": int}),
-            "target must be a class or function that returns a module, got <class 'int'>",
-        ),
-        (lambda: build({"__target__": 3}), "target must be a class or function that returns a module, got 3"),
-        (lambda: build({"__target__": "os.getcwd"}), f"{NAMED}, got 'os.getcwd'"),
-        (lambda: build({"__target__": "torch.Tensor"}), f"{NAMED}, got 'torch.Tensor'"),
-        (lambda: build({"__target__": "torch.pi"}), f"{NAMED}, got 'torch.pi'"),
-        (lambda: build({"__target__": "torch.load"}), f"{NAMED}, got 'torch.load'"),
-        (lambda: build({"__target__": f"{__name__}.says_nothing"}), f"{NAMED}, got '{__name__}.says_nothing'"),
-        (lambda: build({"__target__": f"{__name__}.says_too_much"}), "cannot be imported: name 'Nope' is not defined"),
-        (lambda: build({"__target__": "torch.nn.Nope"}), "__target__ 'torch.nn.Nope' cannot be imported: "),
-        (lambda: build({"__target__": "no_such_package.X"}), "__target__ 'no_such_package.X' cannot be imported: "),
-        (lambda: build({"__target__": "ReLU"}), "__target__ 'ReLU' cannot be imported: "),
-    ],
-)
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=re.escape(message)):
-        call()
+@pytest.mark.parametrize("spec", [lambda: 3, dict, {"__target__": two_sizes}])
+def test_what_returns_no_module_is_refused(spec):
+    with pytest.raises(InvalidInput, match="must return a module, got "):
+        build(spec)
+
+
+@pytest.mark.parametrize("spec", [3, None, "torch.nn.ReLU", {"dim": 4}, LayerNorm])
+def test_what_describes_nothing_is_refused_by_python(spec):
+    with pytest.raises((TypeError, KeyError)):
+        build(spec)
 
 
 def test_a_built_network_runs():

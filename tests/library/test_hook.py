@@ -34,8 +34,8 @@ def test_the_hook_is_back_and_finds_a_wrong_shape(call):
 
 
 def test_the_checks_of_a_constructor_stay(as_installed):
-    with pytest.raises(InvalidInput, match="^hidden_dim must be at least 1, got 0$"):
-        ViT5ResidualBlock(nn.Identity, nn.Identity, nn.Identity, nn.Identity, hidden_dim=0)
+    with pytest.raises(InvalidInput, match="^num_registers must be a whole number, at least 0, got -1$"):
+        ViT5ResidualBlock(nn.Identity, nn.Identity, nn.Identity, nn.Identity, hidden_dim=4, num_registers=-1)
 
 
 def test_a_function_within_a_function_is_not_wrapped_either(as_installed, compiled):

@@ -146,7 +146,7 @@ def test_a_condition_that_nobody_hears_may_be_anything():
 @pytest.mark.parametrize("kind", [AssertionError, ValueError])
 def test_a_missing_condition_is_refused_as_either_page_promises(kind):
     for made in (residual_block(cross=CROSS), adaln_zero_block()):
-        with pytest.raises(kind, match="^condition must be given, got None$"):
+        with pytest.raises(kind, match="^condition must be given"):
             made(torch.zeros(2, 5, C), None)
 
 

@@ -1,6 +1,5 @@
 import copy
 import pickle
-import re
 from functools import partial
 from itertools import product
 
@@ -198,48 +197,51 @@ def test_factories_make_new_modules_and_mappings_are_read():
     assert not {id(p) for p in first.parameters()} & {id(p) for p in second.parameters()}
 
 
-def run(*shape, dtype=torch.float64, **changes):
-    return block(**changes)(torch.zeros(shape, dtype=dtype), None)
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: block(sequence_mixer_cfg=OFF), "sequence_mixer_norm_cfg must be nn.Identity where sequence_mixer_cfg"),
+        (lambda: block(condition_mixer_cfg=OFF()), "condition_mixer_norm_cfg must be nn.Identity where condition_mix"),
+        (lambda: block(mlp_cfg={"__target__": "torch.nn.Identity"}), "mlp_norm_cfg must be nn.Identity where mlp_cfg"),
+        (lambda: block()(signals(5)[0], None), "condition must be given, got None"),
+        (lambda: block(mlp_cfg=partial(nn.Linear, C, 1))(*signals(5)), "a branch must "),
+    ],
+)
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{words}"):
+        call()
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: block(sequence_mixer_cfg=OFF),
-            "sequence_mixer_norm_cfg must be nn.Identity where sequence_mixer_cfg is",
-        ),
-        (
-            lambda: block(condition_mixer_cfg=OFF()),
-            "condition_mixer_norm_cfg must be nn.Identity where condition_mixer_",
-        ),
-        (
-            lambda: block(mlp_cfg={"__target__": "torch.nn.Identity"}),
-            "mlp_cfg is, got LayerNorm, which would never run",
-        ),
-        (
-            lambda: block(sequence_mixer_cfg=Listener),
-            "sequence_mixer must take (x), Listener.forward takes (x, condition)",
-        ),
-        (
-            lambda: block(condition_mixer_cfg=Mixer),
-            "condition_mixer must take (x, condition), Mixer.forward takes (x); wrap",
-        ),
-        (lambda: block(mlp_cfg=Listener), "mlp must take (x), Listener.forward takes (x, condition)"),
-        (lambda: block(dropout_cfg=0.1), "a module was to be built, got 0.1"),
-        (lambda: run(3, 5, C), "condition must be given, got None"),
-        (lambda: run(C, listener=False), "x must have at least the axes (batch, channels), got shape (6,)"),
-        (lambda: run(3, 5, 4, listener=False), "x must have 6 features on its last axis, got shape (3, 5, 4)"),
-        (
-            lambda: run(3, C, dtype=torch.long, mixer=False, listener=False, mlp=False),
-            "x must be floating point, got torch.int64",
-        ),
-        (
-            lambda: run(3, 5, C, listener=False, mlp_cfg=partial(nn.Linear, C, 1)),
-            "a branch must keep the shape of x, (3, 5, 6), got (3, 5, 1)",
-        ),
-    ],
+    "changes", [{"sequence_mixer_cfg": Listener}, {"condition_mixer_cfg": Mixer}, {"mlp_cfg": Listener}]
 )
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=re.escape(message)):
-        call()
+def test_a_layer_of_other_arguments_is_refused_by_python(changes):
+    with pytest.raises(TypeError, match="positional argument"):
+        block(**changes)(*signals(5))
+
+
+def test_the_standard_block_is_torchs_encoder_layer():
+    ours = ResidualBlock.standard(C, 2)
+    theirs = nn.TransformerEncoderLayer(C, 2, 4 * C, 0.0, "gelu", batch_first=True, norm_first=True)
+    pairs = {
+        "self_attn.in_proj_": "sequence_mixer.qkv_proj.",
+        "self_attn.out_proj.": "sequence_mixer.out_proj.",
+        "linear1.": "mlp.layer1.",
+        "linear2.": "mlp.layer2.",
+        "norm1.": "input_norm.",
+        "norm2.": "mlp_norm.",
+    }
+    for p in ours.parameters():
+        nn.init.normal_(p, std=0.5)
+    state = ours.state_dict()
+    theirs.load_state_dict({f"{a}{w}": state[f"{b}{w}"] for a, b in pairs.items() for w in ("weight", "bias")})
+    x = torch.randn(2, 5, C)
+    torch.testing.assert_close(ours(x, None), theirs(x), rtol=1e-5, atol=1e-5)
+    ours.sequence_mixer.mixer.is_causal = True
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    torch.testing.assert_close(ours(x, None), theirs(x, mask, is_causal=True), rtol=1e-5, atol=1e-5)
+
+
+def test_the_keywords_of_the_standard_block():
+    made = ResidualBlock.standard(C, 2, dropout=0.3, causal=True)
+    assert (made.dropout.p, made.sequence_mixer.mixer.is_causal) == (0.3, True)

@@ -115,10 +115,10 @@ def test_a_block_and_its_attention_share_one_encoding():
     assert issubclass(attention_registry.get("none"), torch.nn.Identity)
 
 
-@pytest.mark.parametrize(("start", "new"), [(0, 65), (60, 5), (64, 1)])
+@pytest.mark.parametrize(("start", "new"), [(0, 65), (60, 5), (64, 1), (-1, 1)])
 @pytest.mark.usefixtures("as_installed")
 def test_no_row_of_the_table_serves_two_positions(start, new):
     """One row that is left would broadcast over all that ask."""
-    before = f"{start} before and {new} new ones" if start else new
-    with pytest.raises(InvalidInput, match=f"^positions must be at most max_seq_len=64, got {before}$"):
+    words = f"^positions must be at most max_seq_len=64, got {start} before and {new} new ones$"
+    with pytest.raises(InvalidInput, match=words):
         RoPE(config(position="rope", max_seq_len=64)).rotate(torch.zeros(1, 1, new, 4), start)

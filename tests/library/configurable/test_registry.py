@@ -1,4 +1,3 @@
-import pickle
 import re
 from itertools import product
 
@@ -63,36 +62,22 @@ def test_a_cell_can_be_run_again(registry):
     registry.register("window", from_a_cell())
     registry.register("window", again := from_a_cell())
     assert registry.get("window") is again
-    for other in (again, from_a_cell("Other")):
-        with pytest.raises(InvalidInput, match="^attention already has key 'window'"):
-            registry.register("window", other)
+    with pytest.raises(InvalidInput, match="^attention 'window' is taken"):
+        registry.register("window", from_a_cell("Other"))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r: r.register("b", A), "attention already has key 'b', B; choose another name"),
-        (lambda r: r.register("b")(B), "attention already has key 'b', B; choose another name"),
-        (lambda r: r.register("a", None), "attention 'a' must be a class that takes a BlockConfig, got None"),
-        (lambda r: r.register("a", "A"), "attention 'a' must be a class that takes a BlockConfig, got 'A'"),
-        (lambda r: r.register("", A), "attention must be registered under a name, got ''"),
-        (lambda r: r.register(["a"], A), "attention must be registered under a name, got ['a']"),
-        (lambda r: r.get("bb"), "attention must be one of 'b', 'long', got 'bb'; did you mean 'b'?"),
-        (lambda r: r.get("lnog"), "attention must be one of 'b', 'long', got 'lnog'; did you mean 'long'?"),
-        (lambda r: r.get(["b"]), "attention must be one of 'b', 'long', got ['b']"),
+        (lambda r: r.register("b", A), "attention 'b' is taken, choose another name"),
+        (lambda r: r.register("b")(A), "attention 'b' is taken, choose another name"),
+        (lambda r: r.get("bb"), "attention must be one of 'b', 'long', got 'bb'"),
     ],
 )
 def test_what_is_refused(registry, call, message):
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         call(registry)
     assert registry.entries == {"b": B}
-
-
-def test_an_unknown_name_is_a_key_error_whose_message_stands_without_quotation_marks(registry):
-    with pytest.raises(KeyError) as caught:
-        registry.get("z")
-    assert isinstance(caught.value, InvalidInput) and str(caught.value).startswith("attention must be one of")
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_the_names_that_are_built_in():

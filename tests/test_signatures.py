@@ -1,0 +1,41 @@
+"""What ``help`` and Shift+Tab show of a class: names of types, no addresses, nothing spelled out at length."""
+
+import inspect
+import pydoc
+import re
+
+import pytest
+
+import residual_edu
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+CLASSES = [name for name in residual_edu.__all__ if inspect.isclass(getattr(residual_edu, name))]
+CLASSES.remove("InvalidInput")  # an exception has no signature
+OTHERS = re.compile(r"(?:inherited|overridden) from (?:torch|builtins|typing|collections|functools)\.")
+LONG = re.compile(r"[^|\s,(]+ \| [^|,=]+ \| [^|\s,)]+|Union\[[^\]]*,[^\]]*,[^\]]*\]")  # three or more of a union
+
+
+def helped(kind):
+    """The text of ``help(kind)`` in one line, up to what other packages say in it."""
+    text = re.sub(r"^ \| ?", "", pydoc.render_doc(kind, renderer=pydoc.plaintext), flags=re.M)
+    return " ".join(OTHERS.split(text)[0].split())
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_nothing_is_spelled_out(name):
+    kind = getattr(residual_edu, name)
+    for text in (str(inspect.signature(kind)), helped(kind)):
+        found = [word for word in ("0x", "Annotated") if word in text]
+        assert found + LONG.findall(text) == []
+
+
+@pytest.mark.parametrize("text", ["a: int | float | None", "a: Union[int, float, None]", "x: A[B, C] | D[E] | None"])
+def test_a_union_of_three_is_found(text):
+    assert LONG.search(text) and not LONG.search("a: int | None = None, b: A[B] | C, c: Optional[D]")
+
+
+def test_a_spec_is_shown_by_its_name():
+    shown = inspect.signature(residual_edu.ViT5ResidualBlock)
+    assert "(sequence_mixer_cfg: Spec, " in str(shown) and "mlp_cfg: Spec, " in helped(residual_edu.ViT5ResidualBlock)
+    assert re.search(r"grn_cfg: (Optional\[Spec\]|Spec \| None) = None", str(shown))
