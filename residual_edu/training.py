@@ -10,8 +10,14 @@ from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
 from residual_edu.checked import Size, Whole, checked
 from residual_edu.networks.evaluation_mode import evaluation_mode
-from residual_edu.networks.labels import check_labels
-from residual_edu.old_errors import InvalidInput, check_axes, check_same_length, check_shape, shown
+from residual_edu.old_errors import (
+    InvalidInput,
+    check_axes,
+    check_not_empty,
+    check_same_length,
+    check_shape,
+    shown,
+)
 
 Batch = tuple[Tensor, ...]
 
@@ -85,7 +91,11 @@ def accuracy(model: nn.Module, x: Tensor, labels: Tensor) -> float:
     predicted = output.argmax(dim=-1)
     if labels.shape != predicted.shape:
         raise InvalidInput(f"labels must have shape {tuple(predicted.shape)}, got {tuple(labels.shape)}")
-    check_labels("labels", labels, output.shape[-1])
+    check_not_empty("labels", labels)
+    classes = output.shape[-1]
+    if labels.is_floating_point() or not 0 <= labels.min() <= labels.max() < classes:
+        seen = f"{labels.dtype} from {labels.min().item()} to {labels.max().item()}"
+        raise InvalidInput(f"labels must be whole numbers from 0 to {classes - 1}, got {seen}")
     right = (predicted == labels) & ~output.isnan().any(dim=-1)  # where an output is NaN, argmax returns its place
     return right.float().mean().item()
 
