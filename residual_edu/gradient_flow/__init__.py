@@ -1,4 +1,4 @@
-"""Measuring how the signal and its gradient change along a residual stream, in any ``nn.Module``. Needs torch alone."""
+"""Measuring signal and gradient along a residual stream, in any ``nn.Module``."""
 
 from residual_edu.gradient_flow.mixing_matrix import mixing_matrix
 from residual_edu.gradient_flow.recorder import GradientFlowRecorder

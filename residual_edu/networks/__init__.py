@@ -1,4 +1,4 @@
-"""Whole networks: an embedding, a stack of blocks, a projection to the output; and text generation."""
+"""Whole networks: an embedding, a stack of blocks, a readout; text generation."""
 
 from residual_edu.networks.denoiser import Denoiser
 from residual_edu.networks.generation import generate
@@ -6,4 +6,11 @@ from residual_edu.networks.language_model import LanguageModel
 from residual_edu.networks.residual_network import ClassificationResNet, ResidualNetwork
 from residual_edu.networks.vit5 import ViT5ClassificationNet
 
-__all__ = ["ClassificationResNet", "Denoiser", "LanguageModel", "ResidualNetwork", "ViT5ClassificationNet", "generate"]
+__all__ = [
+    "ClassificationResNet",
+    "Denoiser",
+    "LanguageModel",
+    "ResidualNetwork",
+    "ViT5ClassificationNet",
+    "generate",
+]

@@ -1,17 +1,17 @@
-r"""A network that generates images: it predicts the velocity that moves noise towards an image of a given class.
+r"""A network that generates images: it predicts the velocity from noise to an image.
 
-On the straight line from noise :math:`n` to an image :math:`p`, at time :math:`t` from 0 to 1,
+On the straight line from noise :math:`n` to an image :math:`p`, time t from 0 to 1,
 
 .. math:: x_t = (1 - t)\, n + t\, p, \qquad \dot x_t = p - n
 
-and the network learns to predict that velocity from :math:`x_t`, :math:`t` and the class.
+and the network learns to predict that velocity from :math:`x_t`, t and the class.
 
-Lipman et al., 2022, https://arxiv.org/abs/2210.02747; the network is a smaller version of that of Peebles & Xie, 2022,
-https://arxiv.org/abs/2212.09748; guidance, Ho & Salimans, 2022, https://arxiv.org/abs/2207.12598
+Lipman et al., 2022, https://arxiv.org/abs/2210.02747; a smaller version of the network
+of Peebles & Xie, 2022, https://arxiv.org/abs/2212.09748
+Guidance: Ho & Salimans, 2022, https://arxiv.org/abs/2207.12598
 """
 
 from functools import partial
-from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -19,77 +19,58 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from residual_edu.blocks.adaln_zero_block import AdaLNZeroResidualBlock
-from residual_edu.checked import NotNegative, Size, checked
-from residual_edu.networks.labels import check_labels
-from residual_edu.old_errors import (
-    InvalidInput,
-    check_axes,
-    check_device,
-    check_floating,
-    check_layer,
-    check_rate,
-    check_shape,
-)
+from residual_edu.errors import InvalidInput, check_rate, check_shape, check_size
 from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
-from residual_edu.parts.start import filled, reset_parameters
-from residual_edu.values import is_readable
+
+Stream = Float[Tensor, "batch positions channels"]
+Images = Float[Tensor, "batch side side"]
+Labels = Int[Tensor, "#batch"]
 
 
 class SelfAttention(nn.Module):
-    r"""One head of attention between all positions: :math:`W_o\,\mathrm{softmax}(q k^\top / \sqrt{d})\, v`."""
+    r"""One head: :math:`W_o\,\mathrm{softmax}(q k^\top / \sqrt{d})\, v`."""
 
-    @checked
-    def __init__(self, dim: Size) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch positions channels"],
-        *,
-        conditioning: Tensor | None = None,
-    ) -> Float[Tensor, "batch positions channels"]:
-        """Mix the positions of ``x``. ``conditioning`` is not used: the norm before has already applied it."""
-        check_shape("x", x, "batch", "positions", self.qkv.in_features, layer=self.qkv)
+    def forward(self, x: Stream, *, conditioning: Tensor | None = None) -> Stream:
+        """Mix the positions of ``x``; the norm before has applied the conditioning."""
         return self.out(attention(*self.qkv(x).chunk(3, dim=-1)))
 
 
 def denoiser_block(dim: int) -> AdaLNZeroResidualBlock:
-    """Return attention and an MLP, each after a norm whose gain and bias come from the condition alone."""
+    """Return attention and an MLP; their norms have no gain and bias of their own."""
     mixer, mlp = partial(SelfAttention, dim), partial(SimpleFeedForward, dim, 2 * dim)
     norm = partial(LayerNorm, dim, elementwise_affine=False)
     return AdaLNZeroResidualBlock(mixer, norm, mlp, norm, nn.Identity, nn.Identity, dim)
 
 
 class Denoiser(nn.Module):
-    """Predicts the velocity of each pixel of noisy images, given a time and a class; before training, 0 everywhere.
+    """Predicts the velocity of each pixel of noisy images, given a time and a class.
 
-    The image is cut into ``grid`` times ``grid`` patches, each one position of the stream.
+    The image is cut into patches, each one position of the stream. Before training the
+    velocity is 0 everywhere.
 
     Args:
-        patch_size: pixels along each side of a patch, at least 1.
-        grid: patches along each side of the image, at least 1.
-        hidden_dim: number of channels of the stream, at least 1.
+        patch_size: pixels along each side of a patch.
+        grid: patches along each side of the image.
+        hidden_dim: number of channels of the stream.
         depth: number of blocks, at least 1.
-        num_classes: number of classes, at least 1; the label ``num_classes`` stands for "any class".
+        num_classes: number of classes; the label ``num_classes`` means "any class".
 
     Raises:
-        InvalidInput: for a size out of range, images of another size, or times and labels that do not fit them.
+        InvalidInput: for images of another size, or times or labels of another number.
     """
 
-    @checked
     def __init__(
-        self,
-        patch_size: Size,
-        grid: Size,
-        hidden_dim: Size,
-        depth: Size,
-        num_classes: Size,
+        self, patch_size: int, grid: int, hidden_dim: int, depth: int, num_classes: int
     ) -> None:
         super().__init__()
+        check_size("depth", depth)
         self.patch_size, self.grid, self.num_classes = patch_size, grid, num_classes
         self.patches = nn.Linear(patch_size**2, hidden_dim)
         self.position = nn.Parameter(torch.randn(grid**2, hidden_dim) / 2)
@@ -99,141 +80,89 @@ class Denoiser(nn.Module):
         )
         self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
-        self.final = filled(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
-
-    resets_children = True  # in the order of the constructor
+        self.final = nn.Linear(hidden_dim, patch_size**2)
+        nn.init.zeros_(self.final.weight)
+        nn.init.zeros_(self.final.bias)
 
     def reset_parameters(self) -> None:
-        """Start again, children and all."""
-        reset_parameters(self.patches)
-        nn.init.normal_(self.position).data.div_(2)
-        for part in (self.label, self.time, self.blocks, self.norm, self.final):
-            reset_parameters(part)
+        """Start the table of positions and the last layer as the constructor does."""
+        nn.init.normal_(self.position, std=0.5)
+        nn.init.zeros_(self.final.weight)
+        nn.init.zeros_(self.final.bias)
 
     def forward(
-        self,
-        images: Float[Tensor, "batch side side"],
-        time: Float[Tensor, "#batch"],
-        labels: Int[Tensor, "#batch"],
-    ) -> Float[Tensor, "batch side side"]:
-        """Return the velocity of each pixel at ``time``, 0 to 1; one time or one label serves all images."""
-        self._check_inputs(images, time, labels)
-        patches = F.pixel_unshuffle(
-            images[:, None], self.patch_size
-        )  # (batch, pixels of a patch, grid, grid)
-        x = (
-            self.patches(patches.flatten(2).mT) + self.position
-        )  # (batch, grid * grid, channels)
-        condition = self.time(time[:, None]) + self.label(
-            labels
-        )  # (batch or 1, channels)
+        self, images: Images, time: Float[Tensor, "#batch"], labels: Labels
+    ) -> Images:
+        """Return the velocity of each pixel; one time or label may serve all images."""
+        side = self.grid * self.patch_size
+        check_shape("images", images, "batch", side, side)
+        check_one_per_image("time", time, images)
+        check_one_per_image("labels", labels, images)
+        patches = F.pixel_unshuffle(images[:, None], self.patch_size).flatten(2).mT
+        x = self.patches(patches) + self.position  # (batch, grid * grid, channels)
+        condition = self.time(time[:, None]) + self.label(labels)  # (batch, channels)
         for block in self.blocks:
             x = block(x, condition)
         velocity = self.final(self.norm(x)).mT.unflatten(2, (self.grid, self.grid))
         return F.pixel_shuffle(velocity, self.patch_size)[:, 0]
 
-    def _check_inputs(self, images: Tensor, time: Tensor, labels: Tensor) -> None:
-        check_shape(
-            "images",
-            images,
-            "batch",
-            *[self.grid * self.patch_size] * 2,
-            layer=self.patches,
-        )
-        check_floating("time", time)
-        check_layer("time", time, cast(nn.Linear, self.time[0]))
-        check_times("time", time)
-        check_one_per_image("time", time, images)
-        check_one_per_image("labels", labels, images)
-        check_labels("labels", labels, self.num_classes + 1)
-
-
-def check_times(name: str, time: Tensor) -> None:
-    """Raise ``InvalidInput`` unless all times lie in [0, 1], where a path from noise to images is defined."""
-    if is_readable(time) and not ((time >= 0) & (time <= 1)).all():
-        raise InvalidInput(
-            f"{name} must lie in [0, 1], got {time.min().item():g} to {time.max().item():g}"
-        )
-
 
 def check_one_per_image(name: str, x: Tensor, images: Tensor) -> None:
-    """Raise ``InvalidInput`` unless ``x`` is (batch,) or (1,); (batch, 1) would give each image the others' values."""
-    check_axes(name, x, "batch")
-    check_axes("images", images, "batch", "height", "width")
-    check_device(name, x, images)
-    count = images.shape[0]
-    if x.ndim != 1 or x.shape[0] not in (1, count):
-        raise InvalidInput(
-            f"{name} must have shape ({count},), or (1,) for all images, got {tuple(x.shape)}"
-        )
+    """Raise ``InvalidInput`` unless ``x`` is (batch,) or (1,): it would broadcast."""
+    if x.ndim != 1 or x.shape[0] not in (1, images.shape[0]):
+        wanted = f"shape ({images.shape[0]},), or (1,) for all images"
+        raise InvalidInput(f"{name} must have {wanted}, got {tuple(x.shape)}")
 
 
 def flow_matching_loss(
     model: Denoiser,
-    images: Float[Tensor, "batch side side"],
-    labels: Int[Tensor, "batch"],
+    images: Images,
+    labels: Labels,
     unlabelled: float = 0.1,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, ""]:
-    """Return the mean squared error of the velocity, at one random time and with new noise for each image.
+    """Return the mean squared error of the velocity at a random time for each image.
 
-    Noise and times are drawn on the CPU. With probability ``unlabelled``, in [0, 1), a label is replaced by "any
-    class", ``model.num_classes``.
-
-    Raises:
-        InvalidInput: for a probability out of range, or other than one label for each image.
+    Noise and times are drawn on the CPU. With probability ``unlabelled``, in [0, 1), a
+    label is replaced by "any class", ``model.num_classes``.
     """
     check_rate("unlabelled", unlabelled)
-    check_floating("images", images)
-    check_labels("labels", labels, model.num_classes + 1)
-    check_one_per_image("labels", labels, images)
     noise = torch.randn(images.shape, generator=generator).to(images)
-    time, draws = torch.rand(2, images.shape[0], generator=generator).to(images)
+    time, draws = torch.rand(2, len(images), generator=generator).to(images.device)
     labels = labels.where(draws >= unlabelled, model.num_classes)
+    time = time.to(images)
     x_t = noise.lerp(images, time[:, None, None])
     return (model(x_t, time, labels) - (images - noise)).square().mean()
 
 
-@checked
 def sample_path(
     model: Denoiser,
-    noise: Float[Tensor, "batch side side"],
-    labels: Int[Tensor, "#batch"],
-    steps: Size = 25,
-    guidance: NotNegative = 2.0,
+    noise: Images,
+    labels: Labels,
+    steps: int = 25,
+    guidance: float = 2.0,
 ) -> Float[Tensor, "times batch side side"]:
-    """Follow the velocity from ``noise`` in ``steps`` equal steps of time; return the images before and after each.
+    """Follow the velocity from ``noise`` in equal steps; return all images on the way.
 
-    Each step takes the velocity without a class, plus ``guidance`` times the difference that the class makes to it;
-    1 is the velocity with the class.
-
-    Raises:
-        InvalidInput: for fewer than 1 step, or a negative ``guidance``.
+    Each of the ``steps``, at least 1, takes the velocity without a class, plus
+    ``guidance`` times the difference that the class makes to it.
     """
-    check_floating("noise", noise)
-    check_one_per_image("labels", labels, noise)
+    check_size("steps", steps)
     path, any_class = [noise], torch.full_like(labels, model.num_classes)
     with torch.no_grad():
         for step in range(steps):
-            time = noise.new_full((1,), step / steps)
-            told, untold = (
-                model(path[-1], time, labels),
-                model(path[-1], time, any_class),
-            )
-            path.append(path[-1] + (untold + guidance * (told - untold)) / steps)
+            x, time = path[-1], noise.new_full((1,), step / steps)
+            told, untold = model(x, time, labels), model(x, time, any_class)
+            path.append(x + (untold + guidance * (told - untold)) / steps)
     return torch.stack(path)
 
 
 def sample(
     model: Denoiser,
-    noise: Float[Tensor, "batch side side"],
-    labels: Int[Tensor, "#batch"],
+    noise: Images,
+    labels: Labels,
     steps: int = 25,
     guidance: float = 2.0,
-) -> Float[Tensor, "batch side side"]:
-    """Follow the velocity from ``noise`` to images of the classes ``labels``, as ``sample_path`` does.
-
-    Raises:
-        InvalidInput: for fewer than 1 step, or a negative ``guidance``.
-    """
+) -> Images:
+    """Return the last images of ``sample_path``."""
     return sample_path(model, noise, labels, steps, guidance)[-1]

@@ -8,9 +8,9 @@ from torch import nn
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Put ``model`` into evaluation mode; afterwards each of its modules is in the mode that it was in before.
+    """Put ``model`` into evaluation mode, and each of its modules back into its own.
 
-    ``model.train()`` would not do: it would also put those modules into training mode that were frozen by ``eval()``.
+    ``model.train()`` would put those into training mode too that ``eval()`` had frozen.
     """
     in_training = [module for module in model.modules() if module.training]
     model.eval()

@@ -66,7 +66,7 @@ CASES = {
         {"patch_size": 2, "grid": 2, "hidden_dim": C, "depth": 1, "num_classes": 3},
         rows=("images", "time", "labels"),
         images=x(3, 4, 4),
-        time=torch.rand(3),
+        time=x(3).sigmoid(),
         labels=torch.tensor([0, 1, 3]),
     ),
     "DropPath": layer({"drop_prob": 0.2}),

@@ -110,3 +110,13 @@ def test_an_input_that_is_a_leaf_keeps_no_hook_from_step_to_step():
             assert len(x._backward_hooks or ()) <= 1
     assert hooks(model, x) == 0
     assert len(flow.stream_gradient) == 3 and flow.stream_gradient.isfinite().all()
+
+
+def test_a_block_whose_output_no_loss_uses_is_nan(x):
+    """Its input has a gradient all the same, that of what comes after it."""
+    model = stack()
+    aside = model.blocks[1]
+    model.run = lambda block, x: x if block is aside and block(x) is not None else block(x)
+    flow = record(model, x)
+    for name in ("added", "branch_gradient", "weight_gradient"):
+        assert getattr(flow, name)[0].isnan().tolist() == [False, True, False]

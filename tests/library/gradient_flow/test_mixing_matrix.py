@@ -1,13 +1,11 @@
 """The mixing matrix against the whole Jacobian, and on maps whose mixing is known."""
 
-import re
 import weakref
 
 import pytest
 import torch
 from torch import nn
 
-from residual_edu import InvalidInput
 from residual_edu.gradient_flow import mixing_matrix
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -84,19 +82,16 @@ def test_it_holds_one_row_of_the_jacobian_at_a_time(monkeypatch):
     assert len(rows) == 5 * 4 and max(alive) <= 1
 
 
-X, AXES = torch.ones(1, 2, 3), "must have at least the axes (batch, positions, channels), got shape"
-
-
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("module", "x"),
     [
-        (lambda: mixing_matrix(nn.Identity(), X.long()), "x must be floating point, got torch.int64; convert it"),
-        (lambda: mixing_matrix(nn.Identity(), X[0]), f"x {AXES} (2, 3)"),
-        (lambda: mixing_matrix(lambda x: x.sum(), X), f"module(x) {AXES} ()"),
-        (lambda: mixing_matrix(lambda x: x.detach(), X), "module(x) must have a gradient with respect to x, got none"),
-        (lambda: mixing_matrix(lambda x: (x, x), X), "module(x) must be a tensor, got"),
+        (nn.Identity(), torch.ones(1, 2, 3).long()),
+        (nn.Identity(), torch.ones(2, 3)),
+        (lambda x: x.sum(), torch.ones(1, 2, 3)),
+        (lambda x: x.detach(), torch.ones(1, 2, 3)),
+        (lambda x: (x, x), torch.ones(1, 2, 3)),
     ],
 )
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
-        call()
+def test_what_has_no_mixing_matrix_is_an_error_of_torchs_own(module, x):
+    with pytest.raises((RuntimeError, IndexError, AttributeError)):
+        mixing_matrix(module, x)

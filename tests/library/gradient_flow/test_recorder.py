@@ -1,9 +1,13 @@
 """What is measured."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from residual_edu import InvalidInput
 from residual_edu.gradient_flow import GradientFlowRecorder
 
 from .stacks import QUANTITIES, expected, hooks, loss, record, same, stack
@@ -53,7 +57,7 @@ def test_one_of_so_many_steps_is_recorded_the_first_of_them(x, every):
     """Also where a call without a graph, which is no step, comes between."""
     model, watched = stack(), []
     whole, some = GradientFlowRecorder(model, model.blocks), GradientFlowRecorder(model, model.blocks, every)
-    model.blocks[1].register_forward_hook(lambda *_: watched.append(bool(some.step.inside)))
+    model.blocks[1].register_forward_hook(lambda *_: watched.append(bool(some.inside)))
     with whole, some:
         for scale in range(1, 7):
             with torch.no_grad():
@@ -63,12 +67,6 @@ def test_one_of_so_many_steps_is_recorded_the_first_of_them(x, every):
             assert watched == [(scale - 1) % every == 0]
     for name in QUANTITIES:
         assert getattr(some, name).equal(getattr(whole, name)[::every])
-
-
-def test_the_line_that_describes_it(x):
-    model = stack()
-    assert repr(GradientFlowRecorder(model, model.blocks)) == "GradientFlowRecorder(3 blocks, 0 steps)"
-    assert repr(record(model, x, steps=2)) == "GradientFlowRecorder(3 blocks, 2 steps)"
 
 
 def test_before_the_first_step_results_are_empty():
@@ -96,3 +94,65 @@ def test_two_recorders_at_once_see_the_same(x):
     assert hooks(model) == 0
     same(outer, expected(model, x))
     torch.testing.assert_close(inner.stream_gradient, outer.stream_gradient[:, 1:])
+
+
+def compiled():
+    model = stack()
+    model.compile(backend="eager")
+    return model
+
+
+def around_the_blocks():
+    model = nn.Sequential(torch.compile(stack(), backend="eager"))
+    model.blocks = model[0].blocks
+    return model
+
+
+def twice():
+    model = stack()
+    flow = GradientFlowRecorder(model, model.blocks)
+    with flow, flow:
+        pass
+
+
+def enter(model):
+    with GradientFlowRecorder(model, model.blocks):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: GradientFlowRecorder(stack(), []), "blocks must be modules of model, got []"),
+        (lambda: GradientFlowRecorder(stack(), [nn.ReLU()]), "blocks must be modules of model, got [ReLU()]"),
+        (lambda: GradientFlowRecorder(stack(), [], every=0), "every must be a whole number, at least 1, got 0"),
+        (lambda: enter(torch.compile(stack(), backend="eager")), "model must not be compiled"),
+        (lambda: enter(compiled()), "model must not be compiled"),
+        (lambda: enter(around_the_blocks()), "model must not be compiled"),
+        (twice, "a recorder must be entered once, got a second `with`"),
+    ],
+)
+@pytest.mark.usefixtures("as_installed")
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()
+
+
+def test_a_refusal_leaves_no_hook_and_the_first_recording_whole(x):
+    model = stack()
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        with pytest.raises(InvalidInput), flow:
+            pass
+        loss(model, x).backward()
+    assert hooks(model) == 0
+    same(flow, expected(model, x))
+
+
+def test_a_recorder_goes_on_where_it_was_left(x):
+    model = stack()
+    flow = GradientFlowRecorder(model, model.blocks, every=2)
+    for _ in range(2):
+        with flow:
+            loss(model, x).backward()
+            loss(model, 2 * x).backward()
+    assert len(flow.added) == 2 and flow.added[0].equal(flow.added[1])

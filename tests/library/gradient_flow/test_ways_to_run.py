@@ -159,7 +159,7 @@ def test_a_long_run_keeps_one_small_tensor_a_step(x, steps):
     model = stack()
     flow = record(model, x, steps)
     assert [step.numel() for step in flow.steps] == [20] * steps
-    assert flow.step.runs == flow.step.hooks == [] and flow.step.inside == {}
+    assert flow.runs == flow.stream.hooks == [] and flow.inside == {}
 
 
 def test_any_list_of_blocks_will_do(x):
@@ -170,3 +170,20 @@ def test_any_list_of_blocks_will_do(x):
             model.zero_grad()
             loss(model, x).backward()
         assert torch.equal(part.stream_gradient, flow.stream_gradient[:, first : last + 1])
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.filterwarnings("ignore")  # torch's own, while it compiles
+@pytest.mark.parametrize("in_place", [False, True])
+def test_blocks_compiled_one_by_one_are_recorded(x, in_place):
+    model = stack()
+    want = expected(model, x)
+    for place, block in enumerate(model.blocks):
+        if in_place:
+            block.compile(backend="eager")
+        else:
+            model.blocks[place] = torch.compile(block, backend="eager")
+    flow = record(model, x, steps=2)
+    assert hooks(model) == 0
+    same(flow, want)
+    torch.compiler.reset()

@@ -1,102 +1,46 @@
-"""Exported once, a model serves other batches and other lengths: the program returns what the model does."""
-
-from functools import cache
+"""Exported once, a model serves other batches; and other lengths, where its length is no part of it."""
 
 import pytest
+import torch
 from torch.export import Dim, export
 
-from .models import MODELS, Method, seen
-from .tools import BATCH, batch_axis, batch_of, length_axes, longer, mapped, replaced, same, tensors
-from .turns import DUE
+from .models import NETWORKS
+from .tools import replaced, same
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
-
-FFT = "the length of a Fourier transform is one with small prime factors, which is searched for in numbers"
-GRID = "the number of patches, and so of tokens, is part of the model"
-TAPS = "the number of taps is given as whole numbers, which an exported program keeps"
-FIXED = {
-    "CKConv": FFT,
-    "Hyena": FFT,
-    "ResidualNetwork_2d": FFT,
-    "ViT5Attention": GRID,
-    "ViT5HyenaAdapter": GRID,
-    "ViT5ResidualBlock": GRID,
-    "ViT5_": GRID,
-    "ViT5Net_": GRID,
-    "ViT5ClassificationNet": GRID,
-    "Denoiser": GRID,
-    "SIREN": TAPS,
-    "CausalConv1D": "its example has 5 channels, which are no length; MambaLayer holds one whose length changes",
-    "RegisterCompressConcat": "the number of registers is part of the model",
-    "RegisterPooling": "the number of registers is part of the model",
-}
-ORDINARY = ["Attention", "LanguageModel_gqa", "ResidualBlock_cross", "MambaLayer", "QKV_CKConv", "ViT5Net_attention"]
+QUICK = ["AdaLN_Hyena", "ViT5Net_attention", "LanguageModel_gqa_rope"]
+OF_ANY_LENGTH = ["ResidualNetwork_cross", "Configurable_window", "Configurable_mla_alibi"]
+OF_ANY_LENGTH += ["LanguageModel_gqa_rope", "LanguageModel_mla", "LanguageModel_sinusoidal"]
 
 
-def why_fixed(name):
-    return next((why for part, why in FIXED.items() if part in name), "")
-
-
-@cache
-def with_a_batch():
-    """Position encodings, which have no forward, are exported within their blocks."""
-    batches = [
-        name for name in MODELS if any(each.ndim and each.shape[0] in BATCH for each in tensors(MODELS[name].call))
-    ]
-    return [name for name in batches if not isinstance(seen(name), Method)]
-
-
-@cache
-def of_lengths():
-    free = [name for name in with_a_batch() if not why_fixed(name)]
-    return [name for name in free if any(length_axes(each) for each in tensors(MODELS[name].call))]
-
-
-def exported(name, axes):
-    """The model and its program, in which the ``axes`` of each tensor may have other lengths."""
-    model, call = MODELS[name].made(), MODELS[name].inputs()
-    shapes = mapped(call, lambda each: dict.fromkeys(axes(each), Dim.DYNAMIC))
-    return model, export(model, (), call, dynamic_shapes=shapes).module()
-
-
-def agree(name, axes):
-    model, program = exported(name, axes)
-    same(program(**MODELS[name].inputs()), model(**MODELS[name].inputs()))
-    other = replaced(MODELS[name].inputs(), lambda each: longer(each, axes(each)))
+def agree(name):
+    model, call = NETWORKS[name].made(), NETWORKS[name].inputs()
+    axes = [0, 1] if name in OF_ANY_LENGTH else [0]
+    shapes = replaced(call, lambda each: dict.fromkeys(axes_of(each, axes), Dim.DYNAMIC), lambda other: None)
+    program = export(model, (), call, dynamic_shapes=shapes).module()
+    same(program(**call), model(**call))
+    other = replaced(call, lambda each: larger(each, axes_of(each, axes)))
     same(program(**other), model(**other))
 
 
-def other_batch(name):
-    batch = batch_of(MODELS[name].call)
-    agree(name, lambda each: batch_axis(each, batch))
+def axes_of(x, axes):
+    """A mask has the length on two axes."""
+    return [*axes, 2] if x.dtype == torch.bool and 1 in axes else axes[: x.ndim]
 
 
-def other_batch_and_length(name):
-    batch = batch_of(MODELS[name].call)
-    agree(name, lambda each: batch_axis(each, batch) + length_axes(each))
+def larger(x, axes):
+    """``x`` with two entries more along each of ``axes``; a causal mask stays one."""
+    for axis in axes:
+        x = torch.cat([x, x.narrow(axis, 0, 2)], axis)
+    return torch.ones_like(x).tril() if x.dtype == torch.bool else x
 
 
-@pytest.mark.parametrize("name", ORDINARY)
-def test_of_another_batch(name):
-    other_batch(name)
-
-
-@pytest.mark.parametrize("name", [name for name in ORDINARY if not why_fixed(name) and name != "MambaLayer"])
-def test_of_another_length(name):
-    other_batch_and_length(name)
+@pytest.mark.parametrize("name", QUICK)
+def test_of_another_size(name):
+    agree(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in DUE if name in with_a_batch() and name not in of_lengths()])
-def test_each_of_another_batch_alone(name):
-    other_batch(name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in DUE if name in of_lengths()])
-def test_each_of_another_batch_and_length(name):
-    other_batch_and_length(name)
-
-
-def test_what_has_a_fixed_length_is_listed():
-    assert len(of_lengths()) > 60 and all(any(part in name for name in MODELS) for part in FIXED)
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in QUICK])
+def test_each_of_another_size(name):
+    agree(name)

