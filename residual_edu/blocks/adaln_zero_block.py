@@ -7,6 +7,8 @@ r"""The block of diffusion transformers: a condition shifts, scales and gates ea
 Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 """
 
+from typing import cast
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -22,6 +24,7 @@ from residual_edu.old_errors import (
 )
 from residual_edu.parts.adaln_zero import modulations, zero_projection
 from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
+from residual_edu.parts.start import fill
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -68,6 +71,10 @@ class AdaLNZeroResidualBlock(nn.Module):
         self.dropout = build(dropout_cfg)
         self.condition_proj = zero_projection(hidden_dim)
         check_branches(self.sequence_mixer, self.mlp)
+
+    def reset_parameters(self) -> None:
+        """Set the projection of the condition to 0 again."""
+        fill(cast(nn.Linear, self.condition_proj[1]), nn.init.zeros_)
 
     def forward(
         self,

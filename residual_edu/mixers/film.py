@@ -6,7 +6,7 @@ Perez, Strub, de Vries, Dumoulin & Courville, 2018, https://arxiv.org/abs/1709.0
 """
 
 from functools import partial
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from residual_edu.checked import Flag, Positive, Size, checked
 from residual_edu.old_errors import check_shape
 from residual_edu.parts.flop_count import Shape
-from residual_edu.parts.start import copy_values, filled
+from residual_edu.parts.start import copy_values, fill
 from residual_edu.parts.weight_decay import no_weight_decay as exempt
 
 
@@ -54,21 +54,21 @@ class KernelFiLMGenerator(nn.Module):
             num_film_layers,
         )
         self.film_hidden_dim = film_hidden_dim
+        self.init_std = init_std if init_type == "small_random" else 0.0
         last = nn.Linear(film_hidden_dim, num_film_layers * 2 * kernel_hidden_dim)
-        normal = partial(
-            nn.init.normal_, std=init_std if init_type == "small_random" else 0.0
-        )
-        last = filled(last, normal, partial(identity_film, layers=num_film_layers))
+        self.start(last)
         self.mlp = nn.Sequential(nn.Linear(cond_dim, film_hidden_dim), nn.GELU(), last)
         if no_weight_decay:
             exempt(self.mlp)
 
-    resets_children = True  # in the order of the constructor
-
     def reset_parameters(self) -> None:
-        """Start again, children and all."""
-        self.mlp[2].reset_parameters()  # type: ignore[operator]
-        self.mlp[0].reset_parameters()  # type: ignore[operator]
+        """Start the last map again at the identity, or close to it."""
+        self.start(cast(nn.Linear, self.mlp[2]))
+
+    def start(self, last: nn.Linear) -> None:
+        """Fill the last map: weights of ``init_std``, gamma 1 and beta 0."""
+        normal = partial(nn.init.normal_, std=self.init_std)
+        fill(last, normal, partial(identity_film, layers=self.num_film_layers))
 
     def forward(
         self, conditioning: Float[Tensor, "batch channels"]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from math import pi, prod, sqrt
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 from jaxtyping import Float
@@ -32,13 +32,7 @@ from residual_edu.old_errors import (
     check_size,
 )
 from residual_edu.parts.flop_count import Shape
-from residual_edu.parts.start import (
-    filled,
-    reset_parameters,
-    scale_weight,
-    start_again,
-    starting,
-)
+from residual_edu.parts.start import fill
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -90,11 +84,14 @@ class SIRENPositionalEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.L_cache = length_of_each_axis("L_cache", L_cache, data_dim, least=2)
-        self.linear = uniform(
-            nn.Linear(data_dim, embedding_dim, bias=use_bias),
-            2 * pi * omega_0 / data_dim,
-        )
+        self.bound = 2 * pi * omega_0 / data_dim
+        self.linear = nn.Linear(data_dim, embedding_dim, bias=use_bias)
+        self.reset_parameters()
         no_weight_decay(self)
+
+    def reset_parameters(self) -> None:
+        """Draw W_0, and set b_0 to 0."""
+        uniform(self.linear, self.bound)
 
     def forward(
         self, lengths: Sequence[int]
@@ -158,26 +155,20 @@ class SIRENKernel(nn.Module):
         self.hidden_linears = nn.ModuleList(
             no_weight_decay(uniform(each)) for each in hidden
         )
-        taps = prod(self.positional_embedding.L_cache)
-        # The convolution sums over about that many taps, and its output should be about as large as its input.
-        self.out_linear = uniform(
-            nn.Linear(mlp_hidden_dim, out_dim, bias=use_bias), shrink=sqrt(taps)
-        )
+        self.out_linear = nn.Linear(mlp_hidden_dim, out_dim, bias=use_bias)
+        self.start_output()
         self.film_generator: Any = None if film_cfg is None else build(film_cfg)
         check_film(self.film_generator, self.widths, film_after_pos_embed)
 
-    resets_children = True  # in the order of the constructor
-
     def reset_parameters(self) -> None:
-        """Start again, children and all: each hidden layer as torch does, then each of them as here."""
-        reset_parameters(self.positional_embedding)
+        """Draw the weights of the hidden and the last layers, and set their biases to 0."""
         for linear in self.hidden_linears:
-            nn.Linear.reset_parameters(linear)  # type: ignore[arg-type]
-        for linear in self.hidden_linears:
-            start_again(linear)
-        self.out_linear.reset_parameters()
-        if self.film_generator is not None:
-            reset_parameters(self.film_generator)
+            uniform(cast(nn.Linear, linear))
+        self.start_output()
+
+    def start_output(self) -> None:
+        """Draw the last weights, smaller the more taps there are, over which a convolution sums."""
+        uniform(self.out_linear, shrink=sqrt(prod(self.positional_embedding.L_cache)))
 
     def forward(
         self,
@@ -207,10 +198,7 @@ class SIRENKernel(nn.Module):
         ]
         check_lengths("half of L_cache", halved, len(lengths), least=2)
         self.positional_embedding.L_cache = halved
-        starting(
-            self.out_linear,
-            partial(scale_weight, factor=sqrt(prod(lengths) / prod(halved))),
-        )
+        self.out_linear.weight.data *= sqrt(prod(lengths) / prod(halved))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of all taps for a signal of ``shape``: 0 at inference where no condition changes them."""
@@ -244,7 +232,7 @@ def uniform(
 ) -> nn.Linear:
     """Draw the weight from +- ``bound`` / ``shrink``, by default SIREN's sqrt(6 / fan_in), and set the bias to 0."""
     bound = (sqrt(6 / linear.in_features) if bound is None else bound) / shrink
-    return filled(linear, partial(nn.init.uniform_, a=-bound, b=bound))
+    return fill(linear, partial(nn.init.uniform_, a=-bound, b=bound))
 
 
 def modulated(

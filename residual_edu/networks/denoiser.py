@@ -33,7 +33,7 @@ from residual_edu.old_errors import (
 from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
-from residual_edu.parts.start import filled, reset_parameters
+from residual_edu.parts.start import fill
 from residual_edu.values import is_readable
 
 
@@ -99,16 +99,12 @@ class Denoiser(nn.Module):
         )
         self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
-        self.final = filled(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
-
-    resets_children = True  # in the order of the constructor
+        self.final = fill(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
 
     def reset_parameters(self) -> None:
-        """Start again, children and all."""
-        reset_parameters(self.patches)
-        nn.init.normal_(self.position).data.div_(2)
-        for part in (self.label, self.time, self.blocks, self.norm, self.final):
-            reset_parameters(part)
+        """Draw the positions again, and set the last map to 0."""
+        nn.init.normal_(self.position, std=0.5)
+        fill(self.final, nn.init.zeros_)
 
     def forward(
         self,

@@ -34,7 +34,6 @@ from residual_edu.old_errors import (
 from residual_edu.parts.attention import attention_mask
 from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.dropout import Dropout
-from residual_edu.parts.start import filled
 
 
 class LanguageModel(nn.Module):
@@ -56,11 +55,8 @@ class LanguageModel(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        # so that a tied head's logits are of size 1
-        narrow = partial(nn.init.normal_, std=config.block.d_model**-0.5)
-        self.embed = filled(
-            nn.Embedding(config.vocab_size, config.block.d_model), narrow
-        )
+        self.embed = nn.Embedding(config.vocab_size, config.block.d_model)
+        self.reset_parameters()
         self.dropout = Dropout(config.block.dropout)
         self.blocks = nn.ModuleList(
             ConfigurableBlock(config.get_block_config(i))
@@ -73,6 +69,10 @@ class LanguageModel(nn.Module):
             if config.tie_embeddings
             else nn.Linear(config.block.d_model, config.vocab_size, bias=False)
         )
+
+    def reset_parameters(self) -> None:
+        """Draw the embedding so that a tied head's logits are of size 1."""
+        nn.init.normal_(self.embed.weight, std=self.config.block.d_model**-0.5)
 
     def forward(
         self, tokens: Int[Tensor, "batch positions"], cache: ModelCache | None = None

@@ -25,7 +25,6 @@ from residual_edu.old_errors import check_divisible, check_shape
 from residual_edu.parts.drop_path import drop_path_schedule
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.patches import Patchify
-from residual_edu.parts.start import filled, reset_parameters, start_again
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -107,20 +106,12 @@ class ViT5ClassificationNet(nn.Module):
         self.out_proj = nn.Linear(
             getattr(self.neck, "out_dim", hidden_dim), num_classes, bias=False
         )
-        filled(self.tokens, partial(nn.init.trunc_normal_, std=0.02))
-        filled(self.out_proj, partial(nn.init.trunc_normal_, std=0.02))
-
-    resets_children = True  # in the order of the constructor
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start again, children and all: tokens and readout draw twice, the second time at the end."""
-        reset_parameters(self.patch_embed)
-        nn.Embedding.reset_parameters(self.tokens)
-        for part in (self.blocks, self.out_norm, self.neck):
-            reset_parameters(part)
-        nn.Linear.reset_parameters(self.out_proj)
-        start_again(self.tokens)
-        start_again(self.out_proj)
+        """Draw tokens and readout from a narrow normal distribution."""
+        nn.init.trunc_normal_(self.tokens.weight, std=0.02)
+        nn.init.trunc_normal_(self.out_proj.weight, std=0.02)
 
     def forward(
         self, images: Float[Tensor, "batch side side in_channels"]
