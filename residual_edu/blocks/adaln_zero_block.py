@@ -9,6 +9,7 @@ Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 """
 
 from functools import partial
+from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import MLP
 from residual_edu.parts.residual import Map, pre_norm_residual
+from residual_edu.parts.start import fill
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -77,6 +79,10 @@ class AdaLNZeroResidualBlock(nn.Module):
         mlp = partial(MLP, dim, "gelu", nn.Identity, expansion_factor=4.0, bias=True)
         norm = partial(LayerNorm, dim, elementwise_affine=False)
         return cls(mixer, norm, mlp, norm, nn.Identity, partial(Dropout, dropout), dim)
+
+    def reset_parameters(self) -> None:
+        """Set the projection of the condition to 0 again."""
+        fill(cast(nn.Linear, self.condition_proj[1]), nn.init.zeros_)
 
     def forward(
         self,

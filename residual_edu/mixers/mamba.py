@@ -90,18 +90,11 @@ class MambaLayer(nn.Module):
         self.norm = RMSNorm(inner, eps=1e-5)
         self.out_proj = nn.Linear(inner, d_model, bias=bias)
 
-    resets_children = True  # in the order of the constructor
-
     def reset_parameters(self) -> None:
-        """Start again, children and all."""
-        self.in_proj.reset_parameters()
-        self.conv1d.reset_parameters()
-        for parameter, values in zip(
-            (self.dt_bias, self.A_log, self.D), self.scan_start(), strict=True
-        ):
+        """Draw the steps again, and set A and D to where they start."""
+        parameters = self.dt_bias, self.A_log, self.D
+        for parameter, values in zip(parameters, self.scan_start(), strict=True):
             copy_values(parameter, values)
-        self.norm.reset_parameters()
-        self.out_proj.reset_parameters()
 
     def forward(
         self, x: Float[Tensor, "batch positions channels"]

@@ -16,7 +16,7 @@ from residual_edu.checked import Flag, Size, checked
 from residual_edu.config import Spec, build
 from residual_edu.old_errors import InvalidInput, check_batch, check_signal
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
-from residual_edu.parts.mlp import InitMethod, start
+from residual_edu.parts.start import InitMethod, init_weight
 
 
 class QKVSequenceMixer(nn.Module):
@@ -54,10 +54,16 @@ class QKVSequenceMixer(nn.Module):
         self.mixer = build(mixer_cfg)
         self.signals = count_signals(self.mixer)
         maps = nn.Linear(hidden_dim, self.signals * hidden_dim, bias=qkv_bias)
-        self.qkv_proj = start(maps, init_method_in, hidden_dim)
-        self.out_proj = start(
+        self.qkv_proj = init_weight(maps, init_method_in, hidden_dim)
+        self.out_proj = init_weight(
             nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_method_out
         )
+        self.init_method_in, self.init_method_out = init_method_in, init_method_out
+
+    def reset_parameters(self) -> None:
+        """Fill both maps again, where there is an ``init_method``."""
+        init_weight(self.qkv_proj, self.init_method_in, self.hidden_dim)
+        init_weight(self.out_proj, self.init_method_out)
 
     def forward(
         self,
@@ -104,17 +110,24 @@ class QKVConditionMixer(nn.Module):
         self.hidden_dim = hidden_dim
         self.mixer = build(mixer_cfg)
         check_takes("mixer", self.mixer, "query", "key", "value", "conditioning=")
-        self.kv_proj = start(
+        self.kv_proj = init_weight(
             nn.Linear(hidden_dim, 2 * hidden_dim, bias=False),
             init_method_in,
             hidden_dim,
         )
-        self.q_proj = start(
+        self.q_proj = init_weight(
             nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_in
         )
-        self.out_proj = start(
+        self.out_proj = init_weight(
             nn.Linear(hidden_dim, hidden_dim, bias=False), init_method_out
         )
+        self.init_method_in, self.init_method_out = init_method_in, init_method_out
+
+    def reset_parameters(self) -> None:
+        """Fill the three maps again, where there is an ``init_method``."""
+        init_weight(self.kv_proj, self.init_method_in, self.hidden_dim)
+        init_weight(self.q_proj, self.init_method_in)
+        init_weight(self.out_proj, self.init_method_out)
 
     def forward(
         self,

@@ -21,7 +21,7 @@ from residual_edu.old_errors import check_divisible, check_shape
 from residual_edu.parts.attention import fused_attention, merge_heads
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
-from residual_edu.parts.start import filled
+from residual_edu.parts.start import fill
 from residual_edu.parts.tables import Tables
 
 
@@ -82,16 +82,23 @@ class ViT5Attention(nn.Module):
             [patches, patches.new_zeros(int(has_cls), head_dim // 2), registers]
         )
         self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
-        self.qkv = filled(
-            nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias), init_fn_qkv_proj
+        self.init_fn_qkv_proj, self.init_fn_out_proj = (
+            init_fn_qkv_proj,
+            init_fn_out_proj,
         )
+        qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias)
+        self.qkv = fill(qkv, init_fn_qkv_proj)
         self.q_norm, self.k_norm = (
             nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2)
         )
-        self.proj = filled(
-            nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias), init_fn_out_proj
-        )
+        proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
+        self.proj = fill(proj, init_fn_out_proj)
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
+
+    def reset_parameters(self) -> None:
+        """Fill both maps again, where there is an ``init_fn``."""
+        fill(self.qkv, self.init_fn_qkv_proj)
+        fill(self.proj, self.init_fn_out_proj)
 
     def forward(
         self,

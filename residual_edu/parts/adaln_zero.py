@@ -22,7 +22,7 @@ from residual_edu.old_errors import (
     check_width,
 )
 from residual_edu.parts.attention_checks import check_spreads
-from residual_edu.parts.start import filled
+from residual_edu.parts.start import fill
 
 
 class Modulation(NamedTuple):
@@ -52,7 +52,7 @@ def zero_projection(dim: Size, branches: Size = 2) -> nn.Sequential:
         InvalidInput: for a size below 1.
     """
     return nn.Sequential(
-        nn.SiLU(), filled(nn.Linear(dim, 3 * branches * dim), nn.init.zeros_)
+        nn.SiLU(), fill(nn.Linear(dim, 3 * branches * dim), nn.init.zeros_)
     )
 
 

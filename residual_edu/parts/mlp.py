@@ -7,7 +7,6 @@ GELU and its tanh approximation: Hendrycks & Gimpel, 2016, https://arxiv.org/abs
 Gated activations: Shazeer, 2020, https://arxiv.org/abs/2002.05202
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -16,16 +15,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_edu.calls import check_callable
 from residual_edu.checked import Choice, Flag, Positive, Size, checked
 from residual_edu.config import Spec, build
 from residual_edu.old_errors import check_size, check_width
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.residual import Map
-from residual_edu.parts.start import filled
-
-InitMethod = Callable[[int], Callable[[Tensor], object]]
-"""Takes a layer's number of outputs, and returns a function that fills its weight in place."""
+from residual_edu.parts.start import InitMethod, init_weight
 
 
 class SimpleFeedForward(nn.Module):
@@ -101,16 +96,19 @@ class MLP(nn.Module):
         super().__init__()
         hidden = int(dim * expansion_factor)
         check_size("int(dim * expansion_factor)", hidden)
-        self.dim, self.activation, self.gated = (
-            dim,
-            activation,
-            activation in ("glu", "swiglu"),
-        )
-        self.layer1 = start(
+        self.dim, self.activation = dim, activation
+        self.gated = activation in ("glu", "swiglu")
+        self.init_method_in, self.init_method_out = init_method_in, init_method_out
+        self.layer1 = init_weight(
             nn.Linear(dim, 2 * hidden if self.gated else hidden, bias), init_method_in
         )
         self.dropout = build(dropout_cfg)
-        self.layer2 = start(nn.Linear(hidden, dim, bias), init_method_out)
+        self.layer2 = init_weight(nn.Linear(hidden, dim, bias), init_method_out)
+
+    def reset_parameters(self) -> None:
+        """Fill both maps again, where there is an ``init_method``."""
+        init_weight(self.layer1, self.init_method_in)
+        init_weight(self.layer2, self.init_method_out)
 
     def forward(
         self, x: Float[Tensor, "*batch channels"]
@@ -127,18 +125,3 @@ class MLP(nn.Module):
         return count_positions(shape) * (
             2 * maps + (1 + self.gated) * self.layer2.in_features
         )
-
-
-def start(
-    layer: nn.Linear, init_method: InitMethod | None, width: int | None = None
-) -> nn.Linear:
-    """Fill the weight of ``layer`` by ``init_method`` and its bias with zeros, and return it; unchanged for None.
-
-    ``init_method`` is called with ``width``, the layer's number of outputs unless another one is given.
-    """
-    if init_method is None:
-        return layer
-    check_callable("init_method", init_method)
-    fill = init_method(layer.out_features if width is None else width)
-    check_callable("what init_method returns", fill)
-    return filled(layer, fill)

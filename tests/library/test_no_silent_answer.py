@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from residual_course.training import accuracy, train
 from residual_edu import (
     MLP,
     AdaLNZeroResidualBlock,
@@ -51,7 +52,6 @@ from residual_edu import (
     post_norm_residual,
     pre_norm_residual,
 )
-from residual_course.training import accuracy, train
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 zeros = torch.zeros
