@@ -2,6 +2,7 @@ r"""FiLM for kernels: a condition scales and shifts the layers of a kernel's net
 
 .. math:: h \leftarrow \gamma(c) \, h + \beta(c)
 
+By default gamma = 1 and beta = 0 at the start, exactly: a condition changes nothing.
 Perez et al., 2018, https://arxiv.org/abs/1709.07871
 """
 
@@ -48,9 +49,8 @@ class KernelFiLMGenerator(nn.Module):
         check_choice("no_weight_decay", no_weight_decay, [True, False])  # not a rate
         check_choice("init_type", init_type, ["identity", "small_random"])
         check_positive("init_std", init_std)
-        self.cond_dim, self.film_hidden_dim = cond_dim, film_hidden_dim
-        self.num_film_layers = num_film_layers
-        self.kernel_hidden_dim = kernel_hidden_dim
+        self.cond_dim, self.kernel_hidden_dim = cond_dim, kernel_hidden_dim
+        self.num_film_layers, self.film_hidden_dim = num_film_layers, film_hidden_dim
         self.init_std = 0.0 if init_type == "identity" else init_std
         last = nn.Linear(film_hidden_dim, num_film_layers * 2 * kernel_hidden_dim)
         self.start_near_identity(last)

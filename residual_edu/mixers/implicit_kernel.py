@@ -32,9 +32,9 @@ def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) ->
     """Return the positions of a kernel's taps, ``lengths`` - 1 on either side of 0.
 
     Neighbours are 1 / (reach - 1) apart: with lengths = reach positions run from -1 to
-    1, those of a longer kernel go on. On ``like``'s device and in its dtype, float32 at
-    least, since in 16 bits neighbours would be equal.
+    1. They are on ``like``'s device and in its dtype, or float32 if that is narrower.
     """
+    # in 16 bits the positions of neighbours would be equal
     dtype = torch.promote_types(like.dtype, torch.float32)
     lines = []
     for length, last in zip(lengths, reach, strict=True):
@@ -185,14 +185,12 @@ class SIRENKernel(nn.Module):
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of all taps, 0 at inference if no condition changes them."""
         film = self.film_generator
-        if inference and film is None:
-            return 0
         lengths = [shape] if isinstance(shape, int) else shape
         taps = prod(2 * length - 1 for length in lengths)
         maps = pairwise([self.data_dim, *self.widths, self.out_dim])
         each = sum(2 * fan_in * fan_out for fan_in, fan_out in maps) + sum(self.widths)
         if film is None:
-            return taps * each
+            return 0 if inference else taps * each
         modulation = 2 * film.num_film_layers * film.kernel_hidden_dim
         return taps * (each + modulation) + film.flop_count()
 

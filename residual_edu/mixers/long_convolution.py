@@ -97,9 +97,9 @@ def next_fast_len(least: int) -> int:
 
 def pad_and_roll(kernel: Tensor, axis: int, size: int, padding: str) -> Tensor:
     """Pad ``axis`` to ``size``, the tap of lag 0 first, those of negative lag last."""
-    taps = kernel.shape[axis]
-    padded = functional.pad(kernel.movedim(axis, -1), (0, size - taps))
-    return padded.movedim(-1, axis).roll(-centre(taps, padding), axis)
+    middle, zeros = centre(kernel.shape[axis], padding), size - kernel.shape[axis]
+    padded = functional.pad(kernel.movedim(axis, -1), (0, zeros)).movedim(-1, axis)
+    return padded.roll(-middle, axis) if middle else padded
 
 
 def padding_of_each_axis(
