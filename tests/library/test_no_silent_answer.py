@@ -34,7 +34,6 @@ from residual_edu import (
     QKVConditionMixer,
     QKVSequenceMixer,
     RegisterPooling,
-    Registry,
     ResidualBlock,
     ResidualNetwork,
     RMSNorm,
@@ -48,7 +47,6 @@ from residual_edu import (
     fused_attention,
     no_weight_decay,
     parameter_groups,
-    position_registry,
     post_norm_residual,
     pre_norm_residual,
 )
@@ -114,22 +112,6 @@ def test_no_attention_keeps_the_contract():
     assert layer(x, None, cache)[1][0].shape == (2, 6, 0)
 
 
-def test_a_plain_module_is_no_position():
-    class Plain(nn.Module):
-        def __init__(self, config):
-            super().__init__()
-
-    position_registry.register("plain", Plain)
-    try:
-        for kind in ("mha", "none"):
-            with pytest.raises(
-                InvalidInput, match="^position 'plain' must have embed, rotate and bias, 'Plain' lacks "
-            ):
-                ConfigurableBlock(config(attention=kind, position="plain"))
-    finally:
-        del position_registry.entries["plain"]
-
-
 @pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
 @pytest.mark.parametrize("gate", [lambda b: b[..., :1], lambda b: b[None], lambda b: b[:1], lambda b: (b,)])
 def test_a_gate_keeps_the_shape(residual, gate):
@@ -173,7 +155,7 @@ def test_a_rate_of_dropped_weights(dropout):
 @pytest.mark.parametrize("kind", ["direct", "log", "softplus"])
 def test_a_mask_starts_with_finite_widths(kind, change):
     assert GaussianModulation(1, 4, init_std_high=100, parametrization=kind).std.isfinite().all()
-    with pytest.raises(InvalidInput, match="^init_std_low and init_std_high must be within float32's range"):
+    with pytest.raises(InvalidInput, match="^min_std and init_std must be float32 above 0"):
         GaussianModulation(1, 4, parametrization=kind, **change)
 
 
@@ -192,11 +174,6 @@ def test_marks_stand_on_parameters_and_survive_a_deep_copy():
             no_weight_decay(wrong)
 
 
-def test_a_module_is_no_class_to_register():
-    with pytest.raises(InvalidInput, match="must be a class that takes a BlockConfig, got "):
-        Registry("x").register("a", nn.Linear(2, 2))
-
-
 def test_accuracy_counts_classes_alone():
     model, x = nn.Linear(2, 3), zeros(4, 2)
     nn.init.constant_(model.bias, float("nan"))
@@ -204,14 +181,13 @@ def test_accuracy_counts_classes_alone():
     for labels in (zeros(4), torch.full((4,), 3)):
         with pytest.raises(InvalidInput, match="^labels must be whole numbers from 0 to 2"):
             accuracy(model, x, labels)
-    with pytest.raises(InvalidInput, match="^labels must have no empty axis"):
+    with pytest.raises(InvalidInput, match="^labels must be whole numbers from 0 to 2"):
         accuracy(model, x[:0], zeros(0, dtype=torch.long))
 
 
 @pytest.mark.parametrize(
     ("loss", "batch", "words"),
     [
-        (lambda x: x, (zeros(2),), "loss must have shape ()"),
         (lambda *x: x[0].sum(), zeros(2, 3), "batches must be tuples of tensors, got a Tensor"),
     ],
 )
@@ -278,7 +254,7 @@ NO_ANSWER = {
     "a mixer that broadcasts": lambda: adaln(mixer=Narrow)(X, CONDITION),
     "a hidden_dim of 1 that broadcasts": lambda: adaln(hidden_dim=1)(X, zeros(2, 1)),
     "a condition without a batch": lambda: adaln()(X, zeros(C)),
-    "a condition for other samples": lambda: adaln()(zeros(3, 5, C), CONDITION),
+    "a condition for other samples": lambda: adaln(mlp=MAP)(zeros(3, 5, C), CONDITION),
     "the mean of no positions": lambda: adaln()(X, zeros(2, 0, C)),
     "a condition for other samples, in cross-attention": lambda: CROSS()(zeros(3, 5, C), CONDITION),
     "a negative layer scale": lambda: vit5(layer_scale_init=-0.1),
@@ -291,7 +267,6 @@ NO_ANSWER = {
     "a response norm that broadcasts": lambda: GlobalResponseNorm(1)(X),
     "a response norm without positions": lambda: GlobalResponseNorm(3)(zeros(2, 3)),
     "no hidden features": lambda: MLP(C, "relu", OFF, expansion_factor=0.1),
-    "no FiLM layers": lambda: KernelFiLMGenerator(C, 4, 0),
     "FiLM layers of another number": lambda: KERNEL(L_cache=8, film_cfg=partial(KernelFiLMGenerator, C, 4, 3)),
     "a signal shorter than a patch": lambda: Patchify(3, C, 1, 4)(zeros(2, 3, 3)),
     "positions of channels that do not divide": lambda: PositionEmbedding(8, 3, 4),
@@ -303,8 +278,8 @@ NO_ANSWER = {
     "a causal order in two dimensions": lambda: CKConv(
         2, C, partial(SIRENKernel, C, 2, 4, 2, 4, 1.0, 8, True), OFF, "double", "zero", is_causal=True
     ),
-    "a kernel of another width": lambda: CKConv(1, 1, partial(KERNEL, L_cache=8), OFF, None, "zero"),
-    "a grid of one point": lambda: KERNEL(L_cache=1),
+    "a kernel of another width": lambda: CKConv(1, 1, partial(KERNEL, L_cache=8), OFF, None, "zero")(X[..., :1]),
+    "a grid of one point": lambda: KERNEL(L_cache=1)([5]),
     "a mask without spread": lambda: GaussianModulation(1, C, min_std=0.0),
     "one block for all": lambda: network(block_cfg=block(mlp=MAP)),
     "one layer in all blocks": lambda: network(block_cfg=partial(block, mlp=MAP())),

@@ -71,7 +71,7 @@ def test_a_cell_can_be_run_again(registry):
     [
         (lambda r: r.register("b", A), "attention 'b' is taken, choose another name"),
         (lambda r: r.register("b")(A), "attention 'b' is taken, choose another name"),
-        (lambda r: r.get("bb"), "attention must be one of 'b', 'long', got 'bb'"),
+        (lambda r: r.get("bb"), "attention must be one of 'b', 'long', got 'bb'; did you mean 'b'?"),
     ],
 )
 def test_what_is_refused(registry, call, message):

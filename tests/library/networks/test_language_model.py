@@ -165,7 +165,6 @@ def continued(made, cache, batch=2):
         (lambda made: continued(made, made(tokens(16))[1]), "positions must be at most 16, got 16 and 1 new ones"),
         (lambda made: continued(made, made(tokens(5))[1]._replace(length=3)), "cache.length must be 5, got 3"),
         (lambda made: continued(made, ModelCache(2, (None, None))), "cache.length must be 0, got 2"),
-        (lambda made: continued(made, made(tokens(3))[1], batch=3), "cache must "),
         (
             lambda made: model(2, True, [block(position="rope"), block(position="sinusoidal")]),
             "positions must be added by the first block, got RoPE first and Sinusoidal later",
