@@ -168,8 +168,8 @@ def test_an_attribute_that_would_not_be_built_is_refused(change, message):
 
 
 def test_an_attribute_that_was_not_given_is_missing():
-    with pytest.raises(AttributeError, match="^MLP was given no activation$"):
-        LazyConfig(MLP)(dim=4).activation  # noqa: B018
+    with pytest.raises(AttributeError, match="^MLP was given no dim$"):
+        LazyConfig(MLP)().dim  # noqa: B018
     assert not hasattr(LazyConfig(MLP)(dim=4), "anything")
 
 

@@ -31,15 +31,14 @@ from residual_edu.configurable.position import (
 )
 from residual_edu.configurable.registry import position_registry
 from residual_edu.configurable.validation import check_call
-from residual_edu.old_errors import check_given
+from residual_edu.old_errors import check_divisible, check_given, check_shape
 from residual_edu.parts.attention import (
     attention_mask,
-    both,
+    check_keys_left,
     fused_attention,
     merge_heads,
     split_heads,
 )
-from residual_edu.parts.attention_checks import check_bias, check_repeats
 from residual_edu.parts.rms_norm import RMSNorm
 
 
@@ -51,7 +50,8 @@ def repeat_heads(
     Raises:
         InvalidInput: unless ``x`` has four axes, and a number of heads that divides ``heads``.
     """
-    check_repeats(x, heads)
+    check_shape("x", x, "batch", "kv_heads", "positions", "head_dim")
+    check_divisible("heads", heads, x.shape[1], "x's heads")
     group = heads // x.shape[1]
     return x if group == 1 else x.repeat_interleave(group, dim=1)
 
@@ -87,7 +87,7 @@ class AttentionBase(nn.Module):
         if mask is not None and mask.ndim == 3:
             mask = mask[:, None]  # the same for all heads
         if mask is not None and mask.is_floating_point():
-            check_bias("mask", mask)
+            check_keys_left("mask", mask)
             bias = mask.to(query) if bias is None else bias + mask.to(query)
             mask = None
         return merge_heads(fused_attention(query, key, value, mask, bias))
@@ -193,10 +193,10 @@ class SlidingWindowGQA(GQA):
             queries, keys, causal=True, window=self.window_size, device=query.device
         )
         if mask is not None and mask.is_floating_point():
-            return super().attend(
-                query, key, value, mask.masked_fill(~window, float("-inf"))
-            )  # type: ignore[operator]
-        return super().attend(query, key, value, both(window, mask))
+            mask = mask.masked_fill(~window, float("-inf"))  # type: ignore[operator]
+            return super().attend(query, key, value, mask)
+        mask = window if mask is None else mask & window  # type: ignore[operator]
+        return super().attend(query, key, value, mask)
 
 
 class MLA(AttentionBase):

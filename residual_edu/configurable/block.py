@@ -50,8 +50,12 @@ class ConfigurableBlock(nn.Module):
         self.attn_norm = self._norm_of(self.attention)
         self.ffn_norm = self._norm_of(self.ffn)
         self.resid_dropout = Dropout(config.dropout)
-        shared = getattr(self.attention, "position", None)  # an attention that a learner writes may have none
-        self.position: PositionBase = shared or position_registry.get(config.position)(config)
+        shared = getattr(
+            self.attention, "position", None
+        )  # an attention that a learner writes may have none
+        self.position: PositionBase = shared or position_registry.get(config.position)(
+            config
+        )
         check_position(config.position, self.position)
 
     def forward(
@@ -66,7 +70,14 @@ class ConfigurableBlock(nn.Module):
         (positions, keys), or (batch, positions, keys), or (batch, heads, positions, keys). The queries are the
         positions of ``x``; the keys are those of ``cache``, then those of ``x``.
         """
-        check_call(x, mask, cache, self.config.d_model, self.config.n_heads, limit=self.config.max_seq_len)
+        check_call(
+            x,
+            mask,
+            cache,
+            self.config.d_model,
+            self.config.n_heads,
+            limit=self.config.max_seq_len,
+        )
         residual = pre_norm_residual if self.config.pre_norm else post_norm_residual
         gates = [self.resid_dropout] if self.training else []
 
@@ -76,7 +87,9 @@ class ConfigurableBlock(nn.Module):
             return h
 
         if is_bypassed(self.attention):
-            cache = extend(cache, x[..., :0], x[..., :0])  # no features: it only counts positions
+            cache = extend(
+                cache, x[..., :0], x[..., :0]
+            )  # no features: it only counts positions
         else:
             x = residual(x, attention, self.attn_norm, gates)
         x = residual(x, self.ffn, self.ffn_norm, gates)
@@ -84,4 +97,8 @@ class ConfigurableBlock(nn.Module):
 
     def _norm_of(self, branch: nn.Module) -> nn.Module:
         """Return the norm of a branch, which is left out with it."""
-        return nn.Identity() if is_bypassed(branch) else norm_registry.get(self.config.norm)(self.config)
+        return (
+            nn.Identity()
+            if is_bypassed(branch)
+            else norm_registry.get(self.config.norm)(self.config)
+        )

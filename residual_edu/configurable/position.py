@@ -24,7 +24,6 @@ from residual_edu.old_errors import (
     check_width,
     shown,
 )
-from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.position import (
     alibi_bias,
     alibi_slopes,
@@ -61,6 +60,16 @@ class PositionBase(nn.Module):
     ) -> Tensor | None:
         """Return what is added to the scores of ``query``, the last of ``keys`` positions: (heads, queries, keys)."""
         return None
+
+
+def check_room(start: int, new: int, limit: int) -> None:
+    """Raise ``InvalidInput`` unless ``new`` positions fit in from ``start`` on."""
+    check_size("start", start, least=0)
+    if start + new > limit:
+        found = f"{start} before and {new} new ones" if start else new
+        raise InvalidInput(
+            f"positions must be at most max_seq_len={limit}, got {found}"
+        )
 
 
 def check_position(name: str, position: object) -> None:

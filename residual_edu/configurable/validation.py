@@ -21,7 +21,6 @@ from residual_edu.old_errors import (
     check_layer,
     check_shape,
 )
-from residual_edu.parts.attention_checks import check_room
 
 Check = Callable[[], object]
 Sound = Callable[..., bool]
@@ -141,8 +140,11 @@ def check_call(
     if limit is None and mask is None:
         return  # an attention takes the length of its cache itself
     kept = cache_length(cache)
-    if limit is not None:
-        check_room(kept, x.shape[1], limit)
+    if limit is not None and kept + x.shape[1] > limit:
+        found = f"{kept} before and {x.shape[1]} new ones" if kept else x.shape[1]
+        raise InvalidInput(
+            f"positions must be at most max_seq_len={limit}, got {found}"
+        )
     if mask is not None:
         check_mask_of(mask, x, (x.shape[1], kept + x.shape[1]), heads)
 

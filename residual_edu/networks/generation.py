@@ -19,6 +19,7 @@ from residual_edu.checked import (
     checked,
 )
 from residual_edu.configurable import ModelConfig
+from residual_edu.configurable.position import check_room
 from residual_edu.networks.evaluation_mode import evaluation_mode
 from residual_edu.networks.labels import check_labels
 from residual_edu.networks.sampling import choose, penalize
@@ -29,7 +30,6 @@ from residual_edu.old_errors import (
     is_number,
     shown,
 )
-from residual_edu.parts.attention_checks import check_room
 
 
 def check_probability(name: str, value: float) -> None:

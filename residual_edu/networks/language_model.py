@@ -22,6 +22,7 @@ from residual_edu.configurable import (
     norm_registry,
 )
 from residual_edu.configurable.cache import cache_length
+from residual_edu.configurable.position import check_room
 from residual_edu.networks.generation import generate
 from residual_edu.networks.labels import check_labels
 from residual_edu.old_errors import (
@@ -32,7 +33,6 @@ from residual_edu.old_errors import (
     check_size,
 )
 from residual_edu.parts.attention import attention_mask
-from residual_edu.parts.attention_checks import check_room
 from residual_edu.parts.dropout import Dropout
 
 

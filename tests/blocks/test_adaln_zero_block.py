@@ -212,7 +212,7 @@ def run(x, condition, dtype=torch.float64, **changes):
         (lambda: run((3, 5, C), (3, 1), hidden_dim=1), "x must have 1 features on its last axis, got shape (3, 5, 6)"),
         (
             lambda: run((3, 5, C), (3, C), mlp_cfg=partial(nn.Linear, C, 1)),
-            "a branch must keep the shape of x, (3, 5, 6)",
+            "a branch must have the shape of x, (3, 5, 6)",
         ),
     ],
 )

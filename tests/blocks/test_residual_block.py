@@ -229,14 +229,17 @@ def run(*shape, dtype=torch.float64, **changes):
         (lambda: block(dropout_cfg=0.1), "a module was to be built, got 0.1"),
         (lambda: run(3, 5, C), "condition must be given, got None"),
         (lambda: run(C, listener=False), "x must have at least the axes (batch, channels), got shape (6,)"),
-        (lambda: run(3, 5, 4, listener=False), "x must have 6 features on its last axis, got shape (3, 5, 4)"),
+        (
+            lambda: run(3, 5, 4, listener=False),
+            "x must be floating point of shape (..., 6), got",
+        ),
         (
             lambda: run(3, C, dtype=torch.long, mixer=False, listener=False, mlp=False),
             "x must be floating point, got torch.int64",
         ),
         (
             lambda: run(3, 5, C, listener=False, mlp_cfg=partial(nn.Linear, C, 1)),
-            "a branch must keep the shape of x, (3, 5, 6), got (3, 5, 1)",
+            "a branch must have the shape of x, (3, 5, 6), got (3, 5, 1)",
         ),
     ],
 )

@@ -204,7 +204,7 @@ def pooled(start, pooling=POOLING):
         (lambda: run(3, 2, 4, C), "x must have shape (batch, tokens, 8), got (3, 2, 4, 8)"),
         (
             lambda: run(3, TOKENS, C, sequence_mixer_cfg=partial(nn.AdaptiveAvgPool2d, (1, C))),
-            "a branch must keep the shape of x, (3, 11, 8), got (3, 1, 8)",
+            "a branch must have the shape of x, (3, 11, 8), got (3, 1, 8)",
         ),
     ],
 )

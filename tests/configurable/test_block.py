@@ -188,7 +188,7 @@ def latents():
         ],
         (
             lambda: run(2, 4, 16, mask=torch.full((4, 4), -1e9).triu(1) + torch.full((4, 4), -1e9).tril()),
-            "mask must leave each query at least 1 key, got a row of -1e9 or less",
+            "mask must leave each query at least 1 key",
         ),
         (
             lambda: run(2, 1, 16, cache=tuple(each.double() for each in PAIR)),
