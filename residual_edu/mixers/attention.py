@@ -26,7 +26,6 @@ from residual_edu.old_errors import (
     check_size,
 )
 from residual_edu.parts.attention import fused_attention, split_heads
-from residual_edu.parts.attention_checks import check_as_query
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.position import rotary_angles, rotate
 from residual_edu.parts.qk_norm import L2Norm
@@ -166,8 +165,6 @@ def check_qkv(
     check_signal("key", key, channels)
     check_batch("key", key, query.shape[0])
     check_same_shape("value", value, "key", key)
-    check_as_query("key", key, query)
-    check_as_query("value", value, query)
     if same_axes and key.ndim != query.ndim:
         shapes = f"{tuple(key.shape)} and {tuple(query.shape)}"
         raise InvalidInput(

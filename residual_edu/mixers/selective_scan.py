@@ -20,7 +20,6 @@ from residual_edu.old_errors import (
     check_shape,
     check_size,
 )
-from residual_edu.parts.attention_checks import check_as_query
 from residual_edu.values import is_readable
 
 
@@ -133,7 +132,6 @@ def check_scan(
             raise InvalidInput(
                 f"{name} must have shape {shape}, got {tuple(tensor.shape)}"
             )
-        check_as_query(name, tensor, x, "x")
     check_signs(dt, A)
 
 

@@ -1,4 +1,4 @@
-"""The pieces of a residual block: norms, gates, the residual connection, MLP, attention, positions; one idea a file."""
+"""The pieces of a residual block: norms, gates, attention, ...; one idea a file."""
 
 from residual_edu.parts.adaln_zero import Modulation, modulations, zero_projection
 from residual_edu.parts.attention import (

@@ -1,21 +1,17 @@
-r"""Scaled dot-product attention: each query attends to all keys and returns a weighted mean of their values.
+r"""Scaled dot-product attention: each query takes a weighted mean of all keys' values.
 
-.. math:: y = \mathrm{softmax}(s \, q k^\top + \mathrm{bias}) \, v, \qquad s = 1 / \sqrt{d}
+.. math:: y = \mathrm{softmax}(s \, q k^\top + \mathrm{bias}) \, v, \; s = 1 / \sqrt{d}
 
 Vaswani et al., 2017, https://arxiv.org/abs/1706.03762
 """
+
+from math import prod
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from residual_edu.old_errors import check_flag, check_rate, check_size
-from residual_edu.parts.attention_checks import (
-    check_attention,
-    check_heads,
-    check_last_queries,
-    check_merged,
-)
+from residual_edu.errors import InvalidInput, check_rate, check_shape, check_size
 
 
 def attention(
@@ -26,19 +22,14 @@ def attention(
     bias: Float[Tensor, "*#batch queries keys"] | None = None,
     scale: float | None = None,
 ) -> Float[Tensor, "*batch queries value_dim"]:
-    r"""Return :math:`\mathrm{softmax}(s \, q k^\top + \mathrm{bias}) \, v`, by the formula.
+    """Return the mean of all values, weighted by the softmax of the scores.
 
-    ``mask`` is True where a query may attend to a key, ``bias`` is added to the scores, and ``scale`` is s,
-    1 / sqrt(head_dim) unless it is given.
-
-    Raises:
-        InvalidInput: for shapes, dtypes or a scale that do not fit, a mask that is not boolean, or a query with
-            no key left.
+    ``mask`` is True where a query may attend to a key; boolean, of 2 axes or query's.
+    ``bias`` is added to the scores; ``scale`` is s, 1 / sqrt(head_dim) by default.
     """
-    check_attention(query, key, value, mask, bias, scale)
-    scores = (
-        query * (query.shape[-1] ** -0.5 if scale is None else scale) @ key.mT
-    )  # (*batch, queries, keys)
+    check_attention(query, key, value, mask, bias)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query * scale @ key.mT  # (*batch, queries, keys)
     if bias is not None:
         scores = scores + bias
     if mask is not None:
@@ -57,35 +48,23 @@ def fused_attention(
     dropout: float = 0.0,
     is_causal: bool = False,
 ) -> Float[Tensor, "*batch queries value_dim"]:
-    """Return what ``attention`` returns, by torch's kernel, which does not store the scores.
+    """Return what ``attention`` returns, by torch's kernel, which stores no scores.
 
-    ``dropout`` is the rate at which attention weights are dropped, in evaluation too. With ``is_causal`` the queries
-    are the last of the keys' positions, and each attends to its own and earlier positions alone, where ``mask`` allows.
-
-    Raises:
-        InvalidInput: as ``attention``, and for a rate outside [0, 1), or more queries than keys beside ``is_causal``.
+    ``dropout`` is the rate, in [0, 1), at which weights are dropped, in evaluation too.
+    With ``is_causal`` each query, the last of the keys' positions, sees no later one.
     """
-    check_attention(query, key, value, mask, bias, scale)
+    check_attention(query, key, value, mask, bias)
     check_rate("dropout", dropout)
-    check_flag("is_causal", is_causal)
-    # The kernel's own causal mask allows no other mask, and puts the queries at the first positions of the keys.
-    if is_causal and (
-        mask is not None or bias is not None or query.shape[-2] != key.shape[-2]
-    ):
-        causal = attention_mask(
-            query.shape[-2], key.shape[-2], causal=True, device=query.device
-        )
-        mask, is_causal = both(mask, causal), False
-    if bias is not None and mask is not None:
-        bias = bias.masked_fill(~mask, -torch.inf)
+    queries, keys = query.shape[-2], key.shape[-2]
+    # The kernel's own causal mask allows no other, and puts the queries first.
+    if is_causal and (mask is not None or bias is not None or queries != keys):
+        causal = attention_mask(queries, keys, causal=True, device=query.device)
+        mask = causal if mask is None or causal is None else mask & causal
+        is_causal = False
+    if mask is not None:  # the kernel takes one of the two
+        bias = mask if bias is None else bias.masked_fill(~mask, -torch.inf)
     return nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        mask if bias is None else bias,
-        dropout,
-        is_causal,
-        scale=scale,
+        query, key, value, bias, dropout, is_causal, scale=scale
     )
 
 
@@ -97,57 +76,70 @@ def attention_mask(
     window: int | None = None,
     device: torch.device | None = None,
 ) -> Bool[Tensor, "queries keys"] | None:
-    """Return where queries, which are the last of the keys' positions, may attend; None if everywhere.
+    """Return where queries, the last of the keys' positions, may attend; None: to all.
 
-    With ``causal``, at no later position; with ``window``, less than that many positions away; with both, where both
-    hold. So every query attends to its own position.
-
-    Raises:
-        InvalidInput: for a size below 1, or more queries than keys.
+    With ``causal``, at no later position; with ``window``, less than that far away;
+    with both, where both hold. So every query attends to its own position.
     """
-    check_size("queries", queries)
-    check_size("keys", keys)
-    check_flag("causal", causal)
     if not causal and window is None:
         return None
-    check_last_queries(queries, keys)
-    offset = (
-        torch.arange(keys, device=device)
-        - torch.arange(keys - queries, keys, device=device)[:, None]
-    )
-    mask = offset <= 0 if causal else None
-    if window is not None:
-        check_size("window", window)
-        mask = both(mask, offset.abs() < window)
-    return mask
-
-
-def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Return where both masks are True; None is True everywhere."""
-    if mask is None or other is None:
-        return other if mask is None else mask
-    return mask & other
+    check_size("queries", queries)
+    check_size("keys", keys, least=queries)
+    positions = torch.arange(keys, device=device)
+    offset = positions - positions[keys - queries :, None]  # (queries, keys)
+    if window is None:
+        return offset <= 0
+    check_size("window", window)
+    near = offset.abs() < window
+    return near & (offset <= 0) if causal else near
 
 
 def split_heads(
     x: Float[Tensor, "batch *space channels"], heads: int
 ) -> Float[Tensor, "batch heads positions width"]:
-    """Split the channels into heads, and flatten the space axes into positions, in raster order.
-
-    Raises:
-        InvalidInput: for channels that ``heads`` does not divide, no axis of space, or an empty axis.
-    """
-    check_heads("channels", x, heads)
-    return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads).transpose(1, 2)
+    """Split the channels into heads; the axes of space become one, in raster order."""
+    check_size("channels", x.shape[-1], least=heads)
+    positions = prod(x.shape[1:-1])
+    return x.reshape(x.shape[0], positions, heads, -1).transpose(1, 2)
 
 
 def merge_heads(
     x: Float[Tensor, "batch heads positions width"],
 ) -> Float[Tensor, "batch positions channels"]:
-    """Concatenate the channels of all heads: the inverse of ``split_heads``, its positions still flat.
-
-    Raises:
-        InvalidInput: unless ``x`` has these four axes.
-    """
-    check_merged(x)
+    """Concatenate the channels of all heads: ``split_heads`` undone, but for space."""
+    check_shape("x", x, "batch", "heads", "positions", "width")
     return x.transpose(1, 2).flatten(2)
+
+
+def check_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None
+) -> None:
+    """Raise an error for what would be spread over others' axes, or read in part."""
+    keys, values = key.shape[-2], value.shape[-2]
+    if keys != values:
+        raise InvalidInput(f"value must have key's {keys} positions, got {values}")
+    if query.device != key.device:  # torch multiplies even with the meta device
+        raise InvalidInput(f"query must be on {key.device}, got {query.device}")
+    for x in (key, value):
+        x.expand(*query.shape[:-2], -1, -1)  # torch refuses what would not fit
+    if bias is not None:
+        check_shape("bias", bias, "...", "queries", "keys")
+    axes = 2, query.ndim  # (batch, queries, keys) would be taken for (heads, ...)
+    if mask is not None and (mask.dtype != torch.bool or mask.ndim not in axes):
+        found = f"{mask.dtype} {tuple(mask.shape)}"
+        raise InvalidInput(f"mask must be boolean, of 2 or query's axes, got {found}")
+    for name, added in (("mask", mask), ("bias", bias)):
+        if added is not None:
+            added.expand(*query.shape[:-1], keys)
+            check_keys_left(name, added)
+
+
+def check_keys_left(name: str, added: Tensor) -> None:
+    """Raise ``InvalidInput`` where a row of a mask or bias leaves a query no key."""
+    if torch.compiler.is_compiling() or not added.is_cpu:
+        return  # reading it would break the graph, or make a GPU wait
+    numbers = added.is_floating_point()
+    left = added > max(-1e9, torch.finfo(added.dtype).min) if numbers else added
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(added)  # by vmap
+    if not wrapped and not left.any(dim=-1).all():
+        raise InvalidInput(f"{name} must leave each query at least 1 key")

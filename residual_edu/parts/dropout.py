@@ -1,30 +1,24 @@
-r"""Dropout: set randomly chosen elements to zero, so that no unit can rely on another one.
+r"""Dropout: set randomly chosen elements to zero, so that no unit can rely on another.
 
 .. math:: y = \frac{x \cdot m}{1 - p}, \qquad m_i \sim \mathrm{Bernoulli}(1 - p)
 
-Srivastava, Hinton, Krizhevsky, Sutskever & Salakhutdinov, 2014, https://jmlr.org/papers/v15/srivastava14a.html
+The division keeps the expected value of y, so that evaluation needs no correction.
+Srivastava et al., 2014, https://jmlr.org/papers/v15/srivastava14a.html
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.checked import Rate, checked
-from residual_edu.old_errors import check_flag, check_floating, check_rate
+from residual_edu.errors import check_rate
 
 
 def bernoulli_mask(
-    shape: tuple[int, ...],
-    rate: float,
-    device: torch.device,
-    generator: torch.Generator | None = None,
+    shape: tuple[int, ...], rate: float, x: Tensor, generator: torch.Generator | None
 ) -> Tensor:
-    """Return a boolean mask on ``device``, each element False with probability ``rate``.
-
-    The numbers are drawn on the generator's own device: the same CPU generator gives the same mask on every device.
-    """
-    drawn_on = device if generator is None else generator.device
-    return (torch.rand(shape, generator=generator, device=drawn_on) >= rate).to(device)
+    """Return a boolean mask for ``x``, each element False with probability ``rate``."""
+    device = x.device if generator is None else generator.device
+    return (torch.rand(shape, generator=generator, device=device) >= rate).to(x.device)
 
 
 def dropout(
@@ -33,19 +27,11 @@ def dropout(
     training: bool = True,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*shape"]:
-    r"""Return :math:`x \cdot m / (1 - p)`, one random m for each element; in evaluation, or at p = 0, ``x`` itself.
-
-    The division keeps the expected value of each element, so that evaluation needs no correction.
-
-    Raises:
-        InvalidInput: for a rate outside [0, 1) or an integer input.
-    """
-    check_floating("x", x)
+    """Drop elements of ``x``, at rate ``p`` in [0, 1); in evaluation return ``x``."""
     check_rate("p", p)
-    check_flag("training", training)
     if not training or p == 0:
         return x
-    return x * bernoulli_mask(x.shape, p, x.device, generator) / (1 - p)
+    return x * bernoulli_mask(x.shape, p, x, generator) / (1 - p)
 
 
 class Dropout(nn.Module):
@@ -53,15 +39,14 @@ class Dropout(nn.Module):
 
     Args:
         p: rate in [0, 1) at which elements are dropped.
-        generator: source of the random numbers; torch's global generator unless one is given.
-
-    Raises:
-        InvalidInput: for a rate out of range or an integer input.
+        generator: source of the random numbers; by default torch's global one.
     """
 
-    @checked
-    def __init__(self, p: Rate = 0.5, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, p: float = 0.5, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
+        check_rate("p", p)
         self.p, self.generator = p, generator
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -1,16 +1,15 @@
-r"""LayerScale: multiply each channel of a branch by a learned number, which starts close to zero.
+r"""LayerScale: multiply each channel of a branch by a learned number, small at first.
 
 .. math:: y = x \cdot \gamma, \qquad \gamma_c = \gamma_0 \text{ at the start}
 
-Touvron, Cord, Sablayrolles, Synnaeve & Jégou, 2021, https://arxiv.org/abs/2103.17239
+Touvron et al., 2021, https://arxiv.org/abs/2103.17239
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.checked import NotNegative, Size, checked
-from residual_edu.old_errors import check_width
+from residual_edu.errors import check_shape
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -19,14 +18,10 @@ class LayerScale(nn.Module):
 
     Args:
         dim: number of channels on the last axis, at least 1.
-        init_value: starting value of every gamma, at least 0.
-
-    Raises:
-        InvalidInput: for a size or starting value out of range, an integer input, or one of another width.
+        init_value: starting value of every gamma.
     """
 
-    @checked
-    def __init__(self, dim: Size, init_value: NotNegative = 1e-4) -> None:
+    def __init__(self, dim: int, init_value: float = 1e-4) -> None:
         super().__init__()
         self.dim, self.init_value = dim, init_value
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
@@ -35,11 +30,9 @@ class LayerScale(nn.Module):
         """Set every gamma to its starting value."""
         nn.init.constant_(self.gamma, self.init_value)
 
-    def forward(
-        self, x: Float[Tensor, "*batch channels"]
-    ) -> Float[Tensor, "*batch channels"]:
+    def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Scale the last axis of ``x``; its shape and dtype are kept."""
-        check_width("x", x, self.dim, self)
+        check_shape("x", x, "...", self.dim)
         return (x * self.gamma).type_as(x)
 
     def extra_repr(self) -> str:

@@ -1,77 +1,52 @@
-r"""RMSNorm: divide a token's d features by their root mean square, which keeps their direction.
+r"""RMSNorm: divide a token's features by their root mean square; the direction stays.
 
 .. math:: y = \frac{x}{\sqrt{\mathrm{mean}(x^2) + \epsilon}} \cdot \mathrm{weight}
 
-Before the weight, y lies on the sphere of radius sqrt(d). Zhang & Sennrich, 2019, https://arxiv.org/abs/1910.07467
+Before the weight, y lies on the sphere of radius sqrt(d).
+Zhang & Sennrich, 2019, https://arxiv.org/abs/1910.07467
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from residual_edu.checked import Flag, Positive, Size, checked
-from residual_edu.old_errors import check_width
 from residual_edu.parts.flop_count import Shape, count_positions
-from residual_edu.parts.norm_checks import check_normed
+from residual_edu.parts.norm import Norm, check_normed, widened
 
 
 def rms_norm(
-    x: Float[Tensor, "*batch channels"],
-    weight: Float[Tensor, "channels"] | None = None,
+    x: Float[Tensor, "*batch dim"],
+    weight: Float[Tensor, "dim"] | None = None,
     eps: float = 1e-6,
-) -> Float[Tensor, "*batch channels"]:
-    r"""Return :math:`x / \sqrt{\mathrm{mean}(x^2) + \epsilon} \cdot \mathrm{weight}`.
-
-    The mean is taken over the last axis, in float32 at least; the result has the dtype of ``x``.
-
-    Raises:
-        InvalidInput: for an integer input, a weight of another width, or an ``eps`` below 0.
-    """
-    check_normed(x, eps, weight=weight)
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+) -> Float[Tensor, "*batch dim"]:
+    """Divide the last axis of ``x`` by its root mean square, in float32 at least."""
+    check_normed(x, eps, weight)
+    wide = widened(x)
     y = wide * (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
     return (y if weight is None else y * weight).type_as(x)
 
 
-class RMSNorm(nn.Module):
-    """``rms_norm`` with a learned gain, by torch's kernel or, with ``fused=False``, by the formula.
+class RMSNorm(Norm):
+    """``rms_norm`` with a learned gain.
 
     Args:
         dim: number of features on the last axis, at least 1.
         eps: added to the mean square inside the root, above 0.
-        fused: whether to call torch's kernel; both ways return the same numbers, up to rounding.
-
-    Raises:
-        InvalidInput: for a ``dim`` or ``eps`` out of range, an integer input, or one of another width.
+        fused: whether to call torch's kernel; the formula gives the same numbers.
     """
 
-    @checked
-    def __init__(self, dim: Size, eps: Positive = 1e-6, *, fused: Flag = True) -> None:
-        super().__init__()
-        self.dim, self.eps, self.fused = dim, eps, fused
+    def __init__(self, dim: int, eps: float = 1e-6, *, fused: bool = True) -> None:
+        super().__init__(dim, eps, fused)
         self.weight = nn.Parameter(torch.ones(dim))
 
-    def reset_parameters(self) -> None:
-        """Set the gain to 1."""
-        nn.init.ones_(self.weight)
-
-    def forward(
-        self, x: Float[Tensor, "*batch channels"]
-    ) -> Float[Tensor, "*batch channels"]:
+    def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""
-        check_width("x", x, self.dim, self)
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
-        wide = torch.promote_types(
-            x.dtype, torch.float32
-        )  # the kernel sums in the dtype that it is given
-        return nn.functional.rms_norm(
-            x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps
-        ).type_as(x)
-
-    def extra_repr(self) -> str:
-        """Show width, eps and whether torch's kernel is called."""
-        return f"{self.dim}, eps={self.eps}, fused={self.fused}"
+        wide = widened(x)  # given 16 bits, the kernel would sum in 16 bits
+        weight = self.weight.type_as(wide)
+        return F.rms_norm(wide, (self.dim,), weight, self.eps).type_as(x)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return 3 operations for each element: square and sum, division, gain."""

@@ -1,13 +1,8 @@
 """Starting values: what parameters are set to when built, and when they are reset.
 
-A class that owns parameters has ``reset_parameters``, as torch's layers have. One that
-fills a layer of torch's in its constructor fills it there again. So a model can be
-built without memory, get it on another device or in parts, and start there::
-
-    with torch.device("meta"):
-        model = LanguageModel(config)
-    model.to_empty(device="cuda")
-    reset_parameters(model)
+A class that owns parameters, or fills a layer of torch's in its constructor, does so
+again in ``reset_parameters``. So a model can be built on the meta device, get memory by
+``model.to_empty(device="cuda")``, and start there by ``reset_parameters(model)``.
 """
 
 from collections.abc import Callable
@@ -15,23 +10,18 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import TypeAliasType
 
 from residual_edu.errors import InvalidInput
-from residual_edu.parts.weight_decay import mark_parameters
+from residual_edu.parts.weight_decay import marked, no_weight_decay
 
 Layer = TypeVar("Layer", bound=nn.Module)
-Fill = Callable[[Tensor], object]
-"""Fills a tensor in place, as the functions of ``torch.nn.init`` do."""
-InitMethod = Callable[[int], Fill]
-"""Takes a layer's number of outputs, and returns what fills its weight."""
+Fill = Callable[[Tensor], object]  # in place, as those of ``torch.nn.init``
+InitMethod = TypeAliasType("InitMethod", Callable[[int], Fill])  # of a layer's width
 
 
 def reset_parameters(module: nn.Module) -> None:
-    """Start ``module`` anew: first its children, then what it does to them and its own.
-
-    Raises:
-        InvalidInput: for a module that owns parameters but cannot reset them.
-    """
+    """Start ``module`` anew: its children, then what it owns or fills itself."""
     for child in module.children():
         reset_parameters(child)
     own = getattr(module, "reset_parameters", None)
@@ -40,8 +30,8 @@ def reset_parameters(module: nn.Module) -> None:
     elif names := [name for name, _ in module.named_parameters(recurse=False)]:
         kind, missing = type(module).__name__, ", ".join(names)
         raise InvalidInput(f"{kind} must have reset_parameters, which sets {missing}")
-    if getattr(module, "_no_weight_decay", False):
-        mark_parameters(module.parameters())  # to_empty made new ones
+    if marked(module):
+        no_weight_decay(module)  # to_empty made new parameters
 
 
 def fill(layer: Layer, weight: Fill | None, bias: Fill = nn.init.zeros_) -> Layer:

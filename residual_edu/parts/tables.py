@@ -1,4 +1,4 @@
-"""Tables: tensors of a module that are computed and not learned, such as the rotary angles of its positions."""
+"""Tables: tensors that are computed and not learned, such as rotary angles."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,12 +7,9 @@ from torch import Tensor, nn
 
 
 class Tables(nn.Module):
-    """Tensors that move with the module which holds them, keep their dtype, and are not stored with the weights.
+    """Tensors that move with the module that holds them, and are not stored with it.
 
-    A buffer would be rounded by ``.half()``, and would have no values after ``to_empty``. These keep theirs.
-
-    Args:
-        tables: the tensors, at least one.
+    A buffer would be rounded by ``.half()``, and would lose its values to ``to_empty``.
     """
 
     def __init__(self, *tables: Tensor) -> None:
@@ -23,7 +20,7 @@ class Tables(nn.Module):
         return iter(self.tables)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Tables":
-        """Follow a move to another device; the meta device has no values, and mps has no float64."""
+        """Follow a move; but meta would lose the values, and mps has no float64."""
         device = fn(torch.empty(0, device=self.tables[0].device)).device
         if device.type not in ("meta", "mps"):
             self.tables = tuple(table.to(device) for table in self.tables)

@@ -5,12 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import BlockConfig, InvalidInput, LayerNorm, ViT5ResidualBlock
+from residual_edu import BlockConfig, GlobalResponseNorm, InvalidInput, LayerNorm, ViT5ResidualBlock
 from residual_edu.mixers.real_fft import RealFFT
 from residual_edu.parts import position
 
 X, ANGLES = torch.zeros(2, 4), torch.zeros(2)
-WRONG_SHAPE = pytest.mark.parametrize("call", [lambda: LayerNorm(4)(3), lambda: position.rotate(X, ANGLES)])
+WRONG_SHAPE = pytest.mark.parametrize(
+    "call", [lambda: GlobalResponseNorm(2)(ANGLES), lambda: position.rotate(X, ANGLES)]
+)
 
 
 def wrapped():

@@ -214,8 +214,8 @@ REFUSED = [
     (lambda: mixed((3, 4, 12), AXES[0]), "key must hold 3 samples, or 1 for them all, got shape (2, 4, 12)"),
     (lambda: mixed(*AXES[::2], AXES[0]), "value must have the shape of key, (2, 5, 12), got (2, 4, 12)"),
     (lambda: mixed(*AXES[1::-1]), "key must have as many axes as query where use_rope=True, got shapes (2, 4, 12) and"),
-    (lambda: mixed(AXES[1], AXES[1]), "head_dim must be divisible by 4 (a pair of features for each of the axes, 2)"),
-    (lambda: mixed(AXES[2], AXES[0], is_causal=True), "queries must be the last positions of keys, got 5 queries and"),
+    (lambda: mixed(AXES[1], AXES[1]), "head_dim must be a multiple of 4"),
+    (lambda: mixed(AXES[2], AXES[0], is_causal=True), "keys must be a whole number, at least 5, got"),
     (
         lambda: mixed(AXES[2], AXES[2], rope_spatial_dims=(2,)),
         "rope_spatial_dims must multiply to the signal's 5 positions, got (2,)",

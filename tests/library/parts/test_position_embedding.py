@@ -1,6 +1,5 @@
 import copy
 import itertools
-import re
 
 import pytest
 import torch
@@ -49,18 +48,15 @@ def test_compile(compiled):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "words"),
     [
-        (lambda: PositionEmbedding(0, 3, 5), "embedding_dim must be at least 1, got 0"),
-        (lambda: PositionEmbedding(6, 4, 5), "data_dim must be 1, 2 or 3"),
-        (lambda: PositionEmbedding(8, 3, 5), "embedding_dim must be divisible by 3 (data_dim), got 8"),
-        (lambda: PositionEmbedding(6, 3, (5, 5)), "max_dim_lengths must be one for all, or a list"),
-        (lambda: PositionEmbedding(6, 2, (5, 0)), "max_dim_lengths must be at least 1, got 0"),
-        (lambda: PositionEmbedding(6, 2, 2.5), "max_dim_lengths must be a whole number, got 2.5"),
-        (lambda: PositionEmbedding(6, 2, (4, 5))(torch.zeros(2, 4, 6)), "x must have shape (batch, height, width, 6)"),
-        (lambda: PositionEmbedding(6, 2, (4, 5))(torch.zeros(2, 4, 6, 6)), "the space axes of x must be at most"),
+        (
+            lambda: PositionEmbedding(6, 2, 5)(torch.zeros(2, 4, 6)),
+            "x must be floating point of shape .batch, x, y, 6.",
+        ),
+        (lambda: PositionEmbedding(1, 1, 5)(torch.zeros(2, 4, 6)), "x must be floating point of shape .batch, x, 1."),
     ],
 )
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{words}"):
         call()

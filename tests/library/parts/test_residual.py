@@ -1,5 +1,3 @@
-import re
-
 import pytest
 import torch
 from torch import nn
@@ -145,17 +143,17 @@ def test_compiles_into_one_graph(compiled):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "words"),
     [
-        (lambda: pre_norm_residual(X, lambda x: x[:1], torch.square), "a branch must keep the shape of x, (2,)"),
-        (lambda: pre_norm_residual(X, lambda x: x[None], torch.square), "a branch must keep the shape of x, (2,)"),
-        (lambda: post_norm_residual(X, lambda x: x[:1], torch.square), "a branch must keep the shape of x, (2,)"),
-        (lambda: ResidualConnection(0, 0.1), "features must be at least 1, got 0"),
-        (lambda: ResidualConnection(4, 1.0), "dropout must lie in [0, 1), got 1.0"),
+        (lambda: pre_norm_residual(X, lambda x: x[:1], torch.square), "a branch must have the shape of x"),
+        (lambda: pre_norm_residual(X, double, torch.square, [lambda b: b[:1]]), "a gate must have the shape of x"),
+        (lambda: post_norm_residual(X, lambda x: x[:1], torch.square), "a branch must have the shape of x"),
+        (lambda: post_norm_residual(X, double, lambda x: x[:1]), "norm must have the shape of x"),
+        (lambda: ResidualConnection(4, 1.0), "dropout must be a number in"),
         (lambda: ResidualConnection(4, 0.1, "peri"), "placement must be one of 'pre', 'post', got 'peri'"),
-        (lambda: ResidualConnection(4, 0.0)(torch.zeros(2, 3), double), "x must have 4 features on its last axis"),
+        (lambda: ResidualConnection(4, 0.0)(torch.zeros(2, 1), double), "x must be floating point of shape"),
     ],
 )
-def test_what_is_refused(call, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{words}"):
         call()
