@@ -1,4 +1,4 @@
-"""Mixers: layers that let positions exchange information, by attention, a long convolution, or a scan."""
+"""Mixers: layers that let positions exchange information."""
 
 from residual_edu.mixers.attention import Attention
 from residual_edu.mixers.ckconv import CKConv, CKConvND

@@ -1,96 +1,92 @@
-r"""The attention of ViT-5: image patches with rotary positions, a CLS token without one, and registers with their own.
+r"""The attention of ViT-5: rotary positions for image patches and for registers.
 
 .. math:: y = W_o\,\mathrm{softmax}(s\, R_i \hat q_i \cdot R_j \hat k_j)\, v
 
-R rotates the query and key of a patch by its row and its column, those of a register by its row and column in a small
-square grid of registers, and those of the CLS token not at all. The hat is a norm over the features of a head.
+R rotates the query and key of a patch by its row and column, those of a register by its
+row and column in a small square grid of registers, and those of the CLS token not at
+all. The hat is a norm over the features of a head.
 
-Wang et al., 2026, https://arxiv.org/abs/2602.08071; registers: Darcet et al., 2023, https://arxiv.org/abs/2309.16588
+Wang et al., 2026, https://arxiv.org/abs/2602.08071
+Registers: Darcet et al., 2023, https://arxiv.org/abs/2309.16588
 """
 
-from collections.abc import Callable
 from math import isqrt
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.checked import Count, Flag, Positive, Rate, Size, checked
 from residual_edu.config import Spec, build
-from residual_edu.old_errors import check_divisible, check_shape
+from residual_edu.errors import check_rate, check_shape, check_size
 from residual_edu.parts.attention import fused_attention, merge_heads
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.position import rotary_angles, rotary_cos_sin, rotate_by
-from residual_edu.parts.start import fill
+from residual_edu.parts.start import Fill, fill
 from residual_edu.parts.tables import Tables
+
+Tokens = Float[Tensor, "batch tokens channels"]
 
 
 class ViT5Attention(nn.Module):
     """Multi-head attention over [patches, CLS, registers], with its own projections.
 
     Args:
-        hidden_dim: number of channels, a multiple of ``num_heads``; that of a head is a multiple of 4.
-        num_heads: number of heads, at least 1; each has hidden_dim / num_heads of the channels.
-        num_patches_h: number of patches down the image, at least 1.
-        num_patches_w: number of patches across it, at least 1.
+        hidden_dim: number of channels, a multiple of ``num_heads``.
+        num_heads: number of heads; the number of channels of each is a multiple of 4.
+        num_patches_h, num_patches_w: numbers of patches down and across the image.
         num_registers: number of registers, at least 0.
         has_cls: whether a CLS token stands between patches and registers.
-        qk_norm: what to build, once for queries and once for keys, to normalise the features of a head; None for none.
-        rope_base: base of the rotary frequencies of patches, above 0; the larger, the longer the longest period.
-        reg_rope_base: the same for the registers.
-        attn_dropout: rate in [0, 1) at which attention weights are dropped in training.
-        proj_dropout: rate in [0, 1) at which elements of the result are dropped in training.
-        qkv_bias: whether the input map has a bias.
-        out_proj_bias: whether the output map has one.
-        scale: factor of the scores, above 0; None for 1 / sqrt(head_dim).
-        init_fn_qkv_proj: fills the weight of the input map, its one argument, in place; the bias becomes 0. None for
-            torch's own start.
-        init_fn_out_proj: the same for the output map.
+        qk_norm: what to build to normalise the features of a head, once for queries and
+            once for keys; None for none.
+        rope_base, reg_rope_base: bases of the rotary frequencies of patches and of
+            registers; a larger one has longer periods.
+        attn_dropout, proj_dropout: rates in [0, 1) at which weights and numbers of the
+            result are dropped in training.
+        qkv_bias, out_proj_bias: whether the input and the output map have a bias.
+        scale: factor of the scores; None for 1 / sqrt(head_dim).
+        init_fn_qkv_proj, init_fn_out_proj: fill the weight of a map, their argument;
+            its bias becomes 0. None: torch's start.
 
     Raises:
-        InvalidInput: for sizes that do not divide, arguments out of range, or another number of tokens.
+        InvalidInput: for a number out of range, or another number of tokens.
     """
 
-    @checked
     def __init__(
         self,
-        hidden_dim: Size,
-        num_heads: Size,
-        num_patches_h: Size,
-        num_patches_w: Size,
-        num_registers: Count = 4,
-        has_cls: Flag = True,
+        hidden_dim: int,
+        num_heads: int,
+        num_patches_h: int,
+        num_patches_w: int,
+        num_registers: int = 4,
+        has_cls: bool = True,
         qk_norm: Spec | None = None,
-        rope_base: Positive = 10000.0,
-        reg_rope_base: Positive = 100.0,
-        attn_dropout: Rate = 0.0,
-        proj_dropout: Rate = 0.0,
-        qkv_bias: Flag = False,
-        out_proj_bias: Flag = False,
-        scale: Positive | None = None,
-        init_fn_qkv_proj: Callable[[Tensor], object] | None = None,
-        init_fn_out_proj: Callable[[Tensor], object] | None = None,
+        rope_base: float = 10000.0,
+        reg_rope_base: float = 100.0,
+        attn_dropout: float = 0.0,
+        proj_dropout: float = 0.0,
+        qkv_bias: bool = False,
+        out_proj_bias: bool = False,
+        scale: float | None = None,
+        init_fn_qkv_proj: Fill | None = None,
+        init_fn_out_proj: Fill | None = None,
     ) -> None:
         super().__init__()
-        check_divisible("hidden_dim", hidden_dim, num_heads, "num_heads")
+        check_size("num_registers", num_registers, least=0)
+        check_rate("attn_dropout", attn_dropout)
+        check_rate("proj_dropout", proj_dropout)
         head_dim = hidden_dim // num_heads
         self.num_heads, self.attn_dropout = num_heads, attn_dropout
         self.scale = head_dim**-0.5 if scale is None else scale
+        self.init_fn_qkv_proj = init_fn_qkv_proj
+        self.init_fn_out_proj = init_fn_out_proj
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
+        cls = patches.new_zeros(int(has_cls), head_dim // 2)
         registers = register_angles(num_registers, head_dim, reg_rope_base)
-        angles = torch.cat(
-            [patches, patches.new_zeros(int(has_cls), head_dim // 2), registers]
-        )
+        angles = torch.cat([patches, cls, registers])
         self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
-        self.init_fn_qkv_proj, self.init_fn_out_proj = (
-            init_fn_qkv_proj,
-            init_fn_out_proj,
-        )
         qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias)
         self.qkv = fill(qkv, init_fn_qkv_proj)
-        self.q_norm, self.k_norm = (
-            nn.Identity() if qk_norm is None else build(qk_norm) for _ in range(2)
-        )
+        self.q_norm, self.k_norm = (build(qk_norm or nn.Identity) for _ in range(2))
         proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
         self.proj = fill(proj, init_fn_out_proj)
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
@@ -100,61 +96,28 @@ class ViT5Attention(nn.Module):
         fill(self.qkv, self.init_fn_qkv_proj)
         fill(self.proj, self.init_fn_out_proj)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens channels"],
-        *,
-        conditioning: Tensor | None = None,
-    ) -> Float[Tensor, "batch tokens channels"]:
+    def forward(self, x: Tokens, *, conditioning: Tensor | None = None) -> Tokens:
         """Attend from each token to all; ``conditioning`` is ignored."""
         dropout = self.attn_dropout if self.training else 0.0
-        y = fused_attention(
-            *self.heads(x), scale=self.scale, dropout=dropout
-        )  # batch, head, token, head_dim
+        y = fused_attention(*self.heads(x), scale=self.scale, dropout=dropout)
         return self.proj_drop(self.proj(merge_heads(y)))
 
-    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries and keys, normalised and rotated, and values, each (batch, heads, tokens, head_dim)."""
-        check_shape(
-            "x", x, "batch", self.num_tokens, self.qkv.in_features, layer=self.qkv
-        )
-        q, k, v = (
-            self.qkv(x)
-            .unflatten(-1, (3, self.num_heads, -1))
-            .permute(2, 0, 3, 1, 4)
-            .unbind(0)
-        )
-        return (
-            rotate_by(self.q_norm(q), *self.cos_sin.tables),
-            rotate_by(self.k_norm(k), *self.cos_sin.tables),
-            v,
-        )
+    def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """Return normalised, rotated queries and keys, and values, of each head."""
+        check_shape("x", x, "batch", self.num_tokens, "channels")
+        qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # batch, head, token, head_dim
+        q, k = (rotate_by(z, *self.cos_sin) for z in (self.q_norm(q), self.k_norm(k)))
+        return q, k, v
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
-        """Return the cost for one sample: maps, norms, rotations (3 a number), and two products of all pairs of tokens.
-
-        The softmax is not counted.
-        """
-        width = self.qkv.in_features
-        norms = sum(
-            flop_count(norm, num_tokens * self.num_heads)
-            for norm in (self.q_norm, self.k_norm)
-        )
-        return (
-            8 * num_tokens * width**2
-            + norms
-            + 6 * num_tokens * width
-            + 4 * num_tokens**2 * width
-        )
-
-    def extra_repr(self) -> str:
-        """Return the numbers of tokens and heads, for ``repr``."""
-        return f"{self.num_tokens} tokens, num_heads={self.num_heads}"
+        """Return the cost for one sample: norms, maps, rotations, two products."""
+        width, heads = self.qkv.in_features, num_tokens * self.num_heads
+        norms = sum(flop_count(norm, heads) for norm in (self.q_norm, self.k_norm))
+        return norms + num_tokens * width * (8 * width + 6 + 4 * num_tokens)
 
 
-def register_angles(
-    count: int, head_dim: int, base: float
-) -> Float[Tensor, "registers pairs"]:
-    """Return the rotary angles of ``count`` registers on the smallest square grid that holds them, row by row."""
+def register_angles(count: int, head_dim: int, base: float) -> Tensor:
+    """Return (registers, pairs) rotary angles, on the smallest square grid for them."""
     side = isqrt(max(count - 1, 0)) + 1
     return rotary_angles((side, side), head_dim, base)[:count]

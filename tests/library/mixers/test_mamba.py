@@ -194,33 +194,34 @@ def test_one_built_layer_reads_one_way():
     assert Mamba(layer).core_layer is layer
 
 
-zeros = torch.zeros
 REFUSED = [
-    (lambda: built(headdim=7), "expand * d_model must be divisible by 7 (headdim), got 12"),
-    (lambda: built(d_model=0), "d_model must be at least 1, got 0"),
-    (lambda: built(d_state=0), "d_state must be at least 1, got 0"),
-    (lambda: built(d_conv=0), "d_conv must be at least 1, got 0"),
-    (lambda: built(expand=1.5), "expand must be a whole number, got 1.5"),
-    (lambda: built(headdim=0), "headdim must be at least 1, got 0"),
-    (lambda: built(chunk_size=0), "chunk_size must be at least 1, got 0"),
-    (lambda: built(dt_min=0.0), "dt_min must be a finite number above 0, got 0.0"),
-    (lambda: built(dt_max=-1.0), "dt_max must be a finite number above 0, got -1.0"),
-    (lambda: built(dt_min=0.2), "dt_min must be at most dt_max=0.1, got 0.2"),
-    (lambda: built(dt_init_floor=0.0), "dt_init_floor must be a finite number above 0, got 0.0"),
-    (lambda: built(bias="no"), "bias must be True or False, got 'no'"),
-    (lambda: built(conv_bias=1), "conv_bias must be True or False, got 1"),
-    (lambda: Mamba(LAYER, bidirectional=1), "bidirectional must be True or False, got 1"),
-    (lambda: Mamba(LAYER(), bidirectional=True), "mamba_layer_cfg must build 2 layers, got the same MambaLayer twice"),
-    (lambda: LAYER()(zeros(2, 7, C + 1)), "x must have shape (batch, positions, 6), got (2, 7, 7)"),
-    (lambda: LAYER()(zeros(2, 3, 3, C)), "x must have shape (batch, positions, 6), got (2, 3, 3, 6)"),
-    (lambda: LAYER()(zeros(2, 0, C)), "x must have shape (batch, positions, 6), got (2, 0, 6)"),
-    (lambda: LAYER()(zeros(2, 7, C).long()), "x must be floating point, got torch.int64; convert it with x.float()"),
-    (lambda: Mamba(LAYER)(zeros(2, 4, 7)), "x must have shape (batch, positions, 6), got (2, 4, 7)"),
-    (lambda: Mamba(LAYER)(zeros(2, C)), "x must have at least the axes (batch, position, channels), got shape (2, 6)"),
+    (lambda: built(d_state=0), "d_state must be a whole number, at least 1, got 0"),
+    (lambda: built(expand=0), "expand must be a whole number, at least 1, got 0"),
+    (lambda: built(expand=1.5), "expand must be a whole number, at least 1, got 1.5"),
+    (lambda: built(dt_init_floor=math.nan), "dt_init_floor must be a finite number above 0, got nan"),
+    (lambda: Mamba(LAYER(), bidirectional=True), "mamba_layer_cfg must build two layers, got one twice"),
 ]
 
 
 @pytest.mark.parametrize("call, words", REFUSED)
-def test_refusals(call, words):
+def test_what_is_refused(call, words):
     with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: built(headdim=7)(torch.zeros(2, 7, C)),
+        lambda: built(dt_min=0.2),
+        lambda: built(dt_min=0.0),
+        lambda: built(dt_max=math.inf),
+        lambda: LAYER()(torch.zeros(2, 3, 3, C)),
+        lambda: LAYER()(torch.zeros(7, C)),
+        lambda: LAYER()(torch.zeros(2, 0, C)),
+        lambda: Mamba(LAYER)(torch.zeros(2, C)),
+    ],
+)
+def test_torch_and_python_refuse_the_rest(call):
+    with pytest.raises((RuntimeError, ValueError, IndexError, ZeroDivisionError)):
         call()

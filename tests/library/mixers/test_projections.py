@@ -1,6 +1,5 @@
 """Maps before and after a mixer, for mixers of three signals and of one."""
 
-import re
 from functools import partial
 
 import pytest
@@ -9,7 +8,6 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from residual_edu import InvalidInput
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 
 GRIDS = [(6,), (2, 3), (2, 3, 2)]
@@ -159,39 +157,21 @@ def test_how_many_signals_a_mixer_takes():
     assert [QKVSequenceMixer(12, make).signals for make in mixers] == [3, 1, 3, 3]
 
 
-def crossed(condition, x=(2, 6, 12)):
-    return QKVConditionMixer(12, PLAIN)(torch.zeros(x), condition)
-
-
-zeros, SPACE = torch.zeros, "must have shape (batch, 1 to 3 axes of space, 12), got"
-WAYS = "mixer must take (query, key, value, conditioning=) or (x, conditioning=)"
+zeros = torch.zeros
+CROSSED = QKVConditionMixer(12, PLAIN)
 REFUSED = [
-    (lambda: QKVSequenceMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
-    (lambda: QKVSequenceMixer(12, PLAIN, qkv_bias="no"), "qkv_bias must be True or False, got 'no'"),
-    (lambda: QKVSequenceMixer(12, PLAIN, out_proj_bias=1), "out_proj_bias must be True or False, got 1"),
-    (lambda: QKVSequenceMixer(12, partial(nn.Linear, 12, 12)), f"{WAYS}, Linear.forward takes (input)"),
-    (lambda: QKVSequenceMixer(12, OfTwo), f"{WAYS}, OfTwo.forward takes (query, memory, conditioning); wrap it"),
-    (lambda: QKVSequenceMixer(12, PLAIN)(zeros(6, 12)), f"x {SPACE} (6, 12)"),
-    (lambda: QKVSequenceMixer(12, PLAIN)(zeros(2, 6, 8)), f"x {SPACE} (2, 6, 8)"),
-    (lambda: QKVConditionMixer(0, PLAIN), "hidden_dim must be at least 1, got 0"),
-    (
-        lambda: QKVConditionMixer(12, Average),
-        "mixer must take (query, key, value, conditioning=), Average.forward takes (x, conditioning)",
-    ),
-    (lambda: crossed(zeros(2, 12), x=(2, 12)), f"x {SPACE} (2, 12)"),
-    *[
-        (lambda shape=shape: crossed(zeros(shape)), f"condition {SPACE} {shape}")
-        for shape in ((2, 5, 8), (12,), (2, 0, 12), (2, 1, 1, 1, 1, 12))
-    ],
-    (lambda: crossed(zeros(2, 8)), f"condition {SPACE} (2, 1, 8)"),
-    (lambda: crossed(zeros(3, 12)), "condition must hold 2 samples, or 1 for them all, got shape (3, 1, 12)"),
-    (lambda: crossed(zeros(2, 12).long()), "condition must be floating point, got torch.int64; convert it with"),
-    (lambda: crossed(None), "condition must be a tensor, got None"),
+    lambda: QKVSequenceMixer(12, partial(nn.Linear, 12, 12))(zeros(2, 6, 12)),
+    lambda: QKVSequenceMixer(12, OfTwo)(zeros(2, 6, 12)),
+    lambda: QKVSequenceMixer(12, PLAIN)(zeros(6, 12)),
+    lambda: QKVSequenceMixer(12, PLAIN)(zeros(2, 6, 8)),
+    lambda: QKVConditionMixer(12, Average)(zeros(2, 6, 12), zeros(2, 12)),
+    lambda: CROSSED(zeros(2, 12), zeros(2, 12)),
+    *[lambda shape=shape: CROSSED(zeros(2, 6, 12), zeros(shape)) for shape in ((2, 5, 8), (2, 8), (12,), (3, 12))],
 ]
 
 
 @as_users_meet_it
-@pytest.mark.parametrize("call, words", REFUSED)
-def test_refusals(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+@pytest.mark.parametrize("call", REFUSED)
+def test_torch_and_python_refuse_what_does_not_fit(call):
+    with pytest.raises((RuntimeError, TypeError, ValueError)):
         call()
