@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 from functools import partial
 
 import pytest
@@ -14,7 +13,6 @@ from residual_edu import (
     ClassificationResNet,
     Dropout,
     DropPath,
-    InvalidInput,
     LayerNorm,
     LazyConfig,
     Patchify,
@@ -250,42 +248,3 @@ def test_checkpointing_compiles(compiled):
     found = torch.autograd.grad(compiled(made)(given)["logits"].square().sum(), list(made.parameters()))
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
-
-
-def made(**changes):
-    return lambda: network(**({"condition_in_proj_cfg": None} | changes))(inputs())
-
-
-FEED_FORWARD = LazyConfig(SimpleFeedForward)(d_model=C, d_ff=2)
-
-
-def block(mlp=FEED_FORWARD, dropout=nn.Identity):
-    return partial(ResidualBlock, *[nn.Identity] * 4, mlp, NORM, dropout)
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (made(num_blocks=0), "num_blocks must be a whole number, at least 1, got 0"),
-        (made(block_cfg=block()()), "block_cfg must build each block's own weights"),
-        (made(in_proj_cfg=partial(nn.Linear, in_features=5)), "in_features must be 3, as the network sets it, got 5"),
-        (made(target_size=0), "target_size must be a whole number, at least 1, got 0"),
-        (made(target_size=(2, 2, 2)), "target_size must have 2 lengths, got (2, 2, 2)"),
-        (made(out_proj_cfg=nn.Linear(C, 9)), "logits must be floating point of shape (..., 4), got"),
-        (made(data_dim=1), "input must be floating point of shape (batch, space, 3), got"),
-        (
-            made(gradient_checkpointing=True, block_cfg=block(dropout=partial(Dropout, 0.1, torch.Generator()))),
-            "gradient_checkpointing, got a generator: a block's second run would draw other numbers from it",
-        ),
-    ],
-)
-@pytest.mark.usefixtures("as_installed")
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
-        call()
-
-
-@pytest.mark.usefixtures("as_installed")
-def test_a_target_longer_than_the_output_is_an_error_of_torchs_own():
-    with pytest.raises(IndexError):
-        made(target_size=6)()
