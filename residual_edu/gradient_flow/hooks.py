@@ -8,17 +8,13 @@ from torch.utils.hooks import RemovableHandle
 
 
 class Hook:
-    """Calls a function, but does nothing on a deep copy of its module.
-
-    ``copy.deepcopy`` of a module, as for a moving average of its weights, copies the
-    hooks on it, and the copy's calls are not to be recorded.
-    """
+    """Calls a function, but not on a deep copy of its module: that is not recorded."""
 
     def __init__(self, call: Callable[..., None] | None) -> None:
         self.call = call
 
     def __call__(self, *args: Any) -> None:
-        """Call the function, where there is one."""
+        """Call the function, where there still is one."""
         if self.call is not None:
             self.call(*args)
 

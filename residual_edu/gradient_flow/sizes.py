@@ -1,7 +1,4 @@
-"""The size of a tensor: its norm, left on its device, and its number of elements.
-
-The norm is read once, when all is recorded: a GPU is never waited for.
-"""
+"""The size of a tensor: its norm, left on its device, and its number of elements."""
 
 from collections.abc import Iterable
 

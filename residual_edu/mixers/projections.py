@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
+from residual_edu.errors import check_shape
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
 from residual_edu.parts.start import InitMethod, init_weight
 
@@ -114,6 +115,7 @@ class QKVConditionMixer(nn.Module):
 
     def forward(self, x: Signal, condition: Condition) -> Signal:
         """Attend to ``condition``; that may be (batch, channels), or one for all."""
+        check_shape("condition", condition, "...", "batch", self.hidden_dim)
         condition = condition[:, None] if condition.ndim == 2 else condition
         kv = self.kv_proj(condition).expand(x.shape[0], *condition.shape[1:-1], -1)
         key, value = kv.chunk(2, dim=-1)

@@ -47,6 +47,8 @@ class RegisterCompressConcat(nn.Module):
         self, num_registers: int, hidden_dim: int, compressed_dim: int
     ) -> None:
         super().__init__()
+        check_size("num_registers", num_registers)
+        check_size("compressed_dim", compressed_dim)
         self.num_registers = num_registers
         self.compress = nn.Linear(hidden_dim, compressed_dim, bias=False)
 

@@ -58,10 +58,6 @@ class LanguageModel(nn.Module):
         """Start the embedding narrow, so that a tied head's logits are of size 1."""
         nn.init.normal_(self.embed.weight, std=self.config.block.d_model**-0.5)
 
-    def reset_parameters(self) -> None:
-        """Draw the embedding so that a tied head's logits are of size 1."""
-        nn.init.normal_(self.embed.weight, std=self.config.block.d_model**-0.5)
-
     def forward(
         self, tokens: Int[Tensor, "batch positions"], cache: ModelCache | None = None
     ) -> tuple[Float[Tensor, "batch positions vocabulary"], ModelCache]:

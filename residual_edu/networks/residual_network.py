@@ -27,23 +27,19 @@ class ResidualNetwork(nn.Module):
     """A stack of blocks between two projections: logits for each position.
 
     Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the logits.
+        in_channels, out_channels: numbers of channels of the input and of the logits.
         num_blocks: number of blocks, at least 1.
         hidden_dim: number of channels of the stream.
         data_dim: number of space axes.
-        in_proj_cfg: the projection in, such as ``nn.Linear`` or ``Patchify``; it gets
-            its ``in_features`` and ``out_features`` from the network.
-        out_proj_cfg: the projection out, such as ``nn.Linear`` or ``Unpatchify``.
+        in_proj_cfg, out_proj_cfg: ``nn.Linear``, or ``Patchify`` and ``Unpatchify``; it
+            gets ``in_features`` and ``out_features`` from the network.
         norm_cfg: the norm before ``out_proj``, exempt from weight decay.
         block_cfg: what builds each block, whose forward takes (x, condition).
         dropout_in_cfg: the dropout of the input.
-        condition_in_proj_cfg: the projection of the condition, ``hidden_dim`` to
-            ``hidden_dim``; without it the blocks get the condition as it comes.
-        target_size: how many positions at the end of each axis to return, one number or
-            one for each axis; ``None`` returns all.
-        gradient_checkpointing: store only the stream between blocks, and run each block
-            again in the backward pass: less memory, more time, the same numbers.
+        condition_in_proj_cfg: a projection of the condition, which has ``hidden_dim``.
+        target_size: how many last positions to return, a number or one for each axis.
+        gradient_checkpointing: run each block again in the backward pass, to store only
+            the stream between blocks: less memory, more time, the same numbers.
 
     Raises:
         InvalidInput: for sizes that do not fit, or blocks that share weights.

@@ -11,7 +11,7 @@ Wang et al., 2026, https://arxiv.org/abs/2602.08071
 Registers: Darcet et al., 2023, https://arxiv.org/abs/2309.16588
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -34,8 +34,7 @@ class ViT5ClassificationNet(nn.Module):
     """Classifies square images, from the tokens [patches, CLS, registers, padding].
 
     Args:
-        in_channels: number of channels of the images.
-        num_classes: number of classes.
+        in_channels, num_classes: number of channels of the images, and of classes.
         hidden_dim: number of channels of the stream.
         num_blocks: number of blocks, at least 1.
         patch_size: pixels along each side of a patch.
@@ -87,11 +86,11 @@ class ViT5ClassificationNet(nn.Module):
         self.padding = -self.num_tokens % pad_to_multiple_of
         self.patch_embed = Patchify(in_channels, hidden_dim, 2, patch_size)
         self.tokens = no_weight_decay(nn.Embedding(self.num_tokens, hidden_dim))
-        given: dict[str, Any] = {"num_registers": num_registers}
-        given["register_start_idx"] = self.register_start_idx
+        registers = {"num_registers": num_registers}
+        registers["register_start_idx"] = self.register_start_idx
         rates = drop_path_schedule(num_blocks, drop_path_rate)
-        blocks = [given | {"drop_path_rate": rate} for rate in rates]
-        self.blocks = build_blocks(block_cfg, blocks)
+        given = [{"drop_path_rate": rate, **registers} for rate in rates]
+        self.blocks = build_blocks(block_cfg, given)
         self.out_norm = no_weight_decay(build(norm_cfg))
         self.neck: nn.Module = nn.Identity()
         width = hidden_dim

@@ -182,7 +182,6 @@ def pooled(start, pooling=POOLING):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: block(layer_scale_init=-1e-4), "init_value must be "),
         (lambda: block(drop_path_rate=-0.1), "drop_prob must "),
         (lambda: block(drop_path_rate=1.0), "drop_prob must "),
         (lambda: block(num_registers=-1), "num_registers must be a whole number, at least 0, got -1"),

@@ -145,7 +145,6 @@ def test_the_start_of_the_table_and_of_the_way_out():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"num_blocks": 0}, "depth must be "),
         ({"registers": -1}, "num_registers must be a whole number, at least 0, got -1"),
         ({"pad_to_multiple_of": -3}, "pad_to_multiple_of must be a whole number, at least 1, got -3"),
         ({"image_size": 7}, "image_size must be a multiple of 2, patch_size, got 7"),

@@ -130,7 +130,6 @@ def test_same_numbers_by_another_way(activation, way, compiled):
     [
         (lambda: MLP(4, "gleu"), "activation must be one of 'relu', 'gelu', 'gelu_tanh', 'silu', "),
         (lambda: MLP(4, expansion_factor=0.2), "int.dim . expansion_factor. must be a whole number, at least 1, got 0"),
-        (lambda: MLP(4, dropout_cfg=0.1), "a module was to be built, got 0.1"),
     ],
 )
 def test_what_is_refused(call, words):
