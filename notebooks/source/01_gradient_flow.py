@@ -1001,116 +1001,48 @@ holds(far < 0.2, "The stored runs are those of this code.")
 # %% [markdown]
 # ## Summary
 #
-# The folded cell, to be skipped, holds the finished `GradientFlowRecorder`, for cases that ours forgets, such as a block
-# that runs twice.
+# The core of the library's `GradientFlowRecorder`, which knows cases that ours forgets, such as a block that runs twice:
+# it measures the stream at both ends of each block, and what the block added is their difference.
 
 
-# %% tags=["promote:gradient_flow/recorder"] jupyter={"source_hidden": true}
+# %% tags=["promote:gradient_flow/stream"]
 from functools import partial
 
-import torch
+from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
-from residual_edu.gradient_flow.blocks import blocks_of
-from residual_edu.gradient_flow.hooks import Hook, after_backward, remove
-from residual_edu.gradient_flow.sizes import size, size_between, size_of_gradients
-from residual_edu.gradient_flow.step import Place, Step, first_tensor, result, table
+from residual_edu.gradient_flow.sizes import size, size_between
+from residual_edu.gradient_flow.stream import Mark, Place, Run
 
 
-class GradientFlowRecorder:
-    activation = result(
-        "activation",
-        "The stream before each block and after the last, (steps, blocks + 1).",
-    )
-    added = result(
-        "added", "What each block added to the stream, (steps, blocks).", end=-1
-    )
-    stream_gradient = result(
-        "stream_gradient",
-        "The stream's gradient at the same places, (steps, blocks + 1).",
-    )
-    skip_gradient = result(
-        "stream_gradient",
-        "Its part through each skip connection, (steps, blocks).",
-        start=1,
-    )
-    branch_gradient = result(
-        "branch_gradient", "Its part through each branch, (steps, blocks).", end=-1
-    )
-    weight_gradient = result(
-        "weight_gradient",
-        "The gradient of each block's weights, (steps, blocks).",
-        end=-1,
-    )
+class Stream:
+    """The stream of one step, measured at both ends of each block, there and back."""
 
-    def __init__(self, model, blocks, every=1):
-        self.model, self.blocks, self.every = model, blocks_of(model, blocks), every
-        self.weights = {}
-        self.hooks = []
-        self.steps = []
-        self.step = Step()
+    def __init__(self) -> None:
+        self.latest: Mark | None = None
+        self.hooks: list[RemovableHandle] = []
 
-    def __enter__(self):
-        self.weights = {block: list(block.parameters()) for block in self.blocks}
-        self.hooks.append(Hook(self.model, self.end_step).before())
-        for block in self.weights:
-            self.hooks += [
-                Hook(block, self.enter).before(with_kwargs=True),
-                Hook(block, self.leave).after(),
-            ]
-        return self
-
-    def __exit__(self, *exception):
-        self.end_step()
-        remove(self.hooks)
-
-    def end_step(self, *call):
-        if not call or torch.is_grad_enabled():
-            remove(self.step.hooks)
-            self.steps += [table(self.blocks, self.step.runs)] if self.step.runs else []
-            self.step = Step(self.step.number + bool(call))
-
-    def enter(self, block, args, kwargs):
-        x = (
-            None
-            if self.step.number % self.every
-            else first_tensor(*args, *kwargs.values())
-        )
-        if x is not None and torch.is_grad_enabled() and not x.is_inference():
-            self.step.inside[block] = x, x._version, self.mark(x)
-
-    def leave(self, block, args, output):
-        y = first_tensor(output)
-        if block in self.step.inside and y is not None and y.requires_grad:
-            x, version, place = self.step.inside.pop(block)
-            if x._version == version:  # otherwise the block has overwritten its input
-                place.sizes["added"] = size_between(y, x)
-            place.end = self.mark(y, (block, place))
-
-    def mark(self, x, run=None):
-        y, version, place = self.step.latest
-        if run is not None or place is None or x is not y or x._version != version:
+    def mark(self, x: Tensor) -> Mark:
+        """Measure the stream, unless a block ended here; await the gradient."""
+        if self.latest is None or self.latest.kept() is not x:
             place = Place({"activation": size(x)})
-            self.step.latest = x, x._version, place
+            self.latest = Mark(x, x._version, place)
             if x.requires_grad:
-                self.step.hooks.append(
-                    x.register_hook(partial(self.measure_gradient, place, run))
-                )
-        return place
+                self.hooks.append(x.register_hook(partial(self.meet, place)))
+        return self.latest
 
-    def measure_gradient(self, place, run, gradient):
-        place.sizes["stream_gradient"], place.gradient = size(gradient), gradient
-        if place.end is not None:
-            place.sizes["branch_gradient"] = size_between(
-                gradient, place.end.take_gradient(gradient)
-            )
-        # weights receive their gradients later, in an order that autograd chooses
-        if run is not None:
-            after_backward(partial(self.measure_weights, run))
+    def leave(self, before: Mark, y: Tensor) -> Run:
+        """Measure the stream after a block, and what the block added: y - x."""
+        run = Run(before.place, self.mark(y).place)
+        run.sizes["added"] = size_between(y, before.kept())
+        before.place.began.append(run)
+        return run
 
-    def measure_weights(self, run):
-        block, place = run
-        place.sizes["weight_gradient"] = size_of_gradients(self.weights[block])
-        self.step.runs.append(run)
+    def meet(self, place: Place, g: Tensor) -> None:
+        """Measure the gradient at a place, and its part through each branch there."""
+        place.sizes["stream_gradient"], place.gradient = size(g), g
+        for run in place.began:
+            run.sizes["branch_gradient"] = size_between(g, run.end.gradient)
 
 
 # %% [markdown]

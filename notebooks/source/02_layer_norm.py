@@ -1045,81 +1045,105 @@ check(mended, "mended_camera")
 #
 # ## Summary
 #
-# The folded cells hold the finished `layer_norm`, `LayerNorm`, `rms_norm` and `RMSNorm`. A first reader may skip them.
+# The finished `layer_norm`, `LayerNorm`, `rms_norm` and `RMSNorm`, as the library has them.
 # (`wide` and `fused`: see the appendix.)
 
 
-# %% tags=["promote:parts/layer_norm"] jupyter={"source_hidden": true}
+# %% tags=["promote:parts/layer_norm"]
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from residual_edu.parts.layer_norm import fused_layer_norm
+from residual_edu.errors import check_shape
+from residual_edu.parts.norm import Norm, check_normed, widened
 
 
-def layer_norm(x, weight=None, bias=None, eps=1e-5):
-    # x: ..., channels; weight, bias: channels
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+def layer_norm(
+    x: Float[Tensor, "*batch dim"],
+    weight: Float[Tensor, "dim"] | None = None,
+    bias: Float[Tensor, "dim"] | None = None,
+    eps: float = 1e-5,
+) -> Float[Tensor, "*batch dim"]:
+    """Normalise the last axis of ``x``, in float32 at least; the variance is over d."""
+    check_normed(x, eps, weight, bias)
+    wide = widened(x)
     centred = wide - wide.mean(dim=-1, keepdim=True)
-    y = centred * (centred.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
-    if weight is not None:
-        y = y * weight
-    if bias is not None:
-        y = y + bias
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    y = centred * (variance + eps).rsqrt()
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
     return y.type_as(x)
 
 
-class LayerNorm(nn.Module):
+class LayerNorm(Norm):
+    """``layer_norm`` with a learned gain and bias."""
+
     def __init__(
-        self, dim, eps=1e-5, *, elementwise_affine=True, bias=True, fused=True
-    ):
-        super().__init__()
-        self.dim, self.eps, self.fused = dim, eps, fused
-        self.weight = nn.Parameter(torch.ones(dim)) if elementwise_affine else None
-        self.bias = (
-            nn.Parameter(torch.zeros(dim)) if elementwise_affine and bias else None
-        )
+        self,
+        dim: int,
+        eps: float = 1e-5,
+        *,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        fused: bool = True,
+    ) -> None:
+        super().__init__(dim, eps, fused)
+        ones, zeros = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
+        self.weight = ones if elementwise_affine else None
+        self.bias = zeros if elementwise_affine and bias else None
 
-    def reset_parameters(self):
-        for parameter, value in ((self.weight, 1.0), (self.bias, 0.0)):
-            if parameter is not None:
-                nn.init.constant_(parameter, value)
+    def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+        """Normalise the last axis of ``x``; its shape and dtype are kept."""
+        if not self.fused:
+            check_shape("x", x, "...", self.dim)
+            return layer_norm(x, self.weight, self.bias, self.eps)
+        wide = widened(x)  # given 16 bits, the kernel would sum gradients in 16 bits
+        weight = None if self.weight is None else self.weight.type_as(wide)
+        bias = None if self.bias is None else self.bias.type_as(wide)
+        return F.layer_norm(wide, (self.dim,), weight, bias, self.eps).type_as(x)
 
-    def forward(self, x):
-        # x: ..., channels
-        norm = fused_layer_norm if self.fused else layer_norm
-        return norm(x, self.weight, self.bias, self.eps)
 
-
-# %% tags=["promote:parts/rms_norm"] jupyter={"source_hidden": true}
+# %% tags=["promote:parts/rms_norm"]
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from residual_edu.parts.flop_count import Shape, count_positions
+from residual_edu.parts.norm import Norm, check_normed, widened
 
 
-def rms_norm(x, weight=None, eps=1e-6):
-    # x: ..., channels; weight: channels
-    wide = x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+def rms_norm(
+    x: Float[Tensor, "*batch dim"],
+    weight: Float[Tensor, "dim"] | None = None,
+    eps: float = 1e-6,
+) -> Float[Tensor, "*batch dim"]:
+    """Divide the last axis of ``x`` by its root mean square, in float32 at least."""
+    check_normed(x, eps, weight)
+    wide = widened(x)
     y = wide * (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
     return (y if weight is None else y * weight).type_as(x)
 
 
-class RMSNorm(nn.Module):
-    def __init__(self, dim, eps=1e-6, *, fused=True):
-        super().__init__()
-        self.dim, self.eps, self.fused = dim, eps, fused
+class RMSNorm(Norm):
+    """``rms_norm`` with a learned gain."""
+
+    def __init__(self, dim: int, eps: float = 1e-6, *, fused: bool = True) -> None:
+        super().__init__(dim, eps, fused)
         self.weight = nn.Parameter(torch.ones(dim))
 
-    def reset_parameters(self):
-        nn.init.ones_(self.weight)
-
-    def forward(self, x):
-        # x: ..., channels
+    def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+        """Normalise the last axis of ``x``; its shape and dtype are kept."""
         if not self.fused:
             return rms_norm(x, self.weight, self.eps)
-        # the kernel sums in the dtype that it is given
-        wide = torch.promote_types(x.dtype, torch.float32)
-        return nn.functional.rms_norm(
-            x.to(dtype=wide), (self.dim,), self.weight.to(dtype=wide), self.eps
-        ).type_as(x)
+        wide = widened(x)  # given 16 bits, the kernel would sum in 16 bits
+        weight = self.weight.type_as(wide)
+        return F.rms_norm(wide, (self.dim,), weight, self.eps).type_as(x)
+
+    def flop_count(self, shape: Shape, inference: bool = False) -> int:
+        """Return 3 operations for each element: square and sum, division, gain."""
+        return 3 * count_positions(shape) * self.dim
 
 
 # %% [markdown]

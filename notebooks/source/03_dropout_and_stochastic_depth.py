@@ -914,63 +914,96 @@ check(mended, "mended_dropout")
 # - **Vision transformers** often use DropPath, with rates that rise from 0 (`drop_path_schedule` below).
 # - **Small data, many epochs:** dropout, weight decay, early stopping, a smaller rate. Compare them, on digits kept back.
 #
-# The folded cells hold the finished `Dropout` and `DropPath`; a first reader may skip them. A `generator` makes the masks repeatable.
+# The finished `Dropout` and `DropPath`, as the library has them. A `generator` makes the masks repeatable.
 
 
-# %% tags=["promote:parts/dropout"] jupyter={"source_hidden": true}
-from torch import nn
+# %% tags=["promote:parts/dropout"]
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
+from residual_edu.errors import check_rate
 from residual_edu.parts.dropout import bernoulli_mask
 
 
-def dropout(x, p=0.5, training=True, generator=None):
-    # x: any shape
+def dropout(
+    x: Float[Tensor, "*shape"],
+    p: float = 0.5,
+    training: bool = True,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "*shape"]:
+    """Drop elements of ``x``, at rate ``p`` in [0, 1); in evaluation return ``x``."""
+    check_rate("p", p)
     if not training or p == 0:
         return x
-    return x * bernoulli_mask(x.shape, p, x.device, generator) / (1 - p)
+    return x * bernoulli_mask(x.shape, p, x, generator) / (1 - p)
 
 
 class Dropout(nn.Module):
     """``dropout`` in training, the identity in evaluation."""
 
-    def __init__(self, p=0.5, generator=None):
+    def __init__(
+        self, p: float = 0.5, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
+        check_rate("p", p)
         self.p, self.generator = p, generator
 
-    def forward(self, x):
-        # x: any shape
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Drop elements of ``x``; its shape and dtype are kept."""
         return dropout(x, self.p, self.training, self.generator)
 
+    def extra_repr(self) -> str:
+        """Show the rate."""
+        return f"p={self.p}"
 
-# %% tags=["promote:parts/drop_path"] jupyter={"source_hidden": true}
-from torch import nn
 
+# %% tags=["promote:parts/drop_path"]
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from residual_edu.errors import check_rate
 from residual_edu.parts.dropout import bernoulli_mask
 
 
-def drop_path(x, drop_prob=0.0, training=True, generator=None):
-    # x: batch, ...
+def drop_path(
+    x: Float[Tensor, "batch *rest"],
+    drop_prob: float = 0.0,
+    training: bool = True,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "batch *rest"]:
+    """Drop samples of ``x``, at a rate in [0, 1); in evaluation return ``x`` itself."""
+    check_rate("drop_prob", drop_prob)
     if not training or drop_prob == 0:
         return x
     one_per_sample = (x.shape[0], *[1] * (x.ndim - 1))
-    return (
-        x
-        * bernoulli_mask(one_per_sample, drop_prob, x.device, generator)
-        / (1 - drop_prob)
-    )
+    mask = bernoulli_mask(one_per_sample, drop_prob, x, generator)
+    return x * mask / (1 - drop_prob)
 
 
 class DropPath(nn.Module):
-    def __init__(self, drop_prob=0.0, generator=None):
+    """``drop_path`` in training, the identity in evaluation."""
+
+    def __init__(
+        self, drop_prob: float = 0.0, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
+        check_rate("drop_prob", drop_prob)
         self.drop_prob, self.generator = drop_prob, generator
 
-    def forward(self, x):
-        # x: batch, ...
+    def forward(self, x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "batch *rest"]:
+        """Drop samples of ``x``, others at each call; shape and dtype are kept."""
         return drop_path(x, self.drop_prob, self.training, self.generator)
 
+    def extra_repr(self) -> str:
+        """Show the rate."""
+        return f"drop_prob={self.drop_prob}"
 
-def drop_path_schedule(depth, max_rate):
+
+def drop_path_schedule(depth: int, max_rate: float) -> list[float]:
+    """Return the rates of ``depth`` blocks, from 0 to ``max_rate`` in equal steps."""
+    check_rate("max_rate", max_rate)
     return [max_rate * (i / max(depth - 1, 1)) for i in range(depth)]
 
 

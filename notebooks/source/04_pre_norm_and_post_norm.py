@@ -1079,7 +1079,7 @@ check(which_placement, "which_placement")
 #
 # ## Summary
 #
-# The folded cells hold the code of the stored runs, and the finished functions. A first reader may skip them.
+# The folded cells hold the code of the stored runs. A first reader may skip them.
 
 
 # %% jupyter={"source_hidden": true}
@@ -1301,39 +1301,63 @@ near = max(abs(share - stored[0][name]) for name, share in again.items())
 holds(near < 0.3, "The stored runs are those of this code.")
 
 # %% [markdown]
-# (Folded: `pre_norm_residual`, `post_norm_residual`; a first reader may skip them.)
+# The finished `pre_norm_residual` and `post_norm_residual`, as the library has them:
 
-# %% tags=["promote:parts/residual"] jupyter={"source_hidden": true}
-from torch import nn
+# %% tags=["promote:parts/residual"]
+from collections.abc import Iterable
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from residual_edu.errors import check_same_shape
+from residual_edu.parts.residual import Map
 
 
-def pre_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
-    # x: ..., channels
+def pre_norm_residual(
+    x: Float[Tensor, "*batch dim"],
+    layer: Map,
+    norm: Map,
+    gates: Iterable[Map] = (),
+    *inputs: Any,
+    **keywords: Any,
+) -> Float[Tensor, "*batch dim"]:
+    r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or ``x`` if the layer is bypassed."""
     if is_bypassed(layer):
         return x
     branch = layer(norm(x), *inputs, **keywords)
-    branch = apply_gates(gates, branch)
-    return x + branch
+    return x + apply_gates(gates, branch, x)
 
 
-def post_norm_residual(x, layer, norm, gates=(), *inputs, **keywords):
-    # x: ..., channels
+def post_norm_residual(
+    x: Float[Tensor, "*batch dim"],
+    layer: Map,
+    norm: Map,
+    gates: Iterable[Map] = (),
+    *inputs: Any,
+    **keywords: Any,
+) -> Float[Tensor, "*batch dim"]:
+    r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or ``x`` if the layer is bypassed."""
     if is_bypassed(layer):
         return x
     branch = layer(x, *inputs, **keywords)
-    branch = apply_gates(gates, branch)
-    x = norm(x + branch)
-    return x
+    y = norm(x + apply_gates(gates, branch, x))
+    check_same_shape("norm", y, "x", x)
+    return y
 
 
-def is_bypassed(layer):
+def is_bypassed(layer: Map) -> bool:
+    """Whether ``layer`` is ``nn.Identity``: a branch or gate that is left out."""
     return isinstance(layer, nn.Identity)
 
 
-def apply_gates(gates, branch):
+def apply_gates(gates: Iterable[Map], branch: Tensor, x: Tensor) -> Tensor:
+    """Apply the gates in their order; of another shape, the sum would broadcast."""
+    check_same_shape("a branch", branch, "x", x)
     for gate in gates:
         if not is_bypassed(gate):
             branch = gate(branch)
+            check_same_shape("a gate", branch, "x", x)
     return branch
 
 

@@ -917,7 +917,7 @@ check(mend, "mended_blocks")
 #
 # ## Summary
 #
-# The folded cells hold the code of the stored runs, which takes some minutes, and the finished class. A first reader may skip them.
+# The folded cells hold the code of the stored runs, which takes some minutes. A first reader may skip them. The finished class follows.
 
 
 # %% jupyter={"source_hidden": true}
@@ -1065,23 +1065,39 @@ again = runs(0, only=("pre, 12 blocks, 0.1", "post, 48 blocks, 0.6"))
 near = max(abs(share - stored[0][name]) for name, share in again.items())
 holds(near < 0.4, "The stored runs are those of this code.")
 
-# %% tags=["promote:parts/layer_scale"] jupyter={"source_hidden": true}
+# %% tags=["promote:parts/layer_scale"]
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from residual_edu.errors import check_shape
+from residual_edu.parts.flop_count import Shape, count_positions
 
 
 class LayerScale(nn.Module):
-    def __init__(self, dim, init_value=1e-4):
+    r"""Multiply each channel by its own learned number: :math:`x \cdot \gamma`."""
+
+    def __init__(self, dim: int, init_value: float = 1e-4) -> None:
         super().__init__()
         self.dim, self.init_value = dim, init_value
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
+        """Set every gamma to its starting value."""
         nn.init.constant_(self.gamma, self.init_value)
 
-    def forward(self, x):
-        # x: ..., channels
+    def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+        """Scale the last axis of ``x``; its shape and dtype are kept."""
+        check_shape("x", x, "...", self.dim)
         return (x * self.gamma).type_as(x)
+
+    def extra_repr(self) -> str:
+        """Show the width."""
+        return f"{self.dim}"
+
+    def flop_count(self, shape: Shape, inference: bool = False) -> int:
+        """Return 1 multiplication for each element."""
+        return count_positions(shape) * self.dim
 
 
 # %% [markdown]

@@ -785,28 +785,40 @@ def block_forward(block, x, condition):
 check(block_forward, "block_forward")
 
 # %% [markdown]
-# The library's `ResidualBlock` (folded; a first reader may skip it) does this, with one call of `pre_norm_residual` for each branch. It builds its parts from descriptions ([lesson 07b](07b_conditions_and_networks.ipynb)).
+# The library's `ResidualBlock` does this, with one call of `pre_norm_residual` for each branch. It builds its parts from descriptions ([lesson 07b](07b_conditions_and_networks.ipynb)).
 
 
-# %% tags=["promote:blocks/residual_block"] jupyter={"source_hidden": true}
-from torch import nn
+# %% tags=["promote:blocks/residual_block"]
+from functools import partial
 
-from residual_edu.config import build
-from residual_edu.parts.residual import pre_norm_residual
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from residual_edu.config import Spec, build
+from residual_edu.errors import InvalidInput
+from residual_edu.mixers import Attention, QKVSequenceMixer
+from residual_edu.parts.dropout import Dropout
+from residual_edu.parts.flop_count import Shape, flop_count
+from residual_edu.parts.layer_norm import LayerNorm
+from residual_edu.parts.mlp import MLP
+from residual_edu.parts.residual import is_bypassed, pre_norm_residual
 from residual_edu.parts.weight_decay import no_weight_decay
+from residual_edu.blocks.residual_block import check_pair
 
 
 class ResidualBlock(nn.Module):
+    """A sequence mixer, a condition mixer and an MLP, each after its own norm."""
+
     def __init__(
         self,
-        sequence_mixer_cfg,
-        sequence_mixer_norm_cfg,
-        condition_mixer_cfg,
-        condition_mixer_norm_cfg,
-        mlp_cfg,
-        mlp_norm_cfg,
-        dropout_cfg,
-    ):
+        sequence_mixer_cfg: Spec,
+        sequence_mixer_norm_cfg: Spec,
+        condition_mixer_cfg: Spec,
+        condition_mixer_norm_cfg: Spec,
+        mlp_cfg: Spec,
+        mlp_norm_cfg: Spec,
+        dropout_cfg: Spec,
+    ) -> None:
         super().__init__()
         self.sequence_mixer = build(sequence_mixer_cfg)
         self.input_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
@@ -815,15 +827,37 @@ class ResidualBlock(nn.Module):
         self.mlp = build(mlp_cfg)
         self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
         self.dropout = build(dropout_cfg)
+        check_pair("sequence_mixer", self.sequence_mixer, self.input_norm)
+        check_pair("condition_mixer", self.condition_mixer, self.condition_mixer_norm)
+        check_pair("mlp", self.mlp, self.mlp_norm)
 
-    def forward(self, x, condition):
-        # x: batch, ..., channels
-        gates = [self.dropout]
-        x = pre_norm_residual(x, self.sequence_mixer, self.input_norm, gates)
-        x = pre_norm_residual(
-            x, self.condition_mixer, self.condition_mixer_norm, gates, condition
+    @classmethod
+    def standard(
+        cls, dim: int, heads: int, *, dropout: float = 0.0, causal: bool = False
+    ) -> "ResidualBlock":
+        """Return attention and an MLP with 4 * dim hidden features; no condition."""
+        attention = partial(
+            Attention, dim, heads, apply_qk_norm=False, use_rope=False, is_causal=causal
         )
+        mixer = partial(QKVSequenceMixer, dim, attention, True, True)  # with biases
+        mlp = partial(MLP, dim, "gelu", nn.Identity, expansion_factor=4.0, bias=True)
+        norm, off = partial(LayerNorm, dim), nn.Identity
+        return cls(mixer, norm, off, off, mlp, norm, partial(Dropout, dropout))
+
+    def forward(
+        self, x: Float[Tensor, "batch *space channels"], condition: Tensor | None
+    ) -> Float[Tensor, "batch *space channels"]:
+        """Add each branch to ``x``; only the condition mixer reads ``condition``."""
+        if condition is None and not is_bypassed(self.condition_mixer):
+            raise InvalidInput("condition must be given, got None")
+        mixer, cross, gates = self.sequence_mixer, self.condition_mixer, [self.dropout]
+        x = pre_norm_residual(x, mixer, self.input_norm, gates)
+        x = pre_norm_residual(x, cross, self.condition_mixer_norm, gates, condition)
         return pre_norm_residual(x, self.mlp, self.mlp_norm, gates)
+
+    def flop_count(self, shape: Shape, inference: bool = False) -> int:
+        """Return the cost of all parts for one sample; the sums are not counted."""
+        return sum(flop_count(part, shape, inference) for part in self.children())
 
 
 # %% [markdown]
