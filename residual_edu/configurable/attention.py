@@ -25,14 +25,12 @@ from residual_edu.configurable.cache import Cache, cache_length, extend
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.position import PositionBase, RoPE
 from residual_edu.configurable.registry import attention_registry, position_registry
-from residual_edu.errors import InvalidInput, check_shape, check_size
+from residual_edu.errors import InvalidInput, check_size
 from residual_edu.parts import attention_mask, fused_attention, merge_heads, split_heads
 from residual_edu.parts.rms_norm import RMSNorm
 
 
-def repeat_heads(
-    x: Float[Tensor, "batch kv_heads positions head_dim"], heads: int
-) -> Tensor:
+def repeat_heads(x: Float[Tensor, "batch kv_heads positions d"], heads: int) -> Tensor:
     """Return ``heads`` heads: head h is head h // (heads / kv_heads) of ``x``.
 
     Raises:
@@ -129,7 +127,7 @@ class GQA(AttentionBase):
         cache: Cache | None = None,
     ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
         """Mix positions; the cache is the keys, normed and rotated, and the values."""
-        check_shape("x", x, "batch", "positions", self.d_model)
+        batch, positions, channels = x.shape  # other axes would be taken for these
         query = split_heads(self.q_proj(x), self.n_heads)
         key = split_heads(self.k_proj(x), self.n_kv_heads)
         value = split_heads(self.v_proj(x), self.n_kv_heads)
@@ -167,8 +165,9 @@ class SlidingWindowGQA(GQA):
     ) -> Tensor:
         """Return the output of all heads within the window."""
         queries, keys, size = query.shape[-2], key.shape[-2], self.window_size
-        device = query.device
-        window = attention_mask(queries, keys, causal=True, window=size, device=device)
+        window = attention_mask(
+            queries, keys, causal=True, window=size, device=query.device
+        )
         if mask is not None:
             check_mask(mask, query, key)
             shut = False if mask.dtype == torch.bool else float("-inf")
@@ -195,8 +194,8 @@ class MLA(AttentionBase):
         super().__init__(config)
         rank: int = config.kv_lora_rank  # type: ignore[assignment]  # needs names it
         self.rope_dim = config.effective_rope_dim
-        still = type(self.position).rotate is PositionBase.rotate
-        self.rotary = RoPE(config) if still else self.position
+        rotates = type(self.position).rotate is not PositionBase.rotate
+        self.rotary = self.position if rotates else RoPE(config)
         own = 2 * self.head_dim - self.rope_dim  # each head's features of key and value
         self.kv_down = nn.Linear(self.d_model, rank + self.rope_dim, bias=False)
         self.kv_norm = RMSNorm(rank, config.norm_eps)
@@ -216,13 +215,11 @@ class MLA(AttentionBase):
         cache: Cache | None = None,
     ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
         """Mix positions; the cache is the latents, and the keys' shared features."""
-        check_shape("x", x, "batch", "positions", self.d_model)
+        batch, positions, channels = x.shape  # other axes would be taken for these
         start = cache_length(cache)
         latent, shared = self.kv_down(x).tensor_split([self.kv_norm.dim], dim=-1)
         latent, shared = self.kv_norm(latent), self.turn(shared, start)
-        latent, shared = cache = extend(
-            cache, latent, shared
-        )  # (batch, keys, features)
+        latent, shared = cache = extend(cache, latent, shared)  # of all keys
         query = self.turn(split_heads(self.queries(x), self.n_heads), start)
         key, value = self.keys_and_values(latent, shared)
         return self.o_proj(self.attend(query, key, value, mask)), cache

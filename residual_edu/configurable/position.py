@@ -43,19 +43,14 @@ class PositionBase(nn.Module):
         check_size("start", start, least=0)
         return x
 
-    def rotate(
-        self, x: Float[Tensor, "*batch positions features"], start: int
-    ) -> Tensor:
+    def rotate(self, x: Float[Tensor, "*batch positions d"], start: int) -> Tensor:
         """Return queries or keys, ``x`` from position ``start`` on."""
         return x
 
     def bias(
-        self, query: Float[Tensor, "*batch queries features"], keys: int
+        self, query: Float[Tensor, "*batch queries d"], keys: int
     ) -> Tensor | None:
-        """Return what is added to the scores of ``query``: (heads, queries, keys).
-
-        The queries are the last of ``keys`` positions.
-        """
+        """Return what is added to the scores, (heads, queries, keys), queries last."""
         return None
 
 
@@ -90,13 +85,10 @@ class RoPE(PositionBase):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
         widths = {config.head_dim, config.effective_rope_dim} - {0}  # and mla's part
-        self.waves = nn.ModuleDict(
-            {str(each): rotary_tables(config, each) for each in widths if each % 2 == 0}
-        )
+        pairs = {str(n): rotary_tables(config, n) for n in widths if n % 2 == 0}
+        self.waves = nn.ModuleDict(pairs)
 
-    def rotate(
-        self, x: Float[Tensor, "*batch positions features"], start: int
-    ) -> Tensor:
+    def rotate(self, x: Float[Tensor, "*batch positions d"], start: int) -> Tensor:
         """Rotate each pair of features by its position's angle."""
         check_room(start, x.shape[-2], self.config.max_seq_len)
         tables = cast(Tables, self.waves[str(x.shape[-1])]).tables
@@ -120,8 +112,6 @@ class ALiBi(PositionBase):
         super().__init__(config)
         self.slopes = Tables(alibi_slopes(config.n_heads))
 
-    def bias(
-        self, query: Float[Tensor, "*batch queries features"], keys: int
-    ) -> Tensor:
+    def bias(self, query: Float[Tensor, "*batch queries d"], keys: int) -> Tensor:
         """Return the penalty of each head, query and key."""
         return alibi_bias(query.shape[-2], keys, *self.slopes).to(query)

@@ -158,10 +158,6 @@ def test_state_dict_keys_are_the_pages():
         (lambda: repeat_heads(torch.zeros(2, 4, 5, 4), 2), "x must have 4 axes, the second one a divisor of heads=2"),
         (lambda: repeat_heads(torch.zeros(2, 2, 4), 2), "x must have 4 axes, the second one a divisor of heads=2"),
         *[
-            (lambda name=name: attention(name)(torch.zeros(1, 5, 1, 16)), "x must be floating point of shape (batch,")
-            for name in KINDS
-        ],
-        *[
             (lambda name=name: attention(name)(signal(), causal(1)), "mask must end in (queries, keys) = (7, 7)")
             for name in KINDS
         ],
@@ -171,3 +167,11 @@ def test_state_dict_keys_are_the_pages():
 def test_what_is_refused(call, words):
     with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
         call()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("shape", [(5, 16), (1, 5, 1, 16)])
+@pytest.mark.usefixtures("as_installed")
+def test_a_signal_of_other_axes_is_refused_by_python(name, shape):
+    with pytest.raises(ValueError, match="values to unpack"):
+        attention(name)(torch.zeros(shape, dtype=torch.float64))
