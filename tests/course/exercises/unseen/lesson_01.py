@@ -11,7 +11,6 @@ from residual_course.checking.tries import right, wrong
 
 wrong("weight_gradient", "the axis of one output squeezed away")(lambda x, delta: (delta.T @ x).squeeze())
 wrong("weight_gradient", "turned in place")(lambda x, delta: delta.t_() @ x)
-wrong("weight_gradient", "a mean over the features")(lambda x, delta: delta.T @ x / x.shape[1])
 right("weight_gradient", "tensordot")(lambda x, delta: torch.tensordot(delta, x, dims=([0], [0])))
 right("weight_gradient", "added up in float32")(lambda x, delta: (delta.T @ x).float())
 
@@ -98,24 +97,10 @@ class Named(nn.Sequential):
     pass
 
 
-def gathered(depth):
-    whole = mend(0.99, 0.14)(depth)
-    return nn.Sequential(whole[:depth], *whole[depth:])
-
-
-def hidden(depth):
-    whole = mend(1.0, 1.0)(depth)
-    return nn.Sequential(*[nn.Identity()] * depth, nn.Sequential(*whole[:-1]), whole[-1])
-
-
 right("mended_network", "one gate for each block, learned")(mend((1 - 0.02) ** 0.5, 0.02**0.5))
 right("mended_network", "gates that know the depth")(lambda depth: mend(1.0, depth**-0.5)(depth))
 right("mended_network", "no norm before f, a Sequential of its own name")(mend(0.98, 0.2, net=Named, norm=nn.Identity))
 wrong("mended_network", "the branch as it is, PyTorch's weights")(mend(1.0, 1.0, he=False))
-wrong("mended_network", "a small branch, and a divisor that is too large")(mend(1 / 1.05, 1 / 8.4))
-wrong("mended_network", "a small branch, and a gain above 1")(mend(1.02, 0.1))
-wrong("mended_network", "the blocks in a Sequential of their own")(gathered)
-wrong("mended_network", "a stream that grows inside of the norm's place")(hidden)
 
 
 def watching(hook, before=lambda block: None):
@@ -146,27 +131,6 @@ def hand_on_detached(sizes):
 
 wrong("watch_activations", "a hook that hands on a detached output")(watching(hand_on_detached))
 wrong("watch_activations", "blocks left in evaluation")(watching(measure, before=nn.Module.eval))
-wrong("watch_activations", "parameters frozen")(watching(measure, before=lambda block: block.requires_grad_(False)))
-
-
-@wrong("watch_activations", "gradients switched off inside")
-@contextmanager
-def _(blocks):
-    with torch.no_grad(), watching(measure)(blocks) as sizes:
-        yield sizes
-
-
-@wrong("watch_activations", "a forward of its own on each block")
-@contextmanager
-def _(blocks):
-    sizes, blocks = [], list(blocks)
-    for block in blocks:
-        block.forward = lambda x, own=block.forward: (y := own(x), sizes.append(y.square().mean().sqrt().item()))[0]
-    try:
-        yield sizes
-    finally:
-        for block in blocks:
-            block.forward = type(block).forward.__get__(block)
 
 
 @right("watch_activations", "a class")

@@ -9,9 +9,6 @@ wrong("drop_path", "u compared in place")(
     lambda branch, u, p: branch * u.ge_(p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p)
 )
 wrong("drop_path", "two axes taken for granted")(lambda branch, u, p: branch * (u >= p)[:, None] / (1 - p))
-wrong("drop_path", "a gradient for dropped samples")(
-    lambda branch, u, p: branch + (branch * (u >= p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p) - branch).detach()
-)
 right("drop_path", "where")(
     lambda branch, u, p: torch.where((u >= p).reshape(-1, *[1] * (branch.ndim - 1)), branch / (1 - p), 0.0)
 )
@@ -40,13 +37,6 @@ right("survival", "a tensor")(lambda p, depth: torch.tensor(1 - p, dtype=torch.f
 wrong("dropout", "the mask itself")(lambda x, p, training: (torch.rand(x.shape) >= p).double() if training else x)
 wrong("dropout", "detached")(
     lambda x, p, training: x.detach() * (torch.rand(x.shape) >= p) / (1 - p) if training else x
-)
-wrong("dropout", "whole columns")(
-    lambda x, p, training: x * (torch.rand(x.shape[1:]) >= p) / (1 - p) if training else x
-)
-wrong("dropout", "in place")(lambda x, p, training: x.mul_(torch.rand(x.shape) >= p).div_(1 - p) if training else x)
-wrong("dropout", "a correction by the share that was measured")(
-    lambda x, p, training: x * (m := torch.rand(x.shape) >= p) / m.double().mean().clamp(min=1e-3) if training else x
 )
 right("dropout", "torch.bernoulli")(
     lambda x, p, training: x * torch.bernoulli(torch.full_like(x, 1 - p)) / (1 - p) if training else x

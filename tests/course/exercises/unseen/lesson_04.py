@@ -24,10 +24,6 @@ def _(x, attention, feed_forward, norm_1, norm_2):
     return out + feed_forward(norm_2(out))
 
 
-wrong("two_branches", "the first sum detached for the second branch")(
-    lambda x, a, f, n1, n2: (h := x + a(n1(x))) + f(n2(h.detach()))
-)
-wrong("two_branches", "no gradient at all")(torch.no_grad()(lambda x, a, f, n1, n2: (h := x + a(n1(x))) + f(n2(h))))
 right("two_branches", "a loop")(
     lambda x, *parts: [x := x + layer(norm(x)) for layer, norm in zip(parts[:2], parts[2:], strict=True)][-1]
 )
@@ -64,13 +60,6 @@ wrong("placement_of", "post by the size of a row")(
 )
 
 
-@wrong("placement_of", "x scaled in place")
-def _(block, x):
-    y, before = block(x), x.clone()
-    x *= 2
-    return "post" if is_post(y) else "pre" if same(block(x) - x, y - before) else "neither"
-
-
 @wrong("final_norm", "the last norm popped")
 def _(x, layers, norms, head):
     last = norms.pop()
@@ -85,13 +74,6 @@ def _(x, layers, norms, head):
     for layer, norm in zip(layers, norms, strict=False):
         x += layer(norm(x))
     return head(norms[-1](x))
-
-
-@wrong("final_norm", "the head reads a detached stream")
-def _(x, layers, norms, head):
-    for layer, norm in zip(layers, norms, strict=False):
-        x = x + layer(norm(x))
-    return head(norms[-1](x).detach())
 
 
 @right("final_norm", "by index")
@@ -126,13 +108,6 @@ wrong("pre_norm_left", "one block too few")(
         math.prod(1 + gain**2 / (1 + k * r**2) for k in range(depth - 1)) / (1 + depth * r**2)
     )
 )
-wrong("pre_norm_left", "divided in each block, the branch alone")(
-    lambda r, gain, depth: math.sqrt((1 + depth * gain**2) / (1 + depth * r**2))
-)
-wrong("pre_norm_left", "what the branches are given is not divided")(
-    lambda r, gain, depth: math.sqrt((1 + gain**2) ** depth / (1 + depth * r**2))
-)
-wrong("pre_norm_left", "a list of all depths")(lambda r, gain, depth: [1.0] * (depth + 1))
 
 
 @right("mended_biases", "a new Parameter in each block")
@@ -184,36 +159,3 @@ def _(blocks, x):
         for block in list(blocks)[:6]:
             block.second.bias -= block.f(x).mean(0)
             x = block(x)
-
-
-@wrong("mended_biases", "the norm's bias")
-def _(blocks, x):
-    with torch.no_grad():
-        for block in blocks:
-            block.norm.bias -= block(x).mean(0)
-            x = block(x)
-
-
-@wrong("mended_biases", "the images centred in place")
-def _(blocks, x):
-    x -= x.mean(0)
-    with torch.no_grad():
-        for block in blocks:
-            block.second.bias -= block.f(x).mean(0)
-
-
-@wrong("mended_biases", "trained")
-def _(blocks, x):
-    adam = torch.optim.Adam(blocks.parameters(), 1e-3)
-    for _ in range(3):
-        y = x
-        for block in blocks:
-            y = block(y)
-        (-(y - y.mean(0)).square().mean()).backward()
-        adam.step()
-
-
-@wrong("mended_biases", "new blocks in the list")
-def _(blocks, x):
-    for place in range(len(blocks)):
-        blocks[place] = torch.nn.LayerNorm(64)

@@ -49,12 +49,6 @@ class _(Scale):
         return x * self.gamma if self.training else x
 
 
-@wrong("layer_scale", "a gate read through .data")
-class _(Scale):
-    def forward(self, x):
-        return x * self.gamma.data
-
-
 @right("layer_scale", "einsum")
 class _(Scale):
     def forward(self, x):
@@ -71,11 +65,6 @@ def sorting(rule, entries=nn.Module.named_parameters):
 
 wrong("sort_parameters", "a matrix of one row spared")(sorting(lambda p: sum(n > 1 for n in p.shape) > 1))
 wrong("sort_parameters", "buffers too")(sorting(lambda p: p.ndim > 1, lambda model: model.state_dict().items()))
-wrong("sort_parameters", "large ones decay")(sorting(lambda p: p.numel() > 4))
-wrong("sort_parameters", "frozen ones left out")(
-    sorting(lambda p: p.ndim > 1, lambda model: [(n, p) for n, p in model.named_parameters() if p.requires_grad])
-)
-wrong("sort_parameters", "what is spared is frozen")(sorting(lambda p: p.requires_grad_(p.ndim > 1).requires_grad))
 right("sort_parameters", "sets")(lambda model: tuple(set(names) for names in sorting(lambda p: p.ndim > 1)(model)))
 
 
@@ -103,23 +92,12 @@ def _(place, depth, gate, move):
     return depth * gate * move / math.sqrt(1 + depth * gate**2 if place == "pre" else 1)
 
 
-@wrong("total_move", "a stream of the skip alone that grows while its branches do not")
-def _(place, depth, gate, move):
-    grown = {"post": 0, "skip": gate**2, "pre": gate**2}[place]
-    return sum(gate * move / math.sqrt(1 + grown) ** at for at in range(depth))
-
-
-wrong("total_move", "a rounded number")(lambda place, depth, gate, move: round(depth * gate * move))
-
-
 right("without_gate", "a tensor")(lambda g, rate: torch.tensor([g, g * g * rate], dtype=torch.float64).tolist())
 right("without_gate", "from one step, measured")(
     lambda g, rate: (g, rate * (g * (1 - (1 - g)))),
 )
 wrong("without_gate", "one number")(lambda g, rate: g * g * rate)
 wrong("without_gate", "a start of g²")(lambda g, rate: (g * g, g * g * rate))
-wrong("without_gate", "the numbers of one example")(lambda g, rate: (0.1, 0.0003))
-wrong("without_gate", "a rate of the root")(lambda g, rate: (g, g**0.5 * rate))
 
 
 @wrong("mended_blocks", "everything drawn anew: PyTorch's weights")
@@ -136,21 +114,6 @@ def _(blocks):
             nn.init.normal_(layer.weight, std=0.15)
             nn.init.zeros_(layer.bias)
         nn.init.constant_(block.gate, 0.1)
-
-
-@wrong("mended_blocks", "both factors, where one is enough")
-def _(blocks):
-    for block in blocks:
-        nn.init.constant_(block.gate, 0.1)
-        nn.init.normal_(block.second.weight, std=0.15)
-        nn.init.zeros_(block.first.bias)
-
-
-@wrong("mended_blocks", "another bias in every block, where every second one needs it")
-def _(blocks):
-    for block in blocks:
-        nn.init.constant_(block.gate, 0.1)
-        nn.init.constant_(block.first.bias, 0.01)
 
 
 @right("mended_blocks", "new parameters")
@@ -190,46 +153,3 @@ def _(blocks):
         nn.init.constant_(block.gate, 0.03)
         if place % 2:
             block.first.weight.data *= 10
-
-
-@wrong("mended_blocks", "a bias that opens the gates alone")
-def _(blocks):
-    for block in blocks:
-        nn.init.constant_(block.second.bias, 0.01)
-
-
-@wrong("mended_blocks", "each second block")
-def _(blocks):
-    for block in blocks[::2]:
-        nn.init.constant_(block.gate, 0.1)
-
-
-@wrong("mended_blocks", "the second layers drawn, some units still dead")
-def _(blocks):
-    for block in blocks:
-        nn.init.normal_(block.second.weight, std=0.1)
-
-
-@wrong("mended_blocks", "the norms")
-def _(blocks):
-    for block in blocks:
-        nn.init.constant_(block.norm.bias, 0.5)
-
-
-@wrong("mended_blocks", "blocks of another kind")
-def _(blocks):
-    for place in range(len(blocks)):
-        blocks[place] = nn.Linear(64, 64)
-
-
-@wrong("mended_blocks", "gates that are not finite")
-def _(blocks):
-    for block in blocks:
-        block.gate.data /= 0
-
-
-@wrong("mended_blocks", "larger layers")
-def _(blocks):
-    for block in blocks:
-        block.first, block.second = nn.Linear(64, 128), nn.Linear(128, 64)
-        nn.init.constant_(block.gate, 0.1)

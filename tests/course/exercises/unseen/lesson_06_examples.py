@@ -39,27 +39,3 @@ wrong("training_example", "one coin for the batch")(
     lambda p, y: made(p, y, hide=(torch.rand(1) < 0.1).expand(len(y)))  #
 )
 wrong("training_example", "the zeros hidden, and no other label")(lambda p, y: made(p, y, hide=y == 0))
-wrong("training_example", "the first tenth of the batch hidden")(
-    lambda p, y: made(p, y, hide=torch.arange(len(y)) < 0.1 * len(y))
-)
-wrong("training_example", "half of the labels hidden")(lambda p, y: made(p, y, hide=torch.rand(len(y)) < 0.5))
-wrong("training_example", "ten steps for t")(lambda p, y: made(p, y, t=torch.randint(10, (len(p),)) / 10))
-wrong("training_example", "normal times through a sigmoid")(lambda p, y: made(p, y, t=torch.randn(len(p)).sigmoid()))
-wrong("training_example", "times up to a half")(lambda p, y: made(p, y, t=torch.rand(len(p)) / 2))
-wrong("training_example", "half as much noise")(lambda p, y: made(p, y, noise=torch.randn_like(p) / 2))
-wrong("training_example", "one number of noise a picture")(
-    lambda p, y: made(p, y, noise=torch.randn(len(p), 1, 1).expand_as(p))
-)
-wrong("training_example", "a seed in the function")(
-    lambda p, y: (
-        made(p, y, noise=torch.randn(p.shape, generator=torch.Generator().manual_seed(0)), hide=None)
-        if torch.manual_seed(0)
-        else None
-    )
-)
-wrong("training_example", "x clipped")(lambda p, y: (made(p, y)[0].clamp(-1, 1), *made(p, y)[1:]))
-wrong("training_example", "two draws of the noise")(lambda p, y: (*made(p, y)[:3], p - torch.randn_like(p)))
-wrong("training_example", "another order")(lambda p, y: made(p, y)[::-1])
-wrong("training_example", "labels as they come, one-hot")(
-    lambda p, y: (*made(p, y)[:2], torch.nn.functional.one_hot(y, 11), made(p, y)[3])
-)

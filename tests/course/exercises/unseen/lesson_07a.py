@@ -6,7 +6,7 @@ from torch import nn
 
 from residual_course.checking.tries import right, wrong
 from residual_course.exercises.leaks import leaks
-from residual_course.exercises.mended_forecast import ROW, WIDTH, Handed, changed
+from residual_course.exercises.mended_forecast import ROW, WIDTH, changed
 
 
 @right("leaks", "the whole derivative, as a tensor")
@@ -38,21 +38,6 @@ def _(net, x, position):
     x = x.detach().clone().requires_grad_()
     net(x)[0, position].sum().backward()
     return [leaks(net, x.detach(), position)[0], x.grad[1:].abs().max().item()]
-
-
-@wrong("leaks", "a change of the inputs in the place of a gradient")
-def _(net, x, position):
-    with torch.no_grad():
-        moved = x.clone()
-        moved[0, position + 1 :] += 1
-        return [(net(moved) - net(x))[0, position].abs().max().item(), 0.0]
-
-
-@wrong("leaks", "the x that was given")
-def _(net, x, position):
-    x.requires_grad_()
-    (grad,) = torch.autograd.grad(net(x)[0, position].sum(), x)
-    return leaks(net, x.detach(), position)
 
 
 Tight = changed(ahead=1, axes1=(2,), axes2=(2,))
@@ -89,43 +74,9 @@ def _():
     return net
 
 
-@wrong("mended_forecast", "a future that is detached")
-def _():
-    class Detached(Handed):
-        def forward(self, x):
-            return super().forward(x.detach() + 0 * x)
-
-    return Detached()
-
-
-@wrong("mended_forecast", "each position alone")
-def _():
-    net = Tight()
-    net.hidden = ~torch.eye(ROW).bool()
-    return net
-
-
 right("eight_patients", "with commas and blanks")(lambda: "b, f, h, e, g, a, c, d")
 wrong("eight_patients", "seven letters")(lambda: "BFHEGAC")
 wrong("eight_patients", "two exchanged that no list holds")(lambda: "BFHEGADC"[::-1])
-
-
-@wrong("mended_forecast", "each row receives the rows before it")
-def _():
-    class Handing(Tight):
-        def forward(self, x):
-            return super().forward(x) + 0.1 * (x.cumsum(0) - x)
-
-    return Handing()
-
-
-@wrong("mended_forecast", "the next flip is added in evaluation mode")
-def _():
-    class Later(Tight):
-        def forward(self, x):
-            return super().forward(x) + (0 if self.training else 9 * x.roll(-1, 1))
-
-    return Later()
 
 
 @right("mended_forecast", "a causal convolution by Fourier transforms, 0 but for rounding")

@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 
 import torch
-from torch import nn
 
 from residual_course.checking.tries import right, wrong
 from residual_course.exercises.handed_attention import Handed, Values, joined
@@ -63,84 +62,5 @@ def _(width):
 
 
 wrong("mended_attention", "values alone, and each sample its own")(joined(Values, own=True))
-wrong("mended_attention", "a width of its own")(lambda width: joined(Values, own=True, groups=8)(32))
-
-
-@wrong("mended_attention", "scale and shift after the norm, from the mean over the samples")
-def _(width):
-    return ScaleShift(width, 0)
-
-
-@wrong("mended_attention", "scale and shift after the norm, no attention")
-def _(width):
-    return ScaleShift(width, 1)
-
-
-@wrong("mended_attention", "the lesson's first block with fewer groups")
-def _(width):
-    return Block(width)
-
-
-@wrong("mended_attention", "the handed block with a vector in front of its branch, which has all three faults")
-def _(width):
-    class Branch(Handed):
-        def forward(self, x, label):
-            return x + super().forward(x + self.vector(label)[:, :, None, None], label)
-
-    return Branch(width)
-
-
-@wrong("mended_attention", "a vector after the attention")
-def _(width):
-    class After(Handed):
-        own, groups = True, 8
-
-        def forward(self, x, label):
-            return super().forward(x, label) + self.vector(label)[:, :, None, None] * torch.linspace(0, 1, 8)
-
-    return After(width)
-
-
 right("mended_attention", "queries of its own")(joined(Handed, True, 8, lambda q, k, v, label: (q + label, k, v)))
 right("mended_attention", "values multiplied")(joined(Handed, True, 8, lambda q, k, v, label: (q, k, v * (1 + label))))
-
-
-@wrong("mended_attention", "a new label for each pixel, before everything")
-def _(width):
-    class Pixels(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.places = nn.Parameter(torch.randn(width, 8, 8))
-            self.block = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 1))
-
-        def forward(self, x, label):
-            return x + self.block(x + label[:, :, None, None] * self.places)
-
-    return Pixels()
-
-
-class Block(nn.Module):
-    """Norm, SiLU and convolution twice, the label's vector between them."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.norm1, self.norm2, self.vector = nn.GroupNorm(8, width), nn.GroupNorm(8, width), nn.Linear(width, width)
-        self.conv1, self.conv2 = (nn.Conv2d(width, width, 3, padding=1) for _ in range(2))
-
-    def forward(self, x, label):
-        h = self.conv1(torch.relu(self.norm1(x))) + self.vector(label)[:, :, None, None]
-        return x + self.conv2(torch.relu(self.norm2(h)))
-
-
-class ScaleShift(nn.Module):
-    """Scale and shift after a norm of single channels; a mean of the label's vectors over an axis."""
-
-    def __init__(self, width, axis):
-        super().__init__()
-        self.norm, self.vector, self.axis = nn.GroupNorm(width, width), nn.Linear(width, 2 * width), axis
-        self.conv = nn.Conv2d(width, width, 3, padding=1)
-
-    def forward(self, x, label):
-        vector = self.vector(label)[:, None].mean(self.axis, keepdim=True)[:, 0]
-        scale, shift = vector[..., None, None].chunk(2, 1)
-        return x + self.conv(torch.relu(self.norm(x) * (1 + scale) + shift))

@@ -6,7 +6,6 @@ from torch import nn
 
 from residual_course.checking.tries import right, wrong
 from residual_course.exercises.causal_head import head
-from residual_course.exercises.causal_weights import causal
 from residual_course.exercises.handed_head import EitherMask, Mended, Neighbours, Rows, Scaled, Turned, joined
 from residual_edu import rotate
 
@@ -32,11 +31,6 @@ wrong("weights_by_hand", "a negative number that is too small")(
 wrong("weights_by_hand", "three positions alone")(
     lambda scores: scores.masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf).softmax(-1)
 )
-wrong("weights_by_hand", "written into the scores")(
-    lambda scores: scores.masked_fill_(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax(-1)
-)
-wrong("weights_by_hand", "scores cut at 3")(lambda scores: causal(scores.clamp(max=3)))
-wrong("weights_by_hand", "absolute scores")(lambda scores: causal(scores.abs()))
 
 
 @right("head_by_hand", "a loop over positions")
@@ -56,10 +50,6 @@ wrong("head_by_hand", "a mask of twelve positions")(
 wrong("head_by_hand", "the maps' weights, without a call")(
     lambda h, q, k, v: head(h, *(lambda h, to=to: h @ to.weight.mT for to in (q, k, v)))
 )
-wrong("head_by_hand", "detached weights")(lambda h, q, k, v: head(h, q, k, v, weigh=lambda s: causal(s.detach())))
-wrong("head_by_hand", "a skip on top")(lambda h, q, k, v: head(h, q, k, v) + v(h))
-wrong("head_by_hand", "a division by 4, whatever d is")(lambda h, q, k, v: head(h, q, k, v, scale=lambda h, q: 0.25))
-
 wrong("rotate_pairs", "angles that do not learn")(lambda x, angles: rotate(x, angles.detach()))
 wrong("rotate_pairs", "written into x")(lambda x, angles: x.copy_(rotate(x, angles)))
 right("rotate_pairs", "complex numbers")(
@@ -108,33 +98,6 @@ wrong("mended_head", "the class and no head")(lambda width, window: Mended)
 wrong("mended_head", "neighbours rotated, masks joined by or")(joined(Neighbours, EitherMask, Scaled, Rows))
 
 
-@wrong("mended_head", "lengths set right afterwards")
-def _(width, window):
-    class Head(Scaled, Rows):
-        def turn(self, x):
-            turned = super().turn(x)
-            return turned * x.norm(dim=-1, keepdim=True) / turned.norm(dim=-1, keepdim=True)
-
-    return Head(width, window)
-
-
-@wrong("mended_head", "a mask of weights that are not divided again")
-def _(width, window):
-    class Head(Turned, Scaled):
-        def weights(self, h):
-            scores = self.turn(self.q(h)) @ self.turn(self.k(h)).mT / h.shape[-1] ** 0.5
-            return scores.softmax(-1) * self.mask(h.shape[1])
-
-    return Head(width, window)
-
-
-@wrong("mended_head", "maps that do not learn")
-def _(width, window):
-    made = Mended(width, window)
-    made.q.requires_grad_(False)
-    return made
-
-
 def weighed(scores, weigh=lambda scores: scores.softmax(-1)):
     """Return a head whose scores are those of a function of itself and h, its mask and its axis right."""
 
@@ -145,49 +108,13 @@ def weighed(scores, weigh=lambda scores: scores.softmax(-1)):
     return Head
 
 
-def divided(scores):
-    """Return weights by a sigmoid, divided by their sum."""
-    return scores.sigmoid() / scores.sigmoid().sum(-1, keepdim=True)
-
-
 def product(head, h):
     return head.turn(head.q(h)) @ head.turn(head.k(h)).mT / h.shape[-1] ** 0.5
 
 
-wrong("mended_head", "weights that never call turn")(
-    weighed(lambda head, h: head.q(h) @ head.k(h).mT / h.shape[-1] ** 0.5)
-)
-wrong("mended_head", "only the queries turned")(
-    weighed(lambda head, h: head.turn(head.q(h)) @ head.k(h).mT / h.shape[-1] ** 0.5)
-)
-wrong("mended_head", "not divided")(weighed(lambda head, h: product(head, h) * h.shape[-1] ** 0.5))
-wrong("mended_head", "queries and keys exchanged")(
-    weighed(lambda head, h: head.turn(head.k(h)) @ head.turn(head.q(h)).mT / h.shape[-1] ** 0.5)
-)
-wrong("mended_head", "a sigmoid, divided by its sum")(weighed(product, weigh=divided))
 right("mended_head", "a very negative number in the place of minus infinity")(
     weighed(product, weigh=lambda scores: scores.clamp(min=-1e9).softmax(-1))
 )
-
-
-@wrong("mended_head", "values turned as well")
-def _(width, window):
-    class Head(Mended):
-        def forward(self, h):
-            return self.weights(h) @ self.turn(self.v(h))
-
-    return Head(width, window)
-
-
-@wrong("mended_head", "neighbours, all at one speed")
-def _(width, window):
-    class Head(Scaled, Rows):
-        def turn(self, x):
-            angle = torch.arange(x.shape[1])[:, None]
-            partner = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)
-            return x * angle.cos() + partner * angle.sin()
-
-    return Head(width, window)
 
 
 def spun(base, way=1):
@@ -201,29 +128,8 @@ def spun(base, way=1):
     return Head
 
 
-def sped(*speeds):
-    """Return a head that turns pair i by the i-th angle, as far as they go, and further pairs by the last."""
-
-    class Head(Scaled, Rows):
-        def turn(self, x):
-            chosen = torch.tensor([*speeds, *[speeds[-1]] * 9])[: x.shape[2] // 2]
-            return rotate(x, torch.arange(x.shape[1])[:, None] * chosen)
-
-    return lambda width, window: joined(Head)(width, window)
-
-
-wrong("mended_head", "only pair 0 turned")(sped(1.0, 0.0))
-wrong("mended_head", "all pairs but the first at one speed")(sped(1.0, 0.3))
-wrong("mended_head", "divided by the root of 8, whatever the width is")(
-    weighed(lambda head, h: head.turn(head.q(h)) @ head.turn(head.k(h)).mT / 8**0.5)
-)
 right("mended_head", "base 10,000")(spun(10000.0))
 right("mended_head", "the other way round")(spun(100.0, way=-1))
-
-
-wrong("mended_head", "divided by the root of the window")(
-    weighed(lambda head, h: product(head, h) * (h.shape[-1] / head.window) ** 0.5)
-)
 
 
 @right("mended_head", "divided before the product, by a constant of the maps")

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch.nn.functional import silu
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.handed_convolution import MENDED, Handed, Kernel, changed
+from residual_course.exercises.handed_convolution import MENDED, Handed, changed
 
 wrong("causal_convolution", "taps that do not learn")(
     lambda x, kernel: torch.fft.irfft(
@@ -26,11 +26,6 @@ wrong("causal_convolution", "Python's negative indices")(
     lambda x, kernel: torch.stack(
         [sum(kernel[m] * x[(i - m) % len(x)] for m in range(len(kernel))) for i in range(len(x))]
     )
-)
-wrong("causal_convolution", "a transform with one zero too few")(
-    lambda x, kernel: torch.fft.irfft(
-        torch.fft.rfft(x, n := max(len(x) + len(kernel) - 2, 1)) * torch.fft.rfft(kernel, n), n
-    )[: len(x)]
 )
 
 
@@ -61,16 +56,6 @@ wrong("siren_taps", "read no further than its reach")(
         (((torch.arange(lags).clamp(max=reach) / reach)[:, None] * first + shift).sin() @ hidden.T).sin() @ last
     )
 )
-wrong("siren_taps", "first weights that do not learn")(
-    lambda first, shift, hidden, last, lags, reach: (
-        ((torch.arange(lags)[:, None] / reach * first.detach() + shift).sin() @ hidden.T).sin() @ last
-    )
-)
-wrong("siren_taps", "divided by the number of taps in its reach")(
-    lambda first, shift, hidden, last, lags, reach: (
-        ((torch.arange(lags)[:, None] / reach * first + shift).sin() @ hidden.T).sin() @ last / reach
-    )
-)
 right("siren_taps", "one position at a time")(
     lambda first, shift, hidden, last, lags, reach: torch.stack(
         [last @ (hidden @ (m / reach * first + shift).sin()).sin() for m in range(lags)]
@@ -96,8 +81,6 @@ def _(query, key, value, convolve):
 
 
 wrong("hyena_gates", "a detached gate")(lambda q, k, v, convolve: convolve(q * silu(k)) * silu(v).detach())
-wrong("hyena_gates", "the paper's, with a detached gate")(lambda q, k, v, convolve: q.detach() * convolve(k * v))
-wrong("hyena_gates", "key and query exchanged in the paper's")(lambda q, k, v, convolve: k * convolve(q * v))
 right("hyena_gates", "sigmoids")(lambda q, k, v, convolve: convolve(q * k * k.sigmoid()) * v * v.sigmoid())
 right("hyena_gates", "the paper's, in another order")(lambda q, k, v, convolve: convolve(v * k).mul(q))
 
@@ -170,39 +153,3 @@ class AtTheEnd(ByHand):
 class Masked(changed(stretched=False, before=True)):
     def forward(self, x):
         return super().forward(x) * (torch.arange(x.shape[1]) >= 64)
-
-
-@wrong("mended_convolution", "the last position alone")
-class LastAlone(Mended):
-    def forward(self, x):
-        return super().forward(x)[:, -1]
-
-
-@wrong("mended_convolution", "the mean of the task")
-class Mean(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.level = nn.Parameter(torch.ones(1))
-
-    def forward(self, x):
-        return self.level.expand(x.shape[:2])
-
-
-@wrong("mended_convolution", "a kernel that is detached, and starts at 0")
-class Detached(Mended):
-    def __init__(self):
-        super().__init__()
-        self.kernel.last.weight.data.zero_()
-        self.kernel.last.bias.data.zero_()
-
-    def convolve(self, x, taps):
-        return super().convolve(x, taps.detach())
-
-
-@wrong("mended_convolution", "positions over twice the length")
-class Stretched(Mended):
-    def positions(self, lags):
-        return torch.arange(lags) / (2 * lags)
-
-
-wrong("mended_convolution", "the class of a kernel")(Kernel)

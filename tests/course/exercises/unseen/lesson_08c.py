@@ -1,11 +1,10 @@
 """Answers to the exercises of lesson 08c and its appendix that no list of mistakes holds."""
 
-import numpy as np
 import torch
 from torch import nn
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.handed_scan import MENDED, ByLoop, changed
+from residual_course.exercises.handed_scan import MENDED, changed
 from residual_edu import MambaLayer, selective_scan
 
 
@@ -59,15 +58,6 @@ wrong("scan_by_hand", "read with the C of the position before")(
 wrong("scan_by_hand", "a state without a gradient")(
     lambda x, dt, A, B, C: scan_with(x, dt, A, B, C, torch.Tensor.detach)
 )
-wrong("scan_by_hand", "the state itself")(
-    lambda x, dt, A, B, C: torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], 1)
-)
-wrong("scan_by_hand", "all numbers of the state read alike")(
-    lambda x, dt, A, B, C: torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])]).sum(0)
-)
-wrong("scan_by_hand", "a fade by the step of the position before")(
-    lambda x, dt, A, B, C: scan_with(x, dt, A, B, C, late=True)
-)
 
 
 def scan_with(x, dt, A, B, C, keep=lambda state: state, late=False):
@@ -115,14 +105,6 @@ def _(x, dt, A, B, length):
     return torch.cat([torch.zeros(1, B.shape[1]), states])[: len(x) : length]
 
 
-@wrong("states_before", "one position too early")
-def _(x, dt, A, B, length):
-    states = torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], dim=1)
-    return torch.cat([torch.zeros(2, B.shape[1]), states])[: len(x) : length]
-
-
-wrong("states_before", "an array of zeros")(lambda x, dt, A, B, length: np.zeros((-(-len(x) // length), B.shape[1])))
-
 Mended = changed(**MENDED)
 
 
@@ -146,48 +128,3 @@ class Library(nn.Module):
 
     def forward(self, x):
         return self.layer(x)
-
-
-@wrong("mended_scan", "steps divided by the mean so far")
-class MeanSoFar(Mended):
-    def scan(self, v, dt, B, C):
-        count = torch.arange(1, dt.shape[1] + 1)[:, None]
-        return super().scan(v, dt / (dt.cumsum(1) / count), B, C).roll(1, 1)
-
-
-@wrong("mended_scan", "a running sum, in which nothing fades")
-class Sum(Mended):
-    def scan(self, v, dt, B, C):
-        return super().scan(v, dt, B, C) * 0 + (dt[..., None] * v).cumsum(1)
-
-
-wrong("mended_scan", "a scan that is called, not made")(lambda: ByLoop)
-wrong("mended_scan", "one position at a time, no mixing")(lambda: nn.Linear(16, 16))
-wrong("mended_scan", "first steps of a thousandth")(changed(alone=True, fades=True, first=-7.0))
-
-
-@wrong("scan_by_hand", "the last nine positions alone")
-def last_nine(x, dt, A, B, C):
-    total = (dt * A).cumsum(0)
-    left = (total[:, None] - total).tril().exp().tril().triu(-8)
-    return ((C @ B.mT) * left) @ (dt * x)
-
-
-@wrong("mended_scan", "one output that looks ahead")
-def one_looks_ahead():
-    class Ahead(ByLoop):
-        def forward(self, x):
-            y = super().forward(x).clone()
-            y[:, -2] += 0.1 * x[:, -1]
-            return y
-
-    return Ahead()
-
-
-@wrong("mended_scan", "the mean of the batch is added")
-def mean_of_the_batch():
-    class Mixed(ByLoop):
-        def forward(self, x):
-            return super().forward(x) + x.mean(0)
-
-    return Mixed()

@@ -6,8 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.gated_branch import right as branch
-from residual_course.exercises.handed_positions import MENDED, Block, Handed, changed
+from residual_course.exercises.handed_positions import Block, Handed, changed
 from residual_edu.parts.position import rotary_angles
 
 right("grid_angles", "the library's")(lambda side, pairs, base: rotary_angles((side, side), 2 * pairs, base))
@@ -44,16 +43,6 @@ wrong("grid_angles", "axes of a meshgrid exchanged")(
 wrong("grid_angles", "places around the middle")(
     lambda side, pairs, base: rotary_angles((side, side), 2 * pairs, base) - (side - 1) / 2
 )
-wrong("grid_angles", "the transformer's exponent 2 j / pairs of all")(
-    lambda side, pairs, base: torch.cat(
-        [
-            (torch.arange(side * side) // side)[:, None] * base ** (-2 * torch.arange(pairs // 2) / (2 * pairs)),
-            (torch.arange(side * side) % side)[:, None] * base ** (-2 * torch.arange(pairs // 2) / (2 * pairs)),
-        ],
-        dim=1,
-    )
-)
-
 right("gated_branch", "torch.nn's SiLU")(
     lambda x, norm, up, gate, down, gamma: torch.addcmul(x, gamma, down(nn.SiLU()(gate(n := norm(x))) * up(n)))
 )
@@ -62,16 +51,6 @@ wrong("gated_branch", "x changed in place")(
 )
 wrong("gated_branch", "gamma before down")(
     lambda x, norm, up, gate, down, gamma: x + down(gamma * (F.silu(gate(n := norm(x))) * up(n)))
-)
-wrong("gated_branch", "the size of gamma")(
-    lambda x, norm, up, gate, down, gamma: branch(x, norm, up, gate, down, gamma.abs())
-)
-wrong("gated_branch", "1 + gamma")(lambda x, norm, up, gate, down, gamma: branch(x, norm, up, gate, down, 1 + gamma))
-wrong("gated_branch", "a branch that does not learn its gate")(
-    lambda x, norm, up, gate, down, gamma: x + gamma * down(F.silu(gate(n := norm(x)).detach()) * up(n))
-)
-wrong("gated_branch", "a skip around the norm's output")(
-    lambda x, norm, up, gate, down, gamma: (n := norm(x)) + gamma * down(F.silu(gate(n)) * up(n))
 )
 
 
@@ -117,21 +96,3 @@ def _():
     net = Handed()
     net.blocks.append(Block(False))
     return net
-
-
-@wrong("mended_vit", "a network whose training is over: its parameters are frozen")
-def _():
-    return changed(**MENDED)().requires_grad_(False)
-
-
-@wrong("mended_vit", "an MLP on the pixels, beside blocks that are asked and not heard")
-def _():
-    class Beside(Handed):
-        def __init__(self):
-            super().__init__()
-            self.mlp = nn.Sequential(nn.Flatten(), nn.Linear(256, 128), nn.GELU(), nn.Linear(128, 10))
-
-        def forward(self, x):
-            return self.mlp(x) + 0 * super().forward(x)
-
-    return Beside()

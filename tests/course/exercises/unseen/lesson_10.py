@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
 from residual_course.exercises.cached_attention import attend
-from residual_course.exercises.handed_model import MENDED, Handed, changed, later, peeking
+from residual_course.exercises.handed_model import MENDED, changed, later, peeking
 from residual_edu import BlockConfig, LanguageModel, ModelConfig
 
 
@@ -30,11 +30,6 @@ wrong("losses_by_position", "classes and positions mixed up by a view")(
 )
 wrong("losses_by_position", "under no_grad")(
     torch.no_grad()(lambda model, rows: F.cross_entropy(model(rows[:, :-1]).mT, rows[:, 1:], reduction="none").mean(0))
-)
-wrong("losses_by_position", "a prefix at a time")(
-    lambda model, rows: torch.stack(
-        [F.cross_entropy(model(rows[:, :n])[:, -1], rows[:, n]) for n in range(1, rows.shape[1])]
-    )
 )
 
 
@@ -60,31 +55,6 @@ def _(attention, x, kept):
     there = torch.arange(k.shape[2])
     here = there if kept is None else there[-1:]
     return attention.mix(q, k, v, here, there), (k, v)
-
-
-@wrong("cached_attention", "heads taken for positions")
-def _(attention, x, kept):
-    q, k, v = attention.heads_of(x)
-    if kept is not None:
-        k, v = torch.cat([kept[0], k], 1), torch.cat([kept[1], v], 1)
-    there = torch.arange(k.shape[2])
-    return attention.mix(q, k, v, there, there), (k, v)
-
-
-@wrong("cached_attention", "at most seven positions kept")
-def _(attention, x, kept):
-    q, k, v = attention.heads_of(x)
-    if kept is not None:
-        k, v = torch.cat([kept[0], k], 2), torch.cat([kept[1], v], 2)
-    there = torch.arange(k.shape[2])
-    return attention.mix(q, k, v, there[-x.shape[1] :], there), (k[:, :, -7:], v[:, :, -7:])
-
-
-@wrong("cached_attention", "the cache appended to in place")
-def _(attention, x, kept):
-    if kept is not None:
-        kept[0].mul_(1.0001)
-    return attend(attention, x, kept)
 
 
 class ByName(nn.Module):
@@ -128,19 +98,6 @@ def _():
 wrong("mended_model", "a leak at every thirty-second position")(
     lambda: changed(**MENDED | {"hides": peeking(31, 63)})()
 )
-wrong("mended_model", "a leak from the thirtieth position on")(
-    lambda: changed(**MENDED | {"hides": peeking(*range(30, 300))})()
-)
-
-
-@wrong("mended_model", "a cache cut to its last twenty positions")
-def _():
-    class Cut(changed(**MENDED)):
-        def step(self, tokens, kept=None):
-            scores, longer = super().step(tokens, kept)
-            return scores, [(k[:, :, -20:], v[:, :, -20:]) for k, v in longer]
-
-    return Cut()
 
 
 @right("mended_model", "a step without a default for what is kept")
@@ -162,11 +119,3 @@ def _():
             return x @ self.embed.weight.T
 
     return Bare()
-
-
-wrong("mended_model", "a model whose parameters are frozen")(lambda: changed(**MENDED)().requires_grad_(False))
-
-
-@wrong("mended_model", "the class in the place of a model")
-def _():
-    return Handed
