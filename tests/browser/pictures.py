@@ -1,4 +1,4 @@
-"""The picture of the README that a browser takes: JupyterLab with a lesson. Its others: course/readme_pictures.py."""
+"""The picture of the README that a browser takes: JupyterLab with a lesson."""
 
 from pathlib import Path
 
