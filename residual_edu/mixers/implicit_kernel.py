@@ -208,7 +208,7 @@ def modulated(h: Taps, film: tuple[Tensor, Tensor] | None) -> Tensor:
     """Return gamma h + beta, the same at all taps of a sample; ``h`` without them."""
     if film is None:
         return h
-    gamma, beta = (each.view(len(each), *[1] * (h.ndim - 2), -1) for each in film)
+    gamma, beta = (each.view(each.shape[0], *[1] * (h.ndim - 2), -1) for each in film)
     return gamma * h + beta
 
 

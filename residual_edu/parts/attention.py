@@ -5,8 +5,6 @@ r"""Scaled dot-product attention: each query takes a weighted mean of all keys' 
 Vaswani et al., 2017, https://arxiv.org/abs/1706.03762
 """
 
-from math import prod
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -99,8 +97,8 @@ def split_heads(
 ) -> Float[Tensor, "batch heads positions width"]:
     """Split the channels into heads; the axes of space become one, in raster order."""
     check_size("channels", x.shape[-1], least=heads)
-    positions = prod(x.shape[1:-1])
-    return x.reshape(x.shape[0], positions, heads, -1).transpose(1, 2)
+    x = x.flatten(1, -2)  # (batch, positions, channels)
+    return x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
 
 
 def merge_heads(

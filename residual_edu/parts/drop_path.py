@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_rate
+from residual_edu.errors import check_rate, check_size
 from residual_edu.parts.dropout import bernoulli_mask
 
 
@@ -55,5 +55,6 @@ class DropPath(nn.Module):
 
 def drop_path_schedule(depth: int, max_rate: float) -> list[float]:
     """Return the rates of ``depth`` blocks, from 0 to ``max_rate`` in equal steps."""
+    check_size("depth", depth)
     check_rate("max_rate", max_rate)
     return [max_rate * (i / max(depth - 1, 1)) for i in range(depth)]

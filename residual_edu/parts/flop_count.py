@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from math import prod
 
 from torch import nn
+from typing_extensions import TypeAliasType
 
-Shape = int | Sequence[int]  # the number of positions, or the lengths of the axes
+Shape = TypeAliasType("Shape", int | Sequence[int])
+"""The number of positions of a signal, or the lengths of its axes."""
 
 
 def count_positions(shape: Shape) -> int:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_shape
+from residual_edu.errors import InvalidInput, check_shape
 from residual_edu.parts.flop_count import Shape, count_positions
 
 
@@ -18,11 +18,13 @@ class LayerScale(nn.Module):
 
     Args:
         dim: number of channels on the last axis, at least 1.
-        init_value: starting value of every gamma.
+        init_value: starting value of every gamma, at least 0.
     """
 
     def __init__(self, dim: int, init_value: float = 1e-4) -> None:
         super().__init__()
+        if not 0 <= init_value < float("inf"):
+            raise InvalidInput(f"init_value must be at least 0, got {init_value}")
         self.dim, self.init_value = dim, init_value
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_shape
+from residual_edu.errors import InvalidInput, check_shape
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -29,6 +29,8 @@ class PositionEmbedding(nn.Module):
         self, embedding_dim: int, data_dim: int, max_dim_lengths: int | Sequence[int]
     ) -> None:
         super().__init__()
+        if embedding_dim % data_dim:
+            raise InvalidInput(f"data_dim must divide {embedding_dim}, got {data_dim}")
         if not isinstance(max_dim_lengths, Sequence):
             max_dim_lengths = [max_dim_lengths] * data_dim
         self.embedding_dim, self.data_dim = embedding_dim, data_dim

@@ -11,13 +11,13 @@ from inspect import isclass
 from typing import Any, NamedTuple
 
 import torch
-from tests.fuzzing import cases as c
-from tests.fuzzing.cases import OFF, C, x
-from tests.fuzzing.table import CASES
 from torch import nn
 
 import residual_edu as library
 from residual_edu import BlockConfig, ConfigurableBlock, LanguageModel, ModelConfig
+from tests.library.fuzzing import cases as c
+from tests.library.fuzzing.cases import OFF, C, x
+from tests.library.fuzzing.table import CASES
 
 
 class Model(NamedTuple):

@@ -96,6 +96,7 @@ def test_schedule_is_torchs_linspace_and_ends_exactly_at_its_largest_rate(depth)
     [
         (lambda: DropPath(1.0), "drop_prob must be a number in"),
         (lambda: drop_path(torch.ones(3), -0.1), "drop_prob must be a number in"),
+        (lambda: drop_path_schedule(0, 0.1), "depth must be a whole number, at least 1, got 0"),
         (lambda: drop_path_schedule(4, 1.0), "max_rate must be a number in"),
     ],
 )

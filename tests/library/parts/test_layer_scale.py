@@ -54,6 +54,7 @@ def test_compile_vmap_deepcopy(compiled):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: LayerScale(4, -1e-4), "init_value must be at least 0, got -0.0001"),
         (lambda: LayerScale(4)(torch.zeros(2, 1)), "x must be floating point of shape"),
         (lambda: LayerScale(4)(torch.arange(4)), "x must be floating point of shape"),
     ],

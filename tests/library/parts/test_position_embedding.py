@@ -50,6 +50,7 @@ def test_compile(compiled):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: PositionEmbedding(8, 3, 5), "data_dim must divide 8, got 3"),
         (
             lambda: PositionEmbedding(6, 2, 5)(torch.zeros(2, 4, 6)),
             "x must be floating point of shape .batch, x, y, 6.",
