@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-NUMBER = int | float | np.integer | np.floating
+NUMBER = (int, float, np.integer, np.floating)
 
 
 class InvalidInput(ValueError, AssertionError):
@@ -23,7 +23,7 @@ class InvalidInput(ValueError, AssertionError):
 
 def check_size(name: str, value: Any, least: int = 1) -> None:
     """Raise ``InvalidInput`` unless ``value`` is a whole number, at least ``least``."""
-    if not (isinstance(value, int | np.integer | torch.SymInt) and value >= least):
+    if not (isinstance(value, (int, np.integer, torch.SymInt)) and value >= least):
         wanted = f"a whole number, at least {least}"
         raise InvalidInput(f"{name} must be {wanted}, got {value!r}")
 

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import nbformat
@@ -20,8 +20,6 @@ ROOMS = {
     "configurable": "The block of names and numbers",
     "networks": "Whole networks",
     "gradient_flow": "Measuring gradient flow",
-    "datasets": "Data",
-    "training": "Training",
     "errors": "The error of this library",
 }
 GIVES = re.compile(r"^from residual_edu\.(\w+\.\w+) import", re.M)
@@ -53,7 +51,7 @@ def write_reference(root: Path, out: Path) -> None:
     built, index, names = built_in(root), [INDEX], list[str]()
     for room, what in ROOMS.items():
         index.append(f"\n## {what}\n\n")
-        for name, text in modules(root / "residual_edu", room):
+        for name, text in modules(root / "residual_edu", room, built):
             page = PAGE.format(name=name, built=lesson_links(built.get(name.replace(".", "/"), ())))
             (out / f"{name}.md").write_text(page, encoding="utf-8")
             index.append(f"- [{name}]({name}.md): {text}\n")
@@ -62,11 +60,12 @@ def write_reference(root: Path, out: Path) -> None:
     (out / "index.md").write_text("".join(index), encoding="utf-8")
 
 
-def modules(package: Path, room: str) -> Iterator[tuple[str, str]]:
-    """Yield name and first line of each module from which a room gives a name."""
+def modules(package: Path, room: str, built: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and first line of each module from which a room gives a name, or a lesson shows one."""
     single, whole = package / f"{room}.py", package / room / "__init__.py"
-    given = [room] if single.exists() else sorted(set(GIVES.findall(whole.read_text(encoding="utf-8"))))
-    for name in given:
+    given = {room} if single.exists() else set(GIVES.findall(whole.read_text(encoding="utf-8")))
+    given |= {name.replace("/", ".") for name in built if name.startswith(f"{room}/")}
+    for name in sorted(given):
         path = package / f"{name.replace('.', '/')}.py"
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         yield name, text.partition("\n")[0].replace("``", "`")

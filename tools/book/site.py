@@ -8,6 +8,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
+import residual_edu  # noqa: F401 - with torch itself, before autodoc puts a mock in its place
 from tools.book.pages import EXTRA
 
 STATIC = Path(__file__).with_name("static")
