@@ -12,36 +12,31 @@ from math import log2, prod, sqrt
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_choice, check_shape
+from residual_edu.mixers.implicit_kernel import Condition
 from residual_edu.mixers.long_convolution import (
     Padding,
+    Taps,
     fft_size,
     long_convolution,
     padding_of_each_axis,
 )
-from residual_edu.parts.flop_count import Shape, count_positions, flop_count
+from residual_edu.parts.flop_count import Shape, Signal, count_positions, flop_count
 from residual_edu.parts.residual import is_bypassed
-
-Signal = Float[Tensor, "batch *space channels"]
-Condition = Float[Tensor, "#batch features"]
 
 
 class CKConv(nn.Module):
     r"""Convolve each channel with a long implicit kernel, and add :math:`s \cdot x`.
 
     Args:
-        data_dim: number of space axes.
-        hidden_dim: number of channels.
+        data_dim, hidden_dim: numbers of space axes and of channels.
         kernel_cfg: what to build (``config.build``) to generate the kernel, such as
-            ``SIRENKernel``: called with a length for each axis and a condition, it
-            returns the kernel, (1 or batch, *taps, channels) with 2 length - 1 taps
-            along an axis, and their positions.
-        mask_cfg: what to build to multiply the kernel by a window,
-            ``forward(positions, kernel)``; ``nn.Identity`` for none.
+            ``SIRENKernel``: called with lengths and a condition, it returns a kernel
+            (1 or batch, *taps, channels), 2 length - 1 taps an axis, and positions.
+        mask_cfg: the window, ``forward(positions, kernel)``; ``nn.Identity`` for none.
         grid_type: number of taps along an axis of T positions: ``"double"``, 2 T - 1,
             so that either end depends on the other; ``"single"``, about T (a kernel
             with ``halve_grid`` is told, unless it was built before); or ``None``,
@@ -50,9 +45,6 @@ class CKConv(nn.Module):
             repeats), for all axes or a list with one for each.
         is_causal: whether a position depends on itself and earlier ones only, by the
             taps from the middle one on; for one axis with zero padding.
-
-    Raises:
-        InvalidInput: for arguments that contradict each other, or another signal.
     """
 
     def __init__(
@@ -90,9 +82,7 @@ class CKConv(nn.Module):
         y = long_convolution(x, kernel, self.paddings)
         return y + (self.shortcut * x).type_as(x)
 
-    def taps(
-        self, space: Sequence[int], conditioning: Condition | None = None
-    ) -> Float[Tensor, "#batch *taps channels"]:
+    def taps(self, space: Sequence[int], conditioning: Condition | None = None) -> Taps:
         """Return the masked kernel for a signal with axes of the lengths ``space``."""
         kernel, grid = self.kernel(self._lengths(space), conditioning)
         kernel = kernel if is_bypassed(self.mask) else self.mask(grid, kernel)
@@ -108,8 +98,7 @@ class CKConv(nn.Module):
         space = [shape] if isinstance(shape, int) else list(shape)
         lengths = self._lengths(space)
         taps = [length if self.is_causal else 2 * length - 1 for length in lengths]
-        axes = zip(space, taps, self.paddings, strict=True)
-        sizes = [fft_size(*each) for each in axes]
+        sizes = list(map(fft_size, space, taps, self.paddings))
         generated = flop_count(self.kernel, lengths, inference)
         transforms = 2 if inference and generated == 0 else 3  # the kernel's is kept
         points = self.hidden_dim * prod(sizes)

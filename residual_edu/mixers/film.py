@@ -23,16 +23,12 @@ class KernelFiLMGenerator(nn.Module):
 
     Args:
         cond_dim: number of channels of the condition.
-        kernel_hidden_dim: number of features of each layer that is modulated.
-        num_film_layers: number of those layers.
+        kernel_hidden_dim, num_film_layers: width and number of the modulated layers.
         film_hidden_dim: width of the MLP.
         no_weight_decay: whether its matrices, too, are exempt from weight decay.
-        init_type: ``"identity"``: the last weights start at 0, so that gamma is 1 and
-            beta 0; ``"small_random"``: they start from a normal distribution.
+        init_type: how its last weights start: at 0 (``"identity"``), or from a normal
+            distribution (``"small_random"``).
         init_std: the standard deviation of that distribution, above 0.
-
-    Raises:
-        InvalidInput: for an unknown start, or a condition of another shape.
     """
 
     def __init__(

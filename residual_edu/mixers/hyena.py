@@ -10,17 +10,15 @@ Poli et al., 2023, https://arxiv.org/abs/2302.10866
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_same_shape
 from residual_edu.parts.causal_conv import convolution_flops
-from residual_edu.parts.flop_count import Shape, count_positions, flop_count
+from residual_edu.parts.flop_count import Shape, Signal, count_positions, flop_count
 from residual_edu.parts.residual import is_bypassed
 from residual_edu.parts.weight_decay import no_weight_decay
 
-Signal = Float[Tensor, "batch *space channels"]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS = (nn.GroupNorm, nn.modules.batchnorm._NormBase)
 """Torch's layers that expect channels on axis 1; these norms mix positions too."""
@@ -40,9 +38,6 @@ class Hyena(nn.Module):
             of the key; None for neither.
         output_norm_cfg: the norm after the second gate, or ``nn.Identity``.
         gate_nonlinear_2_cfg: the second gate's sigma; None for the first one.
-
-    Raises:
-        InvalidInput: for a part that changes the shape, or that alone is not causal.
     """
 
     def __init__(
@@ -59,8 +54,8 @@ class Hyena(nn.Module):
         self.global_conv: Any = build(global_conv_cfg)
         self.short_conv: Any = build(short_conv_cfg)
         gate = self.gate_nonlinear = build(gate_nonlinear_cfg)
-        second = gate_nonlinear_2_cfg
-        self.gate_nonlinear_2 = gate if second is None else build(second)
+        second = gate if gate_nonlinear_2_cfg is None else gate_nonlinear_2_cfg
+        self.gate_nonlinear_2 = build(second)
         self.pixelhyena_norm = no_weight_decay(build(pixelhyena_norm_cfg))
         self.output_norm = no_weight_decay(build(output_norm_cfg))
         self.q_norm = None if qk_norm_cfg is None else build(qk_norm_cfg)
@@ -77,12 +72,12 @@ class Hyena(nn.Module):
         qkv = over_channels(self.short_conv, torch.cat([query, key, value], dim=-1))
         q, k, v = qkv.chunk(3, dim=-1)
         q, k = over_channels(self.q_norm, q), over_channels(self.k_norm, k)
-        gate = over_channels(self.gate_nonlinear, k)
-        z = over_channels(self.pixelhyena_norm, q * gate)
+        gated = q * over_channels(self.gate_nonlinear, k)
+        z = over_channels(self.pixelhyena_norm, gated)
         h = self.global_conv(z, conditioning=conditioning)
         check_same_shape("global_conv(z)", h, "z", z)
-        gate = over_channels(self.gate_nonlinear_2, v)
-        return over_channels(self.output_norm, h * gate)
+        gated = h * over_channels(self.gate_nonlinear_2, v)
+        return over_channels(self.output_norm, gated)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost for one sample; a norm takes 3 operations a number."""
@@ -122,9 +117,8 @@ def check_parts(hyena: Hyena) -> None:
     """Raise ``InvalidInput`` for a short convolution of another kind, or a leak."""
     short, causal = hyena.short_conv, getattr(hyena.global_conv, "is_causal", False)
     if not isinstance(short, (*CONVOLUTIONS, nn.Identity)):
-        raise InvalidInput(
-            f"short_conv must be nn.Conv1d to 3d or Identity, got {short}"
-        )
+        wanted = "nn.Conv1d to 3d or Identity"
+        raise InvalidInput(f"short_conv must be {wanted}, got {short}")
     for name, part in hyena.named_children():
         if causal and reads_later(part):
             raise InvalidInput(f"{name} must be causal, as global_conv is, got {part}")

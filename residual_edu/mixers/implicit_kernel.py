@@ -21,11 +21,12 @@ from torch.nn import functional
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_positive, check_size
+from residual_edu.mixers.long_convolution import Taps
 from residual_edu.parts.flop_count import Shape
 from residual_edu.parts.weight_decay import no_weight_decay
 
 Grid = Float[Tensor, "1 *taps axes"]
-Taps = Float[Tensor, "#batch *taps channels"]
+Condition = Float[Tensor, "#batch features"]
 
 
 def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) -> Grid:
@@ -46,13 +47,10 @@ def position_grid(lengths: Sequence[int], reach: Sequence[int], like: Tensor) ->
 
 
 class SIRENPositionalEmbedding(nn.Module):
-    r"""The first layer: :math:`\sin(W_0 p + b_0)` at each position p of a grid.
-
-    It is exempt from weight decay.
+    r"""The first layer, :math:`\sin(W_0 p + b_0)` at each position p; no weight decay.
 
     Args:
-        data_dim: number of space axes.
-        embedding_dim: number of features.
+        data_dim, embedding_dim: numbers of space axes and of features.
         L_cache: ``reach`` of the positions, at least 2, for all axes or one for each.
         omega_0: the largest number of periods between the positions 0 and 1 at the
             start, above 0: W_0 is uniform in +- 2 pi omega_0 / data_dim.
@@ -94,22 +92,15 @@ class SIRENKernel(nn.Module):
     All but ``out_linear.weight`` and the film generator is exempt from weight decay.
 
     Args:
-        out_dim: number of channels of the kernel.
-        data_dim: number of space axes.
+        out_dim, data_dim: numbers of the kernel's channels and of space axes.
         mlp_hidden_dim: width of the hidden layers.
         num_layers: number of layers with a sine, the first one included, at least 2.
-        embedding_dim: width of the first layer, a ``SIRENPositionalEmbedding``.
-        omega_0: its largest frequency at the start.
-        L_cache: the length at which its positions run from -1 to 1.
+        embedding_dim, omega_0, L_cache: as in its ``SIRENPositionalEmbedding``.
         use_bias: whether the linear maps have biases, zero at the start.
-        hidden_omega_0: frequency of the hidden layers, above 0. It has no effect: SIREN
-            multiplies the weights by it, and divides their bound by it.
+        hidden_omega_0: above 0, no effect: it multiplies weights, divides their bound.
         film_cfg: what to build (``config.build``) to modulate the hidden layers by a
             condition: a ``KernelFiLMGenerator`` with a film layer for each of them.
         film_after_pos_embed: whether the first layer, as wide then, is modulated too.
-
-    Raises:
-        InvalidInput: for a number out of range, or a ``film_cfg`` that does not fit.
     """
 
     def __init__(
@@ -154,14 +145,9 @@ class SIRENKernel(nn.Module):
         self.start_output()
 
     def forward(
-        self,
-        lengths: Sequence[int],
-        conditioning: Float[Tensor, "batch features"] | None = None,
+        self, lengths: Sequence[int], conditioning: Condition | None = None
     ) -> tuple[Taps, Grid]:
-        """Return 2 length - 1 taps along each axis, and their positions.
-
-        A condition gives one kernel for each sample, if there is a film generator.
-        """
+        """Return 2 length - 1 taps an axis, by condition, and their positions."""
         conditioned = conditioning is not None and self.film_generator is not None
         films = self.film_generator(conditioning) if conditioned else []
         first, *others = [None] * (len(self.widths) - len(films)) + films
@@ -172,10 +158,7 @@ class SIRENKernel(nn.Module):
         return self.out_linear(h), grid
 
     def halve_grid(self, axes: Sequence[bool]) -> None:
-        """Let positions reach 1 at half of ``L_cache`` along ``axes`` that are True.
-
-        The last weights become larger, as they start for that length.
-        """
+        """Halve ``L_cache`` along ``axes`` that are True; the last weights grow to fit."""
         reach = self.positional_embedding.L_cache
         each = zip(reach, axes, strict=True)
         halved = [(length + 1) // 2 if half else length for length, half in each]

@@ -17,21 +17,16 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from residual_edu.errors import InvalidInput, check_choice, check_positive, check_shape
+from residual_edu.mixers.implicit_kernel import Grid, Taps
 from residual_edu.parts.start import copy_values
 from residual_edu.parts.weight_decay import no_weight_decay
 
-Grid = Float[Tensor, "1 *taps axes"]
-Kernel = Float[Tensor, "batch *taps channels"]
-
 
 class ExponentialModulation(nn.Module):
-    r"""Multiply a kernel by :math:`e^{-|p| |w|}`, by axis and channel.
-
-    w is exempt from weight decay.
+    r"""Multiply a kernel by :math:`e^{-|p| |w|}`, by axis and channel; no decay of w.
 
     Args:
-        data_dim: number of space axes.
-        num_channels: number of channels of the kernel.
+        data_dim, num_channels: numbers of space axes and of the kernel's channels.
         fast_decay_pct: initial w of the last channel, above 0, divided by ``data_dim``;
             with 13.81 the factor at p = 1 is a millionth.
         slow_decay_pct: the same for the first channel; those between are evenly spaced.
@@ -58,7 +53,7 @@ class ExponentialModulation(nn.Module):
         decay = torch.linspace(self.slow_decay_pct, self.fast_decay_pct, channels)
         copy_values(self.weight, (decay / axes).repeat(axes, 1))
 
-    def forward(self, grid: Grid, x: Kernel) -> Kernel:
+    def forward(self, grid: Grid, x: Taps) -> Taps:
         """Return the kernel ``x`` times the mask at the positions ``grid``."""
         check_taps(grid, x, self.weight)
         exponent = -grid.abs() @ self.weight.abs().to(grid.dtype)
@@ -80,13 +75,10 @@ class GaussianModulation(nn.Module):
     outside them can return. It is exempt from weight decay.
 
     Args:
-        data_dim: number of space axes.
-        num_channels: number of channels of the kernel.
-        min_std: the smallest sigma, above 0.
-        max_std: the largest sigma, above ``min_std``; None for no limit.
-        init_std_low: initial sigma of the first channel, above 0.
-        init_std_high: the same for the last channel; those between are evenly spaced in
-            their logarithm.
+        data_dim, num_channels: numbers of space axes and of the kernel's channels.
+        min_std, max_std: limits of sigma, above 0; ``max_std`` may be None for none.
+        init_std_low, init_std_high: initial sigma of the first and of the last channel,
+            above 0; those between are evenly spaced in their logarithm.
         parametrization: the parameter: sigma itself (``"direct"``), its logarithm
             (``"log"``), or the number whose softplus it is (``"softplus"``).
     """
@@ -126,7 +118,7 @@ class GaussianModulation(nn.Module):
         std = std_of(self.std_param)
         return std + (std.clamp(self.min_std, self.max_std) - std).detach()
 
-    def forward(self, grid: Grid, x: Kernel) -> Kernel:
+    def forward(self, grid: Grid, x: Taps) -> Taps:
         """Return the kernel ``x`` times the mask at the positions ``grid``."""
         check_taps(grid, x, self.std_param)
         precision = self.std.to(grid.dtype).square().reciprocal()
@@ -142,7 +134,7 @@ def check_sigmas(min_std: float, max_std: float | None, *starts: float) -> None:
         raise InvalidInput(f"max_std must be above min_std={min_std}, got {max_std}")
 
 
-def check_taps(grid: Grid, x: Kernel, weight: Float[Tensor, "axes channels"]) -> None:
+def check_taps(grid: Grid, x: Taps, weight: Float[Tensor, "axes channels"]) -> None:
     """Raise ``InvalidInput`` unless ``grid`` has a position for each tap of ``x``."""
     axes, channels = weight.shape
     check_shape("x", x, "batch", *grid.shape[1:-1], channels)

@@ -19,18 +19,17 @@ from torch.nn import functional
 
 from residual_edu.errors import InvalidInput, check_choice, check_shape
 from residual_edu.mixers.real_fft import real_fft
+from residual_edu.parts.flop_count import Signal
 
 PADDINGS = ("zero", "circular", "causal")
 Padding = str | Sequence[str]
+Taps = Float[Tensor, "#batch *taps channels"]
 
 
 def convolution_matrix(
     kernel: Float[Tensor, "*batch taps"], length: int, padding: str = "zero"
 ) -> Float[Tensor, "*batch {length} {length}"]:
-    """Return the matrix of a convolution: row i, column j holds k[i - j + c], or 0.
-
-    The product with it is the definition of the convolution along one axis.
-    """
+    """Return a convolution's matrix: row i, column j holds k[i - j + c], or 0."""
     check_choice("padding", padding, PADDINGS)
     check_circle(length, kernel.shape[-1], padding)
     position = torch.arange(length, device=kernel.device)
@@ -41,11 +40,7 @@ def convolution_matrix(
     return kernel[..., tap.clamp(0, kernel.shape[-1] - 1)].where(within, 0)
 
 
-def long_convolution(
-    x: Float[Tensor, "batch *space channels"],
-    kernel: Float[Tensor, "#batch *taps channels"],
-    padding: Padding = "zero",
-) -> Float[Tensor, "batch *space channels"]:
+def long_convolution(x: Signal, kernel: Taps, padding: Padding = "zero") -> Signal:
     r"""Convolve each channel of ``x`` with its own kernel, by fast Fourier transform.
 
     Args:
@@ -54,15 +49,14 @@ def long_convolution(
         padding: the signal beyond its ends, for all axes or a list with one for each:
             ``"zero"``, ``"circular"`` (it repeats), or ``"causal"``, zeros with the
             first tap at lag 0, so that y_i depends on x_j for j <= i only.
-
-    Raises:
-        InvalidInput: for an unknown padding, or a kernel that does not fit ``x``.
     """
     paddings = padding_of_each_axis("padding", padding, x.ndim - 2)
-    check_kernel(kernel, x)
+    check_shape("x", x, "...", "channels")  # the result would be rounded to integers
+    samples = 1 if kernel.shape[0] == 1 else x.shape[0]
+    check_shape("kernel", kernel, samples, *["taps"] * (x.ndim - 2), x.shape[-1])
     space, taps = x.shape[1:-1], kernel.shape[1:-1]
-    wide = torch.promote_types(x.dtype, kernel.dtype)
-    wide = torch.promote_types(wide, torch.float32)  # the CPU has no 16-bit FFT
+    both = torch.promote_types(x.dtype, kernel.dtype)
+    wide = torch.promote_types(both, torch.float32)  # the CPU has no 16-bit FFT
     # batch, channels, *space: a transform runs along rows of neighbours in memory
     signal, kernel = (z.to(wide).movedim(-1, 1).contiguous() for z in (x, kernel))
     sizes = [fft_size(*each) for each in zip(space, taps, paddings, strict=True)]
@@ -110,13 +104,6 @@ def padding_of_each_axis(
     for each in paddings:
         check_choice(name, each, choices)
     return paddings
-
-
-def check_kernel(kernel: Tensor, x: Tensor) -> None:
-    """Raise ``InvalidInput`` unless ``kernel`` has the axes and channels of ``x``."""
-    check_shape("x", x, "...", "channels")  # the result would be rounded to integers
-    samples = 1 if kernel.shape[0] == 1 else x.shape[0]
-    check_shape("kernel", kernel, samples, *["taps"] * (x.ndim - 2), x.shape[-1])
 
 
 def check_circle(length: int, taps: int, padding: str) -> None:

@@ -14,23 +14,19 @@ from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import check_shape
-from residual_edu.parts.flop_count import Shape, count_positions, flop_count
+from residual_edu.parts.flop_count import Shape, Signal, count_positions, flop_count
 from residual_edu.parts.start import InitMethod, init_weight
 
-Signal = Float[Tensor, "batch *space channels"]
 Condition = Float[Tensor, "#batch *elsewhere channels"]
 
 
 class QKVSequenceMixer(nn.Module):
     """Project a signal to the mixer's inputs, mix its positions, project the result.
 
-    A mixer of query, key and value (attention, Hyena) gets three signals from one map,
-    a mixer of one signal (a long convolution, a scan) one.
-
     Args:
         hidden_dim: number of channels.
         mixer_cfg: what to build (``config.build``): ``forward(query, key, value, *,
-            conditioning)`` or ``forward(x, *, conditioning)``.
+            conditioning)`` (attention, Hyena), or ``forward(x, *, conditioning)``.
         qkv_bias, out_proj_bias: whether the input and the output map have a bias.
         init_method_in, init_method_out: called with ``hidden_dim``, return a function
             that fills the weight of a map; its bias becomes 0. None: torch's start.
@@ -85,9 +81,8 @@ class QKVConditionMixer(nn.Module):
 
     Args:
         hidden_dim: number of channels of the signal and of the condition.
-        mixer_cfg: what to build (``config.build``): a mixer that takes keys at other
-            positions than its queries, ``forward(query, key, value, *, conditioning)``,
-            such as attention without rotary embedding.
+        mixer_cfg: what to build (``config.build``): a mixer of query, key and value
+            whose keys may be elsewhere, such as attention without rotary embedding.
         init_method_in, init_method_out: as in ``QKVSequenceMixer``.
     """
 
@@ -128,6 +123,5 @@ class QKVConditionMixer(nn.Module):
         queries, keys = count_positions(shape), count_positions(condition_shape)
         maps = 4 * (queries + keys) * self.hidden_dim**2
         count = getattr(self.mixer, "flop_count", None)
-        return maps + (
-            count(shape, inference, key_shape=condition_shape) if count else 0
-        )
+        mixed = count(shape, inference, key_shape=condition_shape) if count else 0
+        return maps + mixed

@@ -5,7 +5,6 @@ r"""The attention of ViT-5: rotary positions for image patches and for registers
 R rotates the query and key of a patch by its row and column, those of a register by its
 row and column in a small square grid of registers, and those of the CLS token not at
 all. The hat is a norm over the features of a head.
-
 Wang et al., 2026, https://arxiv.org/abs/2602.08071
 Registers: Darcet et al., 2023, https://arxiv.org/abs/2309.16588
 """
@@ -31,24 +30,16 @@ class ViT5Attention(nn.Module):
     """Multi-head attention over [patches, CLS, registers], with its own projections.
 
     Args:
-        hidden_dim: number of channels, a multiple of ``num_heads``.
-        num_heads: number of heads; the number of channels of each is a multiple of 4.
+        hidden_dim, num_heads: numbers of channels and heads; 4 divides their ratio.
         num_patches_h, num_patches_w: numbers of patches down and across the image.
         num_registers: number of registers, at least 0.
         has_cls: whether a CLS token stands between patches and registers.
-        qk_norm: what to build to normalise the features of a head, once for queries and
-            once for keys; None for none.
-        rope_base, reg_rope_base: bases of the rotary frequencies of patches and of
-            registers; a larger one has longer periods.
-        attn_dropout, proj_dropout: rates in [0, 1) at which weights and numbers of the
-            result are dropped in training.
+        qk_norm: what to build for the features of a head of queries, and again of keys.
+        rope_base, reg_rope_base: bases of the rotary frequencies of patches, registers.
+        attn_dropout, proj_dropout: rates in [0, 1) for weights and for the result.
         qkv_bias, out_proj_bias: whether the input and the output map have a bias.
         scale: factor of the scores; None for 1 / sqrt(head_dim).
-        init_fn_qkv_proj, init_fn_out_proj: fill the weight of a map, their argument;
-            its bias becomes 0. None: torch's start.
-
-    Raises:
-        InvalidInput: for a number out of range, or another number of tokens.
+        init_fn_qkv_proj, init_fn_out_proj: fill a weight (bias 0); None: as torch.
     """
 
     def __init__(
@@ -81,8 +72,9 @@ class ViT5Attention(nn.Module):
         self.init_fn_out_proj = init_fn_out_proj
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         cls = patches.new_zeros(int(has_cls), head_dim // 2)
-        registers = register_angles(num_registers, head_dim, reg_rope_base)
-        angles = torch.cat([patches, cls, registers])
+        side = isqrt(max(num_registers - 1, 0)) + 1  # the smallest square for them
+        square = rotary_angles((side, side), head_dim, reg_rope_base)
+        angles = torch.cat([patches, cls, square[:num_registers]])
         self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
         qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias)
         self.qkv = fill(qkv, init_fn_qkv_proj)
@@ -115,9 +107,3 @@ class ViT5Attention(nn.Module):
         width, heads = self.qkv.in_features, num_tokens * self.num_heads
         norms = sum(flop_count(norm, heads) for norm in (self.q_norm, self.k_norm))
         return norms + num_tokens * width * (8 * width + 6 + 4 * num_tokens)
-
-
-def register_angles(count: int, head_dim: int, base: float) -> Tensor:
-    """Return (registers, pairs) rotary angles, on the smallest square grid for them."""
-    side = isqrt(max(count - 1, 0)) + 1
-    return rotary_angles((side, side), head_dim, base)[:count]

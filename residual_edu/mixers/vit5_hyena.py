@@ -7,14 +7,12 @@ Poli et al., 2023, https://arxiv.org/abs/2302.10866
 Wang et al., 2026, https://arxiv.org/abs/2602.08071
 """
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import check_shape
+from residual_edu.mixers.vit5_attention import Tokens
 from residual_edu.parts.flop_count import flop_count
-
-Tokens = Float[Tensor, "batch tokens channels"]
 
 
 class ViT5HyenaAdapter(nn.Module):

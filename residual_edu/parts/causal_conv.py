@@ -15,8 +15,6 @@ from residual_edu.parts.flop_count import Shape, count_positions
 class CausalConv1D(nn.Conv1d):
     """``nn.Conv1d`` with all of its padding, zeros, before the first position.
 
-    The channels are the second-to-last axis. At stride 1 the length is kept.
-
     Args:
         in_channels, out_channels, stride, groups, bias: as in ``nn.Conv1d``.
         kernel_size: number of taps K, at least 1.

@@ -6,11 +6,13 @@ With ``inference=True`` what can be computed once and kept is not counted.
 from collections.abc import Sequence
 from math import prod
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from typing_extensions import TypeAliasType
 
 Shape = TypeAliasType("Shape", int | Sequence[int])
 """The number of positions of a signal, or the lengths of its axes."""
+Signal = Float[Tensor, "batch *space channels"]
 
 
 def count_positions(shape: Shape) -> int:

@@ -13,20 +13,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.errors import check_positive, check_shape
-from residual_edu.parts.flop_count import Shape, count_positions
+from residual_edu.parts.flop_count import Shape, Signal, count_positions
 from residual_edu.parts.norm import check_normed, widened
+
+Gain = Float[Tensor, "channels"]
 
 
 def global_response_norm(
-    x: Float[Tensor, "batch *space channels"],
-    gamma: Float[Tensor, "channels"],
-    beta: Float[Tensor, "channels"],
-    eps: float = 1e-6,
-) -> Float[Tensor, "batch *space channels"]:
-    r"""Return :math:`\gamma \cdot (x \cdot n) + \beta + x`.
-
-    In float32 at least. Without an axis of positions the sizes would mix the samples.
-    """
+    x: Signal, gamma: Gain, beta: Gain, eps: float = 1e-6
+) -> Signal:
+    r"""Return :math:`\gamma \cdot (x \cdot n) + \beta + x`, in float32 at least."""
+    # without an axis of positions the sizes would mix the samples
     check_shape("x", x, "...", "batch", "positions", "channels")
     check_normed(x, eps, gamma, beta)
     wide, space = widened(x), tuple(range(1, x.ndim - 1))
@@ -55,9 +52,7 @@ class GlobalResponseNorm(nn.Module):
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
-    def forward(
-        self, x: Float[Tensor, "batch *space channels"]
-    ) -> Float[Tensor, "batch *space channels"]:
+    def forward(self, x: Signal) -> Signal:
         """Scale the channels of each sample; the shape and dtype of ``x`` are kept."""
         return global_response_norm(x, self.gamma, self.beta, self.eps)
 

@@ -51,9 +51,8 @@ class MLP(nn.Module):
         dropout_cfg: what to build (``config.build``) between the two maps.
         expansion_factor: hidden features per input feature, above 0.
         bias: whether the maps have biases.
-        init_method_in: takes the first map's number of outputs, and returns what fills
-            its weight in place; its bias becomes 0. By default both start as torch's.
-        init_method_out: the same for the second map.
+        init_method_in, init_method_out: called with a map's number of outputs, return a
+            function that fills its weight; its bias becomes 0. None: torch's start.
     """
 
     ACTIVATIONS: ClassVar[dict[str, Map]] = {

@@ -10,6 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.errors import check_shape
+from residual_edu.parts.flop_count import Signal
+
+Grid = Float[Tensor, "batch *grid features"]
 
 
 class Patchify(nn.Module):
@@ -19,7 +22,7 @@ class Patchify(nn.Module):
         in_features, out_features: number of channels of the signal, and of a position.
         data_dim: number of axes of space, 1 to 3.
         patch_size: length of a patch along each axis, at least 1.
-        stride: step between patches, at least 1; ``patch_size`` unless it is given.
+        stride: step between patches, at least 1; ``patch_size`` by default.
         bias: whether to learn a bias.
     """
 
@@ -38,9 +41,7 @@ class Patchify(nn.Module):
         sizes = in_features, out_features, patch_size, self.stride
         self.conv = getattr(nn, f"Conv{data_dim}d")(*sizes, bias=bias)
 
-    def forward(
-        self, x: Float[Tensor, "batch *space in_features"]
-    ) -> Float[Tensor, "batch *grid out_features"]:
+    def forward(self, x: Signal) -> Grid:
         """Return ``(length - patch_size) // stride + 1`` positions along each axis."""
         check_shape("x", x, "batch", *"xyz"[: self.data_dim], self.conv.in_channels)
         return self.conv(x.movedim(-1, 1)).movedim(1, -1)
@@ -69,9 +70,7 @@ class Unpatchify(nn.Module):
         sizes = in_features, out_features, patch_size, self.stride
         self.deconv = getattr(nn, f"ConvTranspose{data_dim}d")(*sizes, bias=bias)
 
-    def forward(
-        self, x: Float[Tensor, "batch *grid in_features"]
-    ) -> Float[Tensor, "batch *space out_features"]:
+    def forward(self, x: Grid) -> Signal:
         """Return ``(length - 1) * stride + patch_size`` positions along each axis."""
         check_shape("x", x, "batch", *"xyz"[: self.data_dim], self.deconv.in_channels)
         return self.deconv(x.movedim(-1, 1)).movedim(1, -1)

@@ -23,18 +23,19 @@ from torch import Tensor
 from residual_edu.errors import InvalidInput, check_positive, check_shape, check_size
 from residual_edu.parts.norm import widened
 
+Angles = Float[Tensor, "positions pairs"]
+Table = Float[Tensor, "positions head_dim"]
+Heads = Float[Tensor, "*batch positions head_dim"]
+
 
 def rotary_angles(
     lengths: Sequence[int], head_dim: int, base: float = 10000.0, start: int = 0
-) -> Float[Tensor, "positions pairs"]:
+) -> Angles:
     r"""Return :math:`\theta = p \cdot \mathrm{base}^{-2i/d}` of each position and pair.
 
     ``lengths`` are those of the axes, the last of which runs fastest; ``start`` is the
     first position of the first, after a cache. In float64, on the CPU: float32 would be
     off by 1/20 radian at position one million.
-
-    Raises:
-        InvalidInput: for a ``head_dim`` without as many pairs for each axis.
     """
     for length in lengths:
         check_size("lengths", length)
@@ -51,29 +52,19 @@ def rotary_angles(
     return (grid.flatten(0, -2)[:, :, None] * base**exponents).flatten(1)
 
 
-def rotate(
-    x: Float[Tensor, "*batch positions head_dim"],
-    angles: Float[Tensor, "positions pairs"],
-) -> Float[Tensor, "*batch positions head_dim"]:
+def rotate(x: Heads, angles: Angles) -> Heads:
     """Turn the features i and i + head_dim / 2 of each position by its angle."""
     return rotate_by(x, *rotary_cos_sin(angles))
 
 
-def rotary_cos_sin(angles: Float[Tensor, "positions pairs"]) -> tuple[Tensor, Tensor]:
-    """Return (cos, cos) and (-sin, sin) of the angles, both (positions, head_dim)."""
+def rotary_cos_sin(angles: Angles) -> tuple[Table, Table]:
+    """Return (cos, cos) and (-sin, sin) of the angles."""
     cos, sin = angles.cos(), angles.sin()
     return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
 
-def rotate_by(
-    x: Float[Tensor, "*batch positions head_dim"],
-    cos: Float[Tensor, "positions head_dim"],
-    sin: Float[Tensor, "positions head_dim"],
-) -> Float[Tensor, "*batch positions head_dim"]:
-    """Return what ``rotate`` returns, from tables that a model computes once.
-
-    In float32 at least, so that 16 bits are rounded once, at the end.
-    """
+def rotate_by(x: Heads, cos: Table, sin: Table) -> Heads:
+    """Return what ``rotate`` returns, from tables; 16 bits are rounded at the end."""
     check_shape("cos", cos, *x.shape[-2:])
     check_shape("sin", sin, *x.shape[-2:])
     if x.shape[-1] % 2:

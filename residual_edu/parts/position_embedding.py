@@ -9,10 +9,10 @@ Dosovitskiy et al., 2020, https://arxiv.org/abs/2010.11929
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from residual_edu.errors import InvalidInput, check_shape
+from residual_edu.parts.flop_count import Signal
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -40,9 +40,7 @@ class PositionEmbedding(nn.Module):
         named = dict(zip("xyz", tables, strict=False))
         self.data_embeddings = no_weight_decay(nn.ModuleDict(named))
 
-    def forward(
-        self, x: Float[Tensor, "batch *space channels"]
-    ) -> Float[Tensor, "batch *space channels"]:
+    def forward(self, x: Signal) -> Signal:
         """Return the embedding of every position of ``x``, in its shape and dtype."""
         check_shape("x", x, "batch", *"xyz"[: self.data_dim], self.embedding_dim)
         axes = [torch.arange(length, device=x.device) for length in x.shape[1:-1]]

@@ -41,8 +41,7 @@ class PerHeadRMSNorm(nn.Module):
     """``RMSNorm`` of each head by itself; all heads share one gain.
 
     Args:
-        num_heads: number of heads, side by side on the last axis, at least 1.
-        head_dim: number of features of a head, at least 1.
+        num_heads, head_dim: numbers of heads and of a head's features, at least 1.
         eps: added to the mean square inside the root, above 0.
     """
 
