@@ -81,12 +81,14 @@ class ViT5Attention(nn.Module):
         self.init_fn_out_proj = init_fn_out_proj
         patches = rotary_angles((num_patches_h, num_patches_w), head_dim, rope_base)
         cls = patches.new_zeros(int(has_cls), head_dim // 2)
-        registers = register_angles(num_registers, head_dim, reg_rope_base)
-        angles = torch.cat([patches, cls, registers])
+        side = isqrt(max(num_registers - 1, 0)) + 1  # of the smallest grid for them
+        grid = rotary_angles((side, side), head_dim, reg_rope_base)
+        angles = torch.cat([patches, cls, grid[:num_registers]])
         self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
         qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias)
         self.qkv = fill(qkv, init_fn_qkv_proj)
-        self.q_norm, self.k_norm = (build(qk_norm or nn.Identity) for _ in range(2))
+        norm = nn.Identity if qk_norm is None else qk_norm
+        self.q_norm, self.k_norm = build(norm), build(norm)
         proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
         self.proj = fill(proj, init_fn_out_proj)
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()
@@ -115,9 +117,3 @@ class ViT5Attention(nn.Module):
         width, heads = self.qkv.in_features, num_tokens * self.num_heads
         norms = sum(flop_count(norm, heads) for norm in (self.q_norm, self.k_norm))
         return norms + num_tokens * width * (8 * width + 6 + 4 * num_tokens)
-
-
-def register_angles(count: int, head_dim: int, base: float) -> Tensor:
-    """Return (registers, pairs) rotary angles, on the smallest square grid for them."""
-    side = isqrt(max(count - 1, 0)) + 1
-    return rotary_angles((side, side), head_dim, base)[:count]
