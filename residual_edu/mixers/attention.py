@@ -76,7 +76,7 @@ class Attention(nn.Module):
     def forward(
         self, query: Signal, key: Other, value: Other, *, conditioning: object = None
     ) -> Signal:
-        """Return a mean of ``value``, weighted for each position of ``query``."""
+        """Return a mean of ``value`` at each place of ``query``, unconditioned."""
         check_shape("query", query, "...", "batch", "positions", self.hidden_dim)
         check_same_shape("value", value, "key", key)
         # batch, head, position, head_dim

@@ -143,9 +143,7 @@ class Mamba(nn.Module):
         if bidirectional:
             self.core_layer_rev = build(mamba_layer_cfg)
             if self.core_layer_rev is self.core_layer:
-                raise InvalidInput(
-                    "mamba_layer_cfg must build two layers, got one twice"
-                )
+                raise InvalidInput("mamba_layer_cfg must build two layers, got one")
 
     def forward(self, x: Signal, *, conditioning: Tensor | None = None) -> Signal:
         """Mix the positions of ``x``; shape stays. ``conditioning`` is ignored."""

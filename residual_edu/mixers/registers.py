@@ -18,7 +18,7 @@ Registers = Float[Tensor, "batch registers channels"]
 
 
 class RegisterPooling(nn.Module):
-    """A learned, weighted mean of ``num_registers``, at least 1; first, the mean."""
+    """A learned weighted mean of ``num_registers``, at least 1; at first their mean."""
 
     def __init__(self, num_registers: int) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, einsum
 from torch.nn.functional import pad
 
-from residual_edu.errors import check_shape, check_size
+from residual_edu.errors import InvalidInput, check_shape, check_size
 
 
 def selective_scan(
@@ -89,8 +89,6 @@ def chunked_scan(
 def in_chunks(z: Tensor, length: int) -> Float[Tensor, "batch chunks length *rest"]:
     """Cut time into chunks; zeros, which neither decay nor write, fill the last one."""
     missing = -z.shape[1] % length
-    if torch.compiler.is_compiling():  # a graph for all lengths pads in any case
-        missing = length - z.shape[1] % length
     z = pad(z, (0, 0) * (z.ndim - 2) + (0, missing)) if missing else z
     return z.unflatten(1, (-1, length))
 
@@ -117,8 +115,6 @@ def within_chunks(decay: Tensor, write: Tensor, B: Tensor, C: Tensor) -> Tensor:
 def initial_states(written: Tensor, fade: Tensor) -> Tensor:
     """Return the state before each chunk, which keeps exp(fade) of it and writes."""
     # written: b c h p n; fade: b c h
-    if torch.compiler.is_compiling():  # a graph for all lengths has no loop over them
-        return initial_states_by_pairs(written, fade)
     state, initial = torch.zeros_like(written[:, 0]), []
     for keep, new in zip(fade.exp().unbind(1), written.unbind(1), strict=True):
         initial.append(state)
@@ -126,19 +122,10 @@ def initial_states(written: Tensor, fade: Tensor) -> Tensor:
     return torch.stack(initial, 1)
 
 
-def initial_states_by_pairs(written: Tensor, fade: Tensor) -> Tensor:
-    """Return what ``initial_states`` returns, by a product of all pairs of chunks."""
-    decay = segsum(fade.mT).exp().tril()  # b h z c: what is left of c after z
-    states = einsum("bhzc,bchpn->bzhpn", decay, written.nan_to_num(0.0, 0.0, 0.0))
-    states = states + (0 * written).cumsum(1)  # as in within_chunks
-    return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
-
-
 def check_scan(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None
 ) -> None:
-    """Raise ``InvalidInput`` where one of the tensors would broadcast."""
-    check_shape("x", x, "batch", "time", "heads", "headdim")
+    """Raise ``InvalidInput`` where a tensor would broadcast, or is elsewhere."""
     batch, time, heads, _ = x.shape
     check_shape("dt", dt, batch, time, heads)
     check_shape("A", A, heads)
@@ -146,3 +133,5 @@ def check_scan(
     check_shape("C", C, batch, time, B.shape[-1])
     if D is not None:
         check_shape("D", D, heads)
+    if any(z.device != x.device for z in (dt, A, B, C)):  # bmm would read a meta tensor
+        raise InvalidInput(f"dt, A, B and C must be on the device of x, {x.device}")

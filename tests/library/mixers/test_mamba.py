@@ -199,7 +199,7 @@ REFUSED = [
     (lambda: built(expand=0), "expand must be a whole number, at least 1, got 0"),
     (lambda: built(expand=1.5), "expand must be a whole number, at least 1, got 1.5"),
     (lambda: built(dt_init_floor=math.nan), "dt_init_floor must be a finite number above 0, got nan"),
-    (lambda: Mamba(LAYER(), bidirectional=True), "mamba_layer_cfg must build two layers, got one twice"),
+    (lambda: Mamba(LAYER(), bidirectional=True), "mamba_layer_cfg must build two layers, got one"),
 ]
 
 
