@@ -49,9 +49,6 @@ class Registry(Generic[T]):
         known = [alias for alias, key in self.aliases.items() if key in self.entries]
         return sorted({*self.entries, *known})
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys()
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
