@@ -158,7 +158,7 @@ class SIRENKernel(nn.Module):
         return self.out_linear(h), grid
 
     def halve_grid(self, axes: Sequence[bool]) -> None:
-        """Halve ``L_cache`` along ``axes`` that are True; the last weights grow to fit."""
+        """Halve ``L_cache`` along ``axes`` that are True, and enlarge the weights."""
         reach = self.positional_embedding.L_cache
         each = zip(reach, axes, strict=True)
         halved = [(length + 1) // 2 if half else length for length, half in each]
