@@ -37,8 +37,7 @@ class Call(partial[nn.Module]):
 class LazyConfig:
     """``LazyConfig(X)(k=v)`` is ``partial(X, k=v)``, its keywords checked at once.
 
-    So a typo fails where it is written. ``config.k`` reads a keyword, and ``config.k = w``
-    changes what will be built.
+    ``config.k`` reads a keyword, and ``config.k = w`` changes what will be built.
 
     Args:
         target: a class or function that returns a module, or the dotted name of one.

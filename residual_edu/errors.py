@@ -52,8 +52,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
 def check_shape(name: str, x: Tensor, *shape: int | str) -> None:
     """Raise ``InvalidInput`` unless ``x`` is floating point of ``shape``.
 
-    A number is the length of an axis, and a name stands for any length; ``"..."`` in
-    the first place stands for any number of axes.
+    Numbers are lengths, names any length, and a first ``"..."`` any number of axes.
     """
     axes = shape[1:] if shape[0] == "..." else shape
     found = x.shape[max(x.ndim - len(axes), 0) :] if shape[0] == "..." else x.shape

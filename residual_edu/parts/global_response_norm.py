@@ -23,8 +23,7 @@ def global_response_norm(
     x: Signal, gamma: Gain, beta: Gain, eps: float = 1e-6
 ) -> Signal:
     r"""Return :math:`\gamma \cdot (x \cdot n) + \beta + x`, in float32 at least."""
-    # without an axis of positions the sizes would mix the samples
-    check_shape("x", x, "...", "batch", "positions", "channels")
+    check_shape("x", x, "...", "batch", "positions", "channels")  # or samples mix
     check_normed(x, eps, gamma, beta)
     wide, space = widened(x), tuple(range(1, x.ndim - 1))
     size = torch.linalg.vector_norm(wide, dim=space, keepdim=True)
