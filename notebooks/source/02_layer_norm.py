@@ -1089,9 +1089,9 @@ class LayerNorm(Norm):
         fused: bool = True,
     ) -> None:
         super().__init__(dim, eps, fused)
-        ones, zeros = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
-        self.weight = ones if elementwise_affine else None
-        self.bias = zeros if elementwise_affine and bias else None
+        affine = elementwise_affine
+        self.weight = nn.Parameter(torch.ones(dim)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(dim)) if affine and bias else None
 
     def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Normalise the last axis of ``x``; its shape and dtype are kept."""

@@ -1003,6 +1003,7 @@ class DropPath(nn.Module):
 
 def drop_path_schedule(depth: int, max_rate: float) -> list[float]:
     """Return the rates of ``depth`` blocks, from 0 to ``max_rate`` in equal steps."""
+    check_size("depth", depth)
     check_rate("max_rate", max_rate)
     return [max_rate * (i / max(depth - 1, 1)) for i in range(depth)]
 

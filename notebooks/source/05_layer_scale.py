@@ -1079,6 +1079,8 @@ class LayerScale(nn.Module):
 
     def __init__(self, dim: int, init_value: float = 1e-4) -> None:
         super().__init__()
+        if not 0 <= init_value < float("inf"):
+            raise InvalidInput(f"init_value must be at least 0, got {init_value}")
         self.dim, self.init_value = dim, init_value
         self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
 
