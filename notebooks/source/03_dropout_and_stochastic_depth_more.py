@@ -45,8 +45,8 @@ show(
 # The masks of a batch of eight samples with six features, at p = 0.3.
 
 # %%
-units = bernoulli_mask((8, 6), 0.3, "cpu", torch.Generator().manual_seed(2))
-samples = bernoulli_mask((8, 1), 0.3, "cpu", torch.Generator().manual_seed(7))
+units = bernoulli_mask((8, 6), 0.3, torch.empty(0), torch.Generator().manual_seed(2))
+samples = bernoulli_mask((8, 1), 0.3, torch.empty(0), torch.Generator().manual_seed(7))
 fields = {"a coin a unit": units, "a coin a sample": samples.expand(8, 6)}
 fig = Figure(figsize=(6, 3.3))
 for ax, (name, coins) in zip(fig.subplots(1, 2), fields.items(), strict=True):
