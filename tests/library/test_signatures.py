@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("as_installed")
 CLASSES = [name for name in residual_edu.__all__ if inspect.isclass(getattr(residual_edu, name))]
 CLASSES.remove("InvalidInput")  # an exception has no signature
 OTHERS = re.compile(r"(?:inherited|overridden) from (?:torch|builtins|typing|collections|functools)\.")
-LONG = re.compile(r"(?:[^|\s,(]+ \| ){2}[^|,=]+ \| ")  # four or more of a union
+LONG = re.compile(
     r"(?:[^|\s,(]+ \| ){2}[^|,=]+ \| |Callable\[\.\.\., "
 )  # four or more of a union, or how a layer is made
 
