@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, einsum
 from torch.nn.functional import pad
 
-from residual_edu.errors import check_shape, check_size
+from residual_edu.errors import InvalidInput, check_shape, check_size
 
 
 def selective_scan(
@@ -144,5 +144,7 @@ def check_scan(
     check_shape("A", A, heads)
     check_shape("B", B, batch, time, "state")
     check_shape("C", C, batch, time, B.shape[-1])
+    if C.device != B.device:  # torch multiplies even with the meta device
+        raise InvalidInput(f"C must be on {B.device}, got {C.device}")
     if D is not None:
         check_shape("D", D, heads)
