@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import TypeAliasType
 
-Shape = TypeAliasType("Shape", int | Sequence[int])
-"""The number of positions of a signal, or the lengths of its axes."""
+Shape = TypeAliasType("Shape", int | Sequence[int])  # positions, or lengths of axes
 Signal = Float[Tensor, "batch *space channels"]
 
 

@@ -16,11 +16,12 @@ from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from typing_extensions import TypeAliasType
 
 from residual_edu.errors import check_choice, check_rate, check_same_shape
 from residual_edu.parts.layer_norm import LayerNormalization
 
-Map = Callable[..., Tensor]
+Map = TypeAliasType("Map", Callable[..., Tensor])
 
 
 def pre_norm_residual(
@@ -79,8 +80,7 @@ class ResidualConnection(nn.Module):
     Args:
         features: number of features on the last axis, at least 2.
         dropout: rate in [0, 1) at which elements of the branch are dropped in training.
-        placement: ``"pre"`` as above, or ``"post"``, as in Vaswani et al. (2017):
-            norm(x + dropout(sublayer(x))).
+        placement: ``"pre"`` as above, or ``"post"``, norm(x + dropout(sublayer(x))).
     """
 
     def __init__(self, features: int, dropout: float, placement: str = "pre") -> None:

@@ -33,10 +33,8 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     spared |= {id(p) for p in model.parameters() if marked(p) or p.ndim <= 1}
     decayed = [p for p in model.parameters() if id(p) not in spared]
     exempt = [p for p in model.parameters() if id(p) in spared]
-    return [
-        {"params": decayed, "weight_decay": weight_decay},
-        {"params": exempt, "weight_decay": 0.0},
-    ]
+    rates = (decayed, weight_decay), (exempt, 0.0)
+    return [{"params": group, "weight_decay": rate} for group, rate in rates]
 
 
 def marked(each: nn.Module | nn.Parameter) -> bool:
