@@ -1,7 +1,6 @@
 """Describe a module now, build it later.
 
-A description is a call that has not been made yet: a ``functools.partial``, or a mapping
-that names the call.
+A description is a call not made yet: a ``functools.partial``, or a mapping naming it.
 """
 
 from collections.abc import Callable, Mapping
