@@ -62,9 +62,8 @@ def is_rerun(old: Any, new: Any) -> bool:
     return same and old.__module__ == new.__module__ == "__main__"
 
 
-attention_registry: Registry[nn.Module] = Registry(
-    "attention", aliases={"sliding_window": "sliding_window_gqa"}
-)
+ALIASES = {"sliding_window": "sliding_window_gqa"}
+attention_registry: Registry[nn.Module] = Registry("attention", ALIASES)
 ffn_registry: Registry[nn.Module] = Registry("ffn")
 norm_registry: Registry[nn.Module] = Registry("norm")
 position_registry: Registry[Any] = Registry("position")  # of PositionBase
