@@ -1,7 +1,6 @@
 """Describe a module now, build it later.
 
-A description is a call that has not been made yet: a ``functools.partial``, or a mapping
-that names the call.
+A description is a call not made yet: a ``functools.partial``, or a mapping naming it.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,11 +54,7 @@ class LazyConfig:
 
 
 def build(spec: Spec) -> nn.Module:
-    """Return the module that ``spec`` describes: a module itself, else a new one.
-
-    Raises:
-        InvalidInput: for a call that returns something else.
-    """
+    """Return the module that ``spec`` is or makes; raise ``InvalidInput`` if none."""
     if isinstance(spec, nn.Module):
         return spec
     module = from_mapping(spec)() if isinstance(spec, Mapping) else spec()

@@ -11,12 +11,12 @@ Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 from functools import partial
 from typing import cast
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_shape
 from residual_edu.mixers import Attention, QKVSequenceMixer
+from residual_edu.mixers.projections import Condition, Signal
 from residual_edu.parts.adaln_zero import modulations, zero_projection
 from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.layer_norm import LayerNorm
@@ -29,16 +29,14 @@ from residual_edu.parts.weight_decay import no_weight_decay
 class AdaLNZeroResidualBlock(nn.Module):
     """A sequence mixer and an MLP, each modulated and gated by a condition.
 
-    At the start the gates are zero: the block returns ``x`` bit for bit, and only the
-    gates' rows of ``condition_proj`` receive a gradient. ``nn.Identity`` leaves a
-    branch out.
+    At the start the gates are 0: the block returns ``x`` bit for bit, and only their
+    rows of ``condition_proj`` receive a gradient. ``nn.Identity`` leaves a branch out.
 
     Args:
         sequence_mixer_cfg: mixes positions, ``forward(x, *, conditioning)``, where
             conditioning is (batch, channels).
-        sequence_mixer_norm_cfg: the norm before it, best without gain and bias.
         mlp_cfg: maps each position by itself, ``forward(x)``.
-        mlp_norm_cfg: the norm before it, as above.
+        sequence_mixer_norm_cfg, mlp_norm_cfg: their norms, best without gain and bias.
         condition_norm_cfg: the norm of the condition.
         dropout_cfg: stands between each branch and its gate.
         hidden_dim: number of channels of ``x`` and of the condition.
@@ -84,11 +82,7 @@ class AdaLNZeroResidualBlock(nn.Module):
         """Set the projection of the condition to 0 again."""
         fill(cast(nn.Linear, self.condition_proj[1]), nn.init.zeros_)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch *space channels"],
-        condition: Float[Tensor, "#batch *elsewhere channels"],
-    ) -> Float[Tensor, "batch *space channels"]:
+    def forward(self, x: Signal, condition: Condition) -> Signal:
         """Add both branches to ``x``; positions of ``condition`` are averaged."""
         check_shape("x", x, "...", self.hidden_dim)
         c = self.condition_norm(pooled(condition))  # (batch, channels)

@@ -13,12 +13,11 @@ Wang et al., 2026, https://arxiv.org/abs/2602.08071
 
 from functools import partial
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_shape, check_size
-from residual_edu.mixers.vit5_attention import ViT5Attention
+from residual_edu.mixers.vit5_attention import Tokens, ViT5Attention
 from residual_edu.parts.drop_path import DropPath
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.layer_scale import LayerScale
@@ -36,9 +35,8 @@ class ViT5ResidualBlock(nn.Module):
 
     Args:
         sequence_mixer_cfg: mixes the tokens, with projections of its own.
-        sequence_mixer_norm_cfg: the norm before it.
         mlp_cfg: maps each token by itself.
-        mlp_norm_cfg: the norm before it.
+        sequence_mixer_norm_cfg, mlp_norm_cfg: the norms before them.
         hidden_dim: number of channels.
         layer_scale_init: starting value of both gates; 0 leaves LayerScale out.
         drop_path_rate: rate in [0, 1) at which samples lose a branch in training.
@@ -48,8 +46,7 @@ class ViT5ResidualBlock(nn.Module):
         grn_cfg: lets the mixer's channels compete: ``GlobalResponseNorm``.
 
     Raises:
-        InvalidInput: for numbers below 0, an ``x`` of another shape, or one that ends
-            before its registers do.
+        InvalidInput: for numbers below 0, or an ``x`` of another shape or too short.
     """
 
     def __init__(
@@ -104,9 +101,7 @@ class ViT5ResidualBlock(nn.Module):
         norm = partial(RMSNorm, dim)
         return cls(mixer, norm, mlp, norm, dim, drop_path_rate=drop_path_rate)
 
-    def forward(
-        self, x: Float[Tensor, "batch tokens channels"], condition: Tensor | None = None
-    ) -> Float[Tensor, "batch tokens channels"]:
+    def forward(self, x: Tokens, condition: Tensor | None = None) -> Tokens:
         """Add both branches to ``x``; ``condition``, for other blocks, is ignored."""
         check_shape("x", x, "batch", "tokens", self.hidden_dim)
         mixer: Map = self.sequence_mixer

@@ -29,35 +29,9 @@ from residual_edu.configurable.registry import (
     position_registry,
 )
 
-__all__ = [
-    "ALiBi",
-    "AttentionBase",
-    "BlockConfig",
-    "BlockLayerNorm",
-    "BlockRMSNorm",
-    "Cache",
-    "ConfigurableBlock",
-    "FFNBase",
-    "GQA",
-    "GatedFFN",
-    "GatedReLU2FFN",
-    "MHA",
-    "MLA",
-    "ModelCache",
-    "ModelConfig",
-    "NoAttention",
-    "PositionBase",
-    "ReLU2FFN",
-    "Registry",
-    "RoPE",
-    "Sinusoidal",
-    "SlidingWindowGQA",
-    "StandardFFN",
-    "attention_registry",
-    "cache_length",
-    "extend",
-    "ffn_registry",
-    "norm_registry",
-    "position_registry",
-    "repeat_heads",
-]
+__all__ = ["ALiBi", "AttentionBase", "BlockConfig", "BlockLayerNorm", "BlockRMSNorm"]
+__all__ += ["Cache", "ConfigurableBlock", "FFNBase", "GQA", "GatedFFN", "GatedReLU2FFN"]
+__all__ += ["MHA", "MLA", "ModelCache", "ModelConfig", "NoAttention", "PositionBase"]
+__all__ += ["ReLU2FFN", "Registry", "RoPE", "Sinusoidal", "SlidingWindowGQA"]
+__all__ += ["StandardFFN", "attention_registry", "cache_length", "extend"]
+__all__ += ["ffn_registry", "norm_registry", "position_registry", "repeat_heads"]

@@ -18,10 +18,10 @@ https://arxiv.org/abs/2405.04434
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.configurable.cache import Cache, cache_length, extend
+from residual_edu.configurable.cache import Cache, Mask, Stream, cache_length, extend
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.position import PositionBase, RoPE
 from residual_edu.configurable.registry import attention_registry, position_registry
@@ -31,11 +31,7 @@ from residual_edu.parts.rms_norm import RMSNorm
 
 
 def repeat_heads(x: Float[Tensor, "batch kv_heads positions d"], heads: int) -> Tensor:
-    """Return ``heads`` heads: head h is head h // (heads / kv_heads) of ``x``.
-
-    Raises:
-        InvalidInput: unless ``x`` has four axes, and heads that divide ``heads``.
-    """
+    """Return ``heads`` heads: head h is head h // (heads / kv_heads) of ``x``."""
     if x.ndim != 4 or heads < 1 or heads % x.shape[1]:
         wanted = f"x must have 4 axes, the second one a divisor of heads={heads}"
         raise InvalidInput(f"{wanted}, got shape {tuple(x.shape)}")
@@ -101,12 +97,7 @@ class NoAttention(nn.Identity):
 
 @attention_registry.register("gqa")
 class GQA(AttentionBase):
-    """Grouped-query attention: groups of query heads share one key and value head.
-
-    Args:
-        config: reads ``d_model``, ``n_heads``, ``n_kv_heads``, ``bias``, ``qk_norm``,
-            ``norm_eps`` and ``position``.
-    """
+    """Grouped-query attention: groups of query heads share one key and value head."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
@@ -121,11 +112,8 @@ class GQA(AttentionBase):
             self.k_norm = RMSNorm(self.head_dim, config.norm_eps)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch positions channels"],
-        mask: Shaped[Tensor, "*#batch positions keys"] | None = None,
-        cache: Cache | None = None,
-    ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
+        self, x: Stream, mask: Mask | None = None, cache: Cache | None = None
+    ) -> tuple[Stream, Cache]:
         """Mix positions; the cache is the keys, normed and rotated, and the values."""
         batch, positions, channels = x.shape  # other axes would be taken for these
         query = split_heads(self.q_proj(x), self.n_heads)
@@ -164,10 +152,8 @@ class SlidingWindowGQA(GQA):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     ) -> Tensor:
         """Return the output of all heads within the window."""
-        queries, keys, size = query.shape[-2], key.shape[-2], self.window_size
-        window = attention_mask(
-            queries, keys, causal=True, window=size, device=query.device
-        )
+        pairs, size = (query.shape[-2], key.shape[-2]), self.window_size
+        window = attention_mask(*pairs, causal=True, window=size, device=query.device)
         if mask is not None:
             check_mask(mask, query, key)
             shut = False if mask.dtype == torch.bool else float("-inf")
@@ -182,10 +168,6 @@ class MLA(AttentionBase):
     The first ``rope_dim`` features of every key are one vector that all heads share,
     and only they are rotated: a rotated key cannot be computed from a latent that does
     not contain its position. A ``position`` that rotates does it, and else ``RoPE``.
-
-    Args:
-        config: reads ``d_model``, ``n_heads``, ``kv_lora_rank``, ``q_lora_rank``,
-            ``rope_dim``, ``bias``, ``norm_eps`` and ``position``.
     """
 
     needs = ("kv_lora_rank",)
@@ -209,11 +191,8 @@ class MLA(AttentionBase):
         self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch positions channels"],
-        mask: Shaped[Tensor, "*#batch positions keys"] | None = None,
-        cache: Cache | None = None,
-    ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
+        self, x: Stream, mask: Mask | None = None, cache: Cache | None = None
+    ) -> tuple[Stream, Cache]:
         """Mix positions; the cache is the latents, and the keys' shared features."""
         batch, positions, channels = x.shape  # other axes would be taken for these
         start = cache_length(cache)

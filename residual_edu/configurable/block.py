@@ -7,10 +7,9 @@ r"""A block that is assembled from names.
                             x \leftarrow \mathrm{norm}(x + \mathrm{ffn}(x))
 """
 
-from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from residual_edu.configurable.cache import Cache, cache_length
+from residual_edu.configurable.cache import Cache, Mask, Stream, cache_length
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.position import PositionBase, check_room
 from residual_edu.configurable.registry import (
@@ -19,12 +18,8 @@ from residual_edu.configurable.registry import (
     norm_registry,
     position_registry,
 )
+from residual_edu.parts import is_bypassed, post_norm_residual, pre_norm_residual
 from residual_edu.parts.dropout import Dropout
-from residual_edu.parts.residual import (
-    is_bypassed,
-    post_norm_residual,
-    pre_norm_residual,
-)
 
 
 class ConfigurableBlock(nn.Module):
@@ -52,11 +47,8 @@ class ConfigurableBlock(nn.Module):
         self.position: PositionBase = shared or own(config)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch positions channels"],
-        mask: Shaped[Tensor, "*#batch positions keys"] | None = None,
-        cache: Cache | None = None,
-    ) -> tuple[Float[Tensor, "batch positions channels"], Cache]:
+        self, x: Stream, mask: Mask | None = None, cache: Cache | None = None
+    ) -> tuple[Stream, Cache]:
         """Return ``x`` with both branches added, and the cache, longer by ``x``.
 
         ``mask`` is True where a query may attend to a key, or is added to the scores:

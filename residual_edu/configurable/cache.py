@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from residual_edu.errors import check_size
 
+Stream = Float[Tensor, "batch positions channels"]
+Mask = Shaped[Tensor, "*#batch positions keys"]
 Cache = tuple[Tensor, Tensor]
 
 
@@ -25,7 +28,7 @@ def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
     """Return ``cache`` with the positions of ``first`` and ``second`` after its own."""
     if cache is None:
         return first, second
-    old_first, old_second = cache
+    old_first, old_second = cache  # a cache of another kind is refused here
     return torch.cat([old_first, first], -2), torch.cat([old_second, second], -2)
 
 

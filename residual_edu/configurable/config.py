@@ -10,8 +10,6 @@ from residual_edu.errors import InvalidInput, check_positive, check_rate, check_
 class BlockConfig:
     """One block: four names, and the numbers that their classes read.
 
-    ``dataclasses.replace`` changes one of them.
-
     Args:
         attention: ``mha``, ``gqa``, ``sliding_window_gqa``, ``mla`` or ``none``.
         ffn: ``standard``, ``gated``, ``relu2``, ``gated_relu2`` or ``none``.
@@ -19,8 +17,7 @@ class BlockConfig:
         position: ``sinusoidal``, ``rope``, ``alibi`` or ``none``.
         d_model: width of the residual stream, in features.
         n_heads: number of query heads; divides ``d_model``.
-        n_kv_heads: number of key and value heads, ``n_heads`` if None; divides
-            ``n_heads``. ``mha`` ignores it.
+        n_kv_heads: of key and value heads; divides ``n_heads``. None or ``mha``: equal.
         d_ff: hidden features of the feed-forward network.
         bias: whether the linear maps of both branches have one.
         dropout: rate in [0, 1) at which elements of each branch's output are dropped.
@@ -28,8 +25,7 @@ class BlockConfig:
         rope_theta: base of the rotary angles, above 0.
         max_seq_len: the largest number of positions, those in the cache included.
         pre_norm: True: x + f(norm(x)). False: norm(x + f(x)).
-        window_size: positions that a query of ``sliding_window_gqa`` attends to, its
-            own the last of them.
+        window_size: positions a ``sliding_window_gqa`` query attends to, its own last.
         kv_lora_rank: width of the latent of ``mla``'s keys and values.
         q_lora_rank: width of the latent of its queries; None: made from the stream.
         rope_dim: features of each ``mla`` key that all heads share and that are

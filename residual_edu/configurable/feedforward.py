@@ -2,8 +2,7 @@ r"""What maps each position by itself: two linear maps, or three, one of them a 
 
 .. math::
     \text{standard:} \quad W_\mathrm{down}\, \phi(W_\mathrm{up} x) \\
-    \text{gated:} \quad
-        W_\mathrm{down}\, (\phi(W_\mathrm{gate} x) \cdot W_\mathrm{up} x)
+    \text{gated:} \quad W_\mathrm{down} (\phi(W_\mathrm{gate} x) \cdot W_\mathrm{up} x)
 
 Gates: Shazeer, 2020, https://arxiv.org/abs/2002.05202; the squared ReLU: So et al.,
 2021, https://arxiv.org/abs/2109.08668

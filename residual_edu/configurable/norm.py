@@ -1,8 +1,6 @@
 """The norms of a block, built from its config: torch's own."""
 
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.registry import norm_registry
@@ -14,10 +12,6 @@ class BlockLayerNorm(nn.LayerNorm):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config.d_model, config.norm_eps)
-
-    def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        """Normalise the last axis of ``x``."""
-        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 @norm_registry.register("rms_norm")

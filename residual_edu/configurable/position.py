@@ -6,8 +6,7 @@
 ``bias``       the scores of the attention     alibi
 =============  ==============================  ==========
 
-While decoding, ``start`` is the position of the first new token: the number of
-positions in the cache.
+While decoding, ``start`` is the number of positions in the cache.
 """
 
 from typing import cast
@@ -16,18 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from residual_edu.configurable.cache import Stream
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.registry import position_registry
 from residual_edu.errors import InvalidInput, check_shape, check_size
-from residual_edu.parts.position import (
-    alibi_bias,
-    alibi_slopes,
-    rotary_angles,
-    rotary_cos_sin,
-    rotate_by,
-    sinusoidal,
-)
+from residual_edu.parts import position as formulas
 from residual_edu.parts.tables import Tables
+
+Heads = Float[Tensor, "*batch positions d"]
 
 
 @position_registry.register("none")
@@ -38,18 +33,16 @@ class PositionBase(nn.Module):
         super().__init__()
         self.config = config
 
-    def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
+    def embed(self, x: Stream, start: int) -> Tensor:
         """Return the stream, ``x`` from position ``start`` on, for the first block."""
         check_size("start", start, least=0)
         return x
 
-    def rotate(self, x: Float[Tensor, "*batch positions d"], start: int) -> Tensor:
+    def rotate(self, x: Heads, start: int) -> Tensor:
         """Return queries or keys, ``x`` from position ``start`` on."""
         return x
 
-    def bias(
-        self, query: Float[Tensor, "*batch queries d"], keys: int
-    ) -> Tensor | None:
+    def bias(self, query: Heads, keys: int) -> Tensor | None:
         """Return what is added to the scores, (heads, queries, keys), queries last."""
         return None
 
@@ -67,10 +60,10 @@ class Sinusoidal(PositionBase):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
-        waves = sinusoidal(config.max_seq_len, config.d_model)  # (positions, channels)
+        waves = formulas.sinusoidal(config.max_seq_len, config.d_model)
         self.waves = Tables(waves * (2 / config.d_model) ** 0.5)
 
-    def embed(self, x: Float[Tensor, "batch positions channels"], start: int) -> Tensor:
+    def embed(self, x: Stream, start: int) -> Tensor:
         """Add each position's sines and cosines."""
         check_shape("x", x, "batch", "positions", self.config.d_model)
         check_room(start, x.shape[-2], self.config.max_seq_len)
@@ -88,19 +81,19 @@ class RoPE(PositionBase):
         pairs = {str(n): rotary_tables(config, n) for n in widths if n % 2 == 0}
         self.waves = nn.ModuleDict(pairs)
 
-    def rotate(self, x: Float[Tensor, "*batch positions d"], start: int) -> Tensor:
+    def rotate(self, x: Heads, start: int) -> Tensor:
         """Rotate each pair of features by its position's angle."""
         check_room(start, x.shape[-2], self.config.max_seq_len)
         tables = cast(Tables, self.waves[str(x.shape[-1])]).tables
         cos, sin = tables[2:] if x.dtype == torch.float64 else tables[:2]
         rows = slice(start, start + x.shape[-2])
-        return rotate_by(x, cos[rows], sin[rows])
+        return formulas.rotate_by(x, cos[rows], sin[rows])
 
 
 def rotary_tables(config: BlockConfig, width: int) -> Tables:
     """Return cosines and sines, in float32 and float64: no call has to convert them."""
-    angles = rotary_angles([config.max_seq_len], width, config.rope_theta)
-    cos, sin = rotary_cos_sin(angles)
+    angles = formulas.rotary_angles([config.max_seq_len], width, config.rope_theta)
+    cos, sin = formulas.rotary_cos_sin(angles)
     return Tables(cos.float(), sin.float(), cos, sin)
 
 
@@ -110,8 +103,8 @@ class ALiBi(PositionBase):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
-        self.slopes = Tables(alibi_slopes(config.n_heads))
+        self.slopes = Tables(formulas.alibi_slopes(config.n_heads))
 
-    def bias(self, query: Float[Tensor, "*batch queries d"], keys: int) -> Tensor:
+    def bias(self, query: Heads, keys: int) -> Tensor:
         """Return the penalty of each head, query and key."""
-        return alibi_bias(query.shape[-2], keys, *self.slopes).to(query)
+        return formulas.alibi_bias(query.shape[-2], keys, *self.slopes).to(query)

@@ -49,9 +49,6 @@ class Registry(Generic[T]):
         known = [alias for alias, key in self.aliases.items() if key in self.entries]
         return sorted({*self.entries, *known})
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys()
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
@@ -65,9 +62,8 @@ def is_rerun(old: Any, new: Any) -> bool:
     return same and old.__module__ == new.__module__ == "__main__"
 
 
-attention_registry: Registry[nn.Module] = Registry(
-    "attention", aliases={"sliding_window": "sliding_window_gqa"}
-)
+ALIASES = {"sliding_window": "sliding_window_gqa"}
+attention_registry: Registry[nn.Module] = Registry("attention", ALIASES)
 ffn_registry: Registry[nn.Module] = Registry("ffn")
 norm_registry: Registry[nn.Module] = Registry("norm")
 position_registry: Registry[Any] = Registry("position")  # of PositionBase

@@ -100,8 +100,7 @@ class GradientFlowRecorder:
         if block in self.inside and y is not None and y.requires_grad:
             run = self.stream.leave(self.inside.pop(block), y)
             measure = partial(self.measure_weights, block, run)
-            hook = y.register_hook(lambda g: after_backward(measure))
-            self.stream.hooks.append(hook)
+            self.stream.hooks.append(y.register_hook(lambda g: after_backward(measure)))
 
     def measure_weights(self, block: nn.Module, run: Run) -> None:
         """Measure the gradients of a block's weights, which are complete by now."""

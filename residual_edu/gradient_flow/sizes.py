@@ -22,14 +22,10 @@ def size_between(x: Tensor, y: Tensor | None) -> Measured:
 
 
 def size_of_gradients(weights: Iterable[nn.Parameter]) -> Measured:
-    """Return the size of all gradients as one tensor, or nan where there are none."""
+    """Return the size of this process's gradients as one, nan where there are none."""
     gradients = [w.grad for w in weights if w.requires_grad and w.grad is not None]
     if not gradients:
         return torch.tensor(torch.nan), 1
-    norms, counts = zip(*(size(local(g)) for g in gradients), strict=True)
+    shards = [g.to_local() if hasattr(g, "to_local") else g for g in gradients]
+    norms, counts = zip(*map(size, shards), strict=True)
     return torch.linalg.vector_norm(torch.stack(norms)), sum(counts)
-
-
-def local(x: Tensor) -> Tensor:
-    """Return this process's shard of a DTensor, and any other tensor as it is."""
-    return x.to_local() if hasattr(x, "to_local") else x

@@ -13,8 +13,6 @@ so that the branch's part, forward and backward, is the difference of the block'
 
 .. math::
     f_l(x_l) = x_{l+1} - x_l, \qquad J_l^\top g_{l+1} = g_l - g_{l+1}
-
-Nothing inside a block has to be measured.
 """
 
 from dataclasses import dataclass, field

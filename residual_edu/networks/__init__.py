@@ -6,11 +6,5 @@ from residual_edu.networks.language_model import LanguageModel
 from residual_edu.networks.residual_network import ClassificationResNet, ResidualNetwork
 from residual_edu.networks.vit5 import ViT5ClassificationNet
 
-__all__ = [
-    "ClassificationResNet",
-    "Denoiser",
-    "LanguageModel",
-    "ResidualNetwork",
-    "ViT5ClassificationNet",
-    "generate",
-]
+__all__ = ["ClassificationResNet", "Denoiser", "LanguageModel", "ResidualNetwork"]
+__all__ += ["ViT5ClassificationNet", "generate"]

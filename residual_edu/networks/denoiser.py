@@ -23,9 +23,11 @@ from residual_edu.errors import InvalidInput, check_rate, check_shape, check_siz
 from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
+from residual_edu.parts.start import fill
 
 Stream = Float[Tensor, "batch positions channels"]
 Images = Float[Tensor, "batch side side"]
+Times = Float[Tensor, "#batch"]
 Labels = Int[Tensor, "#batch"]
 
 
@@ -81,18 +83,14 @@ class Denoiser(nn.Module):
         self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
         self.final = nn.Linear(hidden_dim, patch_size**2)
-        nn.init.zeros_(self.final.weight)
-        nn.init.zeros_(self.final.bias)
+        fill(self.final, nn.init.zeros_)
 
     def reset_parameters(self) -> None:
         """Start the table of positions and the last layer as the constructor does."""
         nn.init.normal_(self.position, std=0.5)
-        nn.init.zeros_(self.final.weight)
-        nn.init.zeros_(self.final.bias)
+        fill(self.final, nn.init.zeros_)
 
-    def forward(
-        self, images: Images, time: Float[Tensor, "#batch"], labels: Labels
-    ) -> Images:
+    def forward(self, images: Images, time: Times, labels: Labels) -> Images:
         """Return the velocity of each pixel; one time or label may serve all images."""
         side = self.grid * self.patch_size
         check_shape("images", images, "batch", side, side)

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from residual_edu.errors import InvalidInput, check_positive, check_size
 from residual_edu.networks.evaluation_mode import evaluation_mode
-from residual_edu.networks.sampling import choose, penalize
+from residual_edu.networks.sampling import Tokens, choose, penalize
 
 
 def generate(
     model: nn.Module,
-    prompt: Int[Tensor, "batch positions"],
+    prompt: Tokens,
     max_tokens: int = 100,
     temperature: float = 1.0,
     top_k: int = 0,
@@ -32,8 +32,7 @@ def generate(
         top_k: draw from that many likeliest tokens; 0 draws from all.
         top_p: draw from the fewest likeliest tokens of that probability, in (0, 1].
         repetition_penalty: above 1, tokens that are in the row already become rarer.
-        stop_tokens: a row ends with the first of these generated in it, which also pads
-            it until all rows end.
+        stop_tokens: a row ends with the first of these, which pads it until all end.
         seed: seeds the draws; without it they come from torch's global generator.
 
     Raises:

@@ -14,13 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from residual_edu.configurable import (
-    ConfigurableBlock,
-    ModelCache,
-    ModelConfig,
-    PositionBase,
-    norm_registry,
-)
+from residual_edu.configurable import ConfigurableBlock, ModelCache, ModelConfig
+from residual_edu.configurable.position import PositionBase
+from residual_edu.configurable.registry import norm_registry
 from residual_edu.errors import InvalidInput
 from residual_edu.networks.generation import generate
 from residual_edu.parts.attention import attention_mask
@@ -83,10 +79,8 @@ def check_positions(kinds: list[type[PositionBase]]) -> None:
     """Raise ``InvalidInput`` if a later block adds positions: the model adds once."""
     for kind in kinds:
         if kind is not kinds[0] and kind.embed is not PositionBase.embed:
-            given = f"{kinds[0].__name__} first and {kind.__name__} later"
-            raise InvalidInput(
-                f"positions must be added by the first block, got {given}"
-            )
+            found = f"got {kinds[0].__name__} first and {kind.__name__} later"
+            raise InvalidInput(f"positions must be added by the first block, {found}")
 
 
 def check_cache(cache: ModelCache, new: int, limit: int) -> None:

@@ -17,10 +17,9 @@ from torch.utils.checkpoint import checkpoint
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_shape, check_size
+from residual_edu.mixers.projections import Signal
 from residual_edu.networks.stack import build_blocks, build_with
 from residual_edu.parts.weight_decay import no_weight_decay
-
-Signal = Float[Tensor, "batch *space channels"]
 
 
 class ResidualNetwork(nn.Module):
@@ -81,9 +80,7 @@ class ResidualNetwork(nn.Module):
         self.out_proj = build_with(
             out_proj_cfg, in_features=hidden_dim, out_features=out_channels
         )
-        own = [
-            part for part in self.blocks.modules() if getattr(part, "generator", None)
-        ]
+        own = [m for m in self.blocks.modules() if getattr(m, "generator", None)]
         if gradient_checkpointing and own:
             why = "a block's second run would draw other numbers from it"
             raise InvalidInput(f"gradient_checkpointing, got a generator: {why}")

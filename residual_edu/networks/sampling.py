@@ -12,12 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+Tokens = Int[Tensor, "batch positions"]
 Logits = Float[Tensor, "batch vocabulary"]
 
 
-def penalize(
-    logits: Logits, seen: Int[Tensor, "batch positions"], penalty: float
-) -> Logits:
+def penalize(logits: Logits, seen: Tokens, penalty: float) -> Logits:
     """Divide the positive logits of ``seen`` by ``penalty``, multiply the others."""
     if penalty == 1:
         return logits
@@ -52,10 +51,8 @@ def choose(
     if temperature == 0:
         return logits.argmax(dim=-1)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
-    if top_k > 0:
-        logits = keep_top_k(logits, top_k)
-    if top_p < 1:
-        logits = keep_top_p(logits, top_p)
+    logits = keep_top_k(logits, top_k) if top_k > 0 else logits
+    logits = keep_top_p(logits, top_p) if top_p < 1 else logits
     # on the CPU, so that a seed gives the same tokens on every device
     drawn = logits.softmax(dim=-1).cpu().multinomial(1, generator=generator)
     return drawn[:, 0].to(logits.device)

@@ -1,7 +1,4 @@
-"""Building the parts of a network from descriptions, which the network completes.
-
-Only the network knows its widths, its drop rates and where its registers are.
-"""
+"""Building parts from descriptions, which the network completes with its sizes."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_choice, check_shape, check_size
 from residual_edu.mixers.registers import RegisterCompressConcat
+from residual_edu.mixers.vit5_attention import Tokens
 from residual_edu.networks.stack import build_blocks
 from residual_edu.parts.drop_path import drop_path_schedule
 from residual_edu.parts.flop_count import flop_count
@@ -27,7 +28,6 @@ from residual_edu.parts.patches import Patchify
 from residual_edu.parts.weight_decay import no_weight_decay
 
 Images = Float[Tensor, "batch side side in_channels"]
-Tokens = Float[Tensor, "batch tokens channels"]
 
 
 class ViT5ClassificationNet(nn.Module):
@@ -48,8 +48,7 @@ class ViT5ClassificationNet(nn.Module):
             the first has a CLS token.
         drop_path_rate: rate in [0, 1) of the last block, growing linearly from 0.
         neck_compression_ratio: how many times ``"register_concat"`` narrows a register.
-        pad_to_multiple_of: zeros are appended up to a multiple of this many tokens, for
-            a mixer that arranges them in rows.
+        pad_to_multiple_of: zeros are appended up to a multiple of this many tokens.
 
     Raises:
         InvalidInput: for sizes that do not fit, or blocks that share weights.
