@@ -53,11 +53,7 @@ class LazyConfig:
 
 
 def build(spec: Spec) -> nn.Module:
-    """Return the module that ``spec`` describes: a module itself, else a new one.
-
-    Raises:
-        InvalidInput: for a call that returns something else.
-    """
+    """Return the module that ``spec`` is or makes; raise ``InvalidInput`` if none."""
     if isinstance(spec, nn.Module):
         return spec
     module = from_mapping(spec)() if isinstance(spec, Mapping) else spec()

@@ -28,7 +28,8 @@ def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
     """Return ``cache`` with the positions of ``first`` and ``second`` after its own."""
     if cache is None:
         return first, second
-    return torch.cat([cache[0], first], -2), torch.cat([cache[1], second], -2)
+    old_first, old_second = cache  # a cache of another kind is refused here
+    return torch.cat([old_first, first], -2), torch.cat([old_second, second], -2)
 
 
 class ModelCache(NamedTuple):

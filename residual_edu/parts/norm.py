@@ -6,6 +6,9 @@ from torch import Tensor, nn
 from residual_edu.errors import InvalidInput, check_positive, check_shape
 
 
+WIDE = (torch.float32, torch.float64)
+
+
 class Norm(nn.Module):
     """The base of ``LayerNorm`` and ``RMSNorm``: how a gain and a bias start."""
 
@@ -28,7 +31,7 @@ def widened(x: Tensor) -> Tensor:
     """Return ``x`` in float32 at least; integers would be cut on the way back."""
     if not x.is_floating_point():
         raise InvalidInput(f"x must be floating point, got {x.dtype}")
-    return x.to(dtype=torch.promote_types(x.dtype, torch.float32))
+    return x if x.dtype in WIDE else x.float()
 
 
 def check_normed(x: Tensor, eps: float, *weights: Tensor | None) -> None:
