@@ -5,7 +5,6 @@ from torch import Tensor, nn
 
 from residual_edu.errors import InvalidInput, check_positive, check_shape
 
-
 WIDE = (torch.float32, torch.float64)
 
 
