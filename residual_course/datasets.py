@@ -190,12 +190,6 @@ def _glyphs(size: int = 32) -> Tensor:
     return torch.stack(rows).view(len(FONTS), len(LETTERS), size, size) / 255
 
 
-def wine() -> tuple[Tensor, list[str]]:
-    """Return the 178 wines of scikit-learn, ``(178, 13)`` float32, each feature in its own unit, and their names."""
-    table = sklearn_datasets().load_wine()
-    return torch.tensor(table.data, dtype=torch.float32), list(table.feature_names)
-
-
 def photos() -> dict[str, Tensor]:
     """Return scikit-learn's two photographs by name, ``china`` and ``flower``.
 

@@ -6,7 +6,7 @@ from itertools import chain, count
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LinearLR, LRScheduler
+from torch.optim.lr_scheduler import LRScheduler
 
 from residual_edu.errors import InvalidInput, check_shape, check_size
 from residual_edu.networks.evaluation_mode import evaluation_mode
@@ -28,11 +28,6 @@ def minibatches(*tensors: Tensor, size: int = 64, seed: int = 0) -> Iterator[Bat
     generator = torch.Generator().manual_seed(seed)
     epochs = (torch.randperm(len(tensors[0]), generator=generator).split(size) for _ in count())
     return (tuple(x[rows.to(x.device)] for x in tensors) for rows in chain.from_iterable(epochs))
-
-
-def linear_warmup(optimizer: Optimizer, steps: int) -> LRScheduler:
-    """Return a schedule that multiplies the learning rate by 1/steps, 2/steps, ..., 1, and by 1 ever after."""
-    return LinearLR(optimizer, start_factor=1 / steps, total_iters=steps - 1)
 
 
 def train(

@@ -146,11 +146,6 @@ def head() -> list[nn.Module]:
     return [nn.Linear(64, 10)]
 
 
-def plain_linear(inputs: int, outputs: int, gain: float) -> nn.Module:
-    """Return a layer as PyTorch draws it."""
-    return nn.Linear(inputs, outputs)
-
-
 MENDED_NETWORK = Exercise(
     reference=stack(kept),
     also_right=(

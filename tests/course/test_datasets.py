@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib import cbook
-from sklearn.datasets import load_digits, load_sample_image, load_wine
+from sklearn.datasets import load_digits, load_sample_image
 
 from residual_course.datasets import (
     FONTS,
@@ -26,7 +26,6 @@ from residual_course.datasets import (
     photos,
     python_documentation,
     python_prose,
-    wine,
 )
 from residual_edu.errors import InvalidInput
 
@@ -89,13 +88,6 @@ def test_the_camera_multiplies_each_image_by_a_factor_of_its_own():
         assert 1e-6 <= factors.min() < 1e-5 and 1e-3 < factors.max() <= 1e-2
         assert abs(factors.log10().mean() + 4) < 0.4
     assert dim.test_labels.equal(plain.test_labels) and dim.train_labels.equal(plain.train_labels)
-
-
-def test_wine_is_the_table_in_its_own_units():
-    table, names = wine()
-    assert table.dtype == torch.float32 and table.shape == (178, 13)
-    assert torch.allclose(table.double(), torch.tensor(load_wine().data), rtol=1e-6, atol=0)
-    assert names[0] == "alcohol" and names[-1] == "proline" and len(names) == 13
 
 
 def test_photos_are_the_two_pictures_by_name():
@@ -206,7 +198,7 @@ def test_every_font_of_the_letters_ships_with_matplotlib():
     assert len(FONTS) == 14 and all((fonts / f"{font}.ttf").exists() for font in FONTS)
 
 
-@pytest.mark.parametrize("data", [digits, wine, photos])
+@pytest.mark.parametrize("data", [digits, photos])
 def test_without_scikit_learn_it_says_what_to_install(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"scikit-learn, which is not installed: pip install 'residual_edu\[lab\]'$"):

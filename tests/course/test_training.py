@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from residual_course.training import accuracy, linear_warmup, minibatches, train
+from residual_course.training import accuracy, minibatches, train
 from residual_edu import InvalidInput
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -31,31 +31,12 @@ def test_the_order_depends_on_the_seed_alone():
     assert torch.get_rng_state().equal(state)
 
 
-def test_the_learning_rate_climbs_in_equal_steps_and_stays():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8)
-    schedule, rates = linear_warmup(optimizer, 4), []
-    for _ in range(6):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
-    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
-
-
-def test_a_warmup_of_one_step_is_none():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8)
-    schedule = linear_warmup(optimizer, 1)
-    optimizer.step()
-    schedule.step()
-    assert optimizer.param_groups[0]["lr"] == 0.8
-
-
 def test_gradient_descent_by_hand():
     """f(w) = w^2/2 from w = 1 at rate r_t: each step multiplies w by 1 - r_t."""
     w = nn.Parameter(torch.ones((), dtype=torch.float64))
     optimizer = torch.optim.SGD([w], lr=0.5)
-    losses = train(
-        lambda c: c.sum() * w**2 / 2, [(torch.ones(1).double(),)] * 9, optimizer, 4, linear_warmup(optimizer, 2)
-    )
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=1)
+    losses = train(lambda c: c.sum() * w**2 / 2, [(torch.ones(1).double(),)] * 9, optimizer, 4, schedule)
     at = [1, 0.75, 0.375, 0.1875]
     assert losses == pytest.approx([a**2 / 2 for a in at], rel=1e-12) and w.item() == pytest.approx(0.09375)
 
