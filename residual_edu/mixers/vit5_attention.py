@@ -78,7 +78,8 @@ class ViT5Attention(nn.Module):
         self.num_tokens, self.cos_sin = len(angles), Tables(*rotary_cos_sin(angles))
         qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=qkv_bias)
         self.qkv = fill(qkv, init_fn_qkv_proj)
-        self.q_norm, self.k_norm = (build(qk_norm or nn.Identity) for _ in range(2))
+        norm = nn.Identity if qk_norm is None else qk_norm
+        self.q_norm, self.k_norm = build(norm), build(norm)
         proj = nn.Linear(hidden_dim, hidden_dim, bias=out_proj_bias)
         self.proj = fill(proj, init_fn_out_proj)
         self.proj_drop = nn.Dropout(proj_dropout) if proj_dropout else nn.Identity()

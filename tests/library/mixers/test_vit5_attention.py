@@ -143,7 +143,7 @@ def test_what_is_refused(call, words):
         call()
 
 
-@pytest.mark.parametrize("sizes", [{"hidden_dim": 17, "num_heads": 4}, {"num_heads": 0}])
-def test_torch_and_python_refuse_heads_that_do_not_divide(sizes):
-    with pytest.raises((RuntimeError, ZeroDivisionError)):
-        made(**sizes)(torch.zeros(2, 17, 17).double())
+@pytest.mark.parametrize("changes", [{"hidden_dim": 17, "num_heads": 4}, {"num_heads": 0}, {"qk_norm": {}}])
+def test_torch_and_python_refuse_heads_that_do_not_divide_and_empty_descriptions(changes):
+    with pytest.raises((RuntimeError, ZeroDivisionError, KeyError)):
+        made(**changes)(torch.zeros(2, 17, 17).double())
