@@ -96,17 +96,18 @@ def split_heads(
     x: Float[Tensor, "batch *space channels"], heads: int
 ) -> Float[Tensor, "batch heads positions width"]:
     """Split the channels into heads; the axes of space become one, in raster order."""
-    check_size("channels", x.shape[-1], least=heads)
-    x = x.flatten(1, -2)  # (batch, positions, channels)
-    return x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
+    x = x if x.ndim == 3 else x.flatten(1, -2)
+    batch, positions, channels = x.shape
+    check_size("channels", channels, least=heads)
+    return x.reshape(batch, positions, heads, -1).transpose(1, 2)
 
 
 def merge_heads(
     x: Float[Tensor, "batch heads positions width"],
 ) -> Float[Tensor, "batch positions channels"]:
     """Concatenate the channels of all heads: ``split_heads`` undone, but for space."""
-    check_shape("x", x, "batch", "heads", "positions", "width")
-    return x.transpose(1, 2).flatten(2)
+    batch, heads, positions, width = x.shape
+    return x.transpose(1, 2).reshape(batch, positions, heads * width)
 
 
 def check_attention(
@@ -118,8 +119,9 @@ def check_attention(
         raise InvalidInput(f"value must have key's {keys} positions, got {values}")
     if query.device != key.device:  # torch multiplies even with the meta device
         raise InvalidInput(f"query must be on {key.device}, got {query.device}")
-    for x in (key, value):
-        x.expand(*query.shape[:-2], -1, -1)  # torch refuses what would not fit
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        for x in (key, value):
+            x.expand(*query.shape[:-2], -1, -1)  # torch refuses what would not fit
     if bias is not None:
         check_shape("bias", bias, "...", "queries", "keys")
     axes = 2, query.ndim  # (batch, queries, keys) would be taken for (heads, ...)

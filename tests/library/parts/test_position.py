@@ -133,9 +133,9 @@ def test_it_compiles(compiled):
         (lambda: rotary_angles([4, 1.5], 8), "lengths must be a whole number, at least 1, got 1.5"),
         (lambda: rotary_angles([4], 8, start=-1), "start must be a whole number, at least 0, got -1"),
         (lambda: rotary_angles([4], 8, base=0.0), "base must be a finite number above 0, got 0.0"),
-        (lambda: rotate(torch.zeros(3, 8), ANGLES), "cos must be floating point of shape .3, 8."),
-        (lambda: rotate(torch.zeros(4, 1), ANGLES), "cos must be floating point of shape .4, 1."),
-        (lambda: rotate_by(*torch.zeros(3, 4, 7)), "head_dim must be even, got 7"),
+        (lambda: rotate(torch.zeros(3, 8), ANGLES), "cos and sin must be of x's .3, 8., the last even"),
+        (lambda: rotate(torch.zeros(4, 1), ANGLES), "cos and sin must be of x's .4, 1., the last even"),
+        (lambda: rotate_by(*torch.zeros(3, 4, 7)), "cos and sin must be of x's .4, 7., the last even"),
         (lambda: rotate(torch.zeros(4, 8, dtype=torch.int64), ANGLES), "x must be floating point"),
     ],
 )
