@@ -12,6 +12,8 @@ from residual_course import progress
 from residual_course.commands import copies, main
 from residual_course.commands.assignment import gradable
 from residual_course.commands.checkout import notebook_of, with_homework
+from residual_course.commands.student import GUIDES
+from tools.nbval_plugin import AWAY
 from tools.test import NBVAL
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +76,7 @@ def test_both_are_built_and_the_check_knows_them(course, capsys):
 
 def test_nbval_compares_both(course):
     words = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "--rootdir", course, *NBVAL]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), AWAY: str(course)}
 
     def failed():
         done = subprocess.run(
@@ -97,7 +99,7 @@ def test_nbval_compares_both(course):
 def test_an_appendix_is_copied_and_not_asked_for(course):
     copies.complete(course)
     mine = course / "my_lessons"
-    assert sorted(path.name for path in mine.glob("*.ipynb")) == BUILT[:3]
+    assert sorted(path.name for path in mine.glob("*.ipynb")) == [*BUILT[:3], "docs"]
     progress.change(mine, {"predictions": {"Is first read": "yes"}})
     assert copies.first_unfinished(course) == mine / "01_second.ipynb"
     progress.change(mine, {"predictions": {"Is second read": "no"}})
@@ -107,9 +109,12 @@ def test_an_appendix_is_copied_and_not_asked_for(course):
     assert [line.partition(" is new")[0] for line in copies.start_anew(course, ["00_first_more"])] == [BUILT[1]]
 
 
-def test_student_hands_out_appendices_and_no_drafts(tmp_path, capsys):
+def test_student_hands_out_appendices_and_no_drafts(course, tmp_path, capsys):
+    (course / "docs").mkdir()
+    for guide in GUIDES:
+        (course / guide).touch()
     assert main(["student", str(tmp_path / "all")]) == 0
-    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == BUILT[:3]
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [*BUILT[:3], "docs"]
     assert main(["student", str(tmp_path / "draft"), "02"]) == 2
     assert capsys.readouterr().err == "Drafts are not handed out: 02_draft.\n"
     assert not (tmp_path / "draft").exists()
