@@ -142,7 +142,7 @@ def test_what_one_did_is_summed_up_and_a_miss_leads_to_its_section(checkout, chr
 
         page.page.evaluate(RESTART)
         page.page.wait_for_function(IDLE)
-        where = run(page, "from residual_edu")
+        where = run(page, "from residual_course")
         assert "This is lesson 00. Done (all exercises hold): 00. That is the whole course." in where
         assert run(page, "summary(") == said  # nothing else was run again
 
