@@ -50,7 +50,7 @@ CASES = {
         c.HEADS | {"attn_dropout": 0.1, "rope_base": 9.0}, c.attended, ("query", "key", "value"), **c.qkv(3)
     ),
     "BlockConfig": Case(c.SIZES | {"attention": "gqa", "bias": True, "dropout": 0.1, "rope_dim": 2}, None),
-    "BlockLayerNorm": layer({"config": c.config()}),
+    "BlockLayerNorm": layer({"config": c.config()}, rows=("input",), input=x(3, 5, C)),  # torch's name
     "BlockRMSNorm": layer({"config": c.config()}),
     "CKConv": layer(
         {"data_dim": 1, "hidden_dim": C, "kernel_cfg": c.KERNEL, "mask_cfg": OFF, "grid_type": "double"}
