@@ -796,7 +796,6 @@ from torch import Tensor, nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput
-from residual_edu.mixers import Attention, QKVSequenceMixer
 from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.flop_count import Shape, flop_count
 from residual_edu.parts.layer_norm import LayerNorm

@@ -463,10 +463,8 @@ settings = [
 ]
 for spec in settings:
     try:
-        print(
-            config.build(spec)
-        )  # the package's, with the checks that are left out above
-    except InvalidInput as error:
+        print(config.build(spec))
+    except (InvalidInput, TypeError) as error:
         print(f"refused: {error}")
 
 # %% [markdown]

@@ -378,10 +378,7 @@ from residual_edu.configurable.block import ConfigurableBlock
 
 # %% tags=["module:configurable/attention"]
 from dataclasses import replace
-from residual_edu.parts.attention import (
-    attention_mask,
-    both,
-)
+from residual_edu.parts.attention import attention_mask
 
 from residual_edu.configurable.attention import GQA, MHA
 
