@@ -126,7 +126,7 @@ def work(rank, out):
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     """What the two processes found."""
-    from tests.interop import test_two_processes as importable  # pytest calls this file by another name
+    from tests.library.interop import test_two_processes as importable  # pytest calls this file by another name
 
     out = tmp_path_factory.mktemp("processes")
     torch.multiprocessing.spawn(importable.work, (out,), PROCESSES)

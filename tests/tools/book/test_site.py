@@ -68,8 +68,8 @@ def test_the_search_finds_no_answer_and_no_solution(site):
 def test_signatures_stand_as_written_with_their_shapes(site):
     norm, config = ((site / f"{name}.html").read_text() for name in ("parts.layer_norm", "configurable.config"))
     text = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", norm)).replace("&#39;", "'")
-    assert "layer_norm(x: Float[Tensor, '*batch channels'], weight: Float[Tensor, 'channels'] | None" in text
-    assert "LayerNorm(dim: Size, eps: Positive = 1e-05, *, elementwise_affine: Flag = True" in text
+    assert "layer_norm(x: Float[Tensor, '*batch dim'], weight: Float[Tensor, 'dim'] | None" in text
+    assert "LayerNorm(dim: int, eps: float = 1e-05, *, elementwise_affine: bool = True" in text
     assert "0x" not in re.sub("<[^>]+>", "", config)
 
 
