@@ -511,6 +511,3 @@ from residual_edu.networks.residual_network import ResidualNetwork
 
 # %% [markdown]
 # `ClassificationResNet`: the mean over all positions, then norm and map.
-
-
-# %% tags=["module:networks/residual_network"]

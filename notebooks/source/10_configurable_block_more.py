@@ -349,9 +349,6 @@ holds(shares_of[1.0, 1.0][2] < 0.1, "At temperature 1 nearly nothing is copied."
 # The library looks its parts up by name. `register` works as a decorator above a class, or with the class behind the name; `get` refuses a name that is unknown, with the nearest that is known. A first reader may skip the code of `Registry`.
 
 
-# %% tags=["module:configurable/registry"]
-
-
 # %% [markdown]
 # Every part is built from a `BlockConfig` alone, a frozen page of names and numbers; all its faults are named at once.
 
