@@ -1,9 +1,9 @@
 r"""Mamba-2: positions exchange information through the state of a selective scan.
 
 .. math::
-    (z, u, \Delta) = W x, \quad (x', B, C) = \mathrm{silu}(\mathrm{conv}(u)), \quad
-    y = W_o \, \mathrm{norm}(\mathrm{scan}(x', \mathrm{softplus}(\Delta + b), -e^{A},
-    B, C, D) \cdot \mathrm{silu}(z))
+    (z, u, \Delta) &= W x, \qquad (x', B, C) = \mathrm{silu}(\mathrm{conv}(u)) \\
+    h &= \mathrm{scan}(x', \mathrm{softplus}(\Delta + b), -e^{A}, B, C, D) \\
+    y &= W_o \, \mathrm{norm}(h \cdot \mathrm{silu}(z))
 
 Its cost grows with the number of positions, not with their square.
 Gu & Dao, 2023, https://arxiv.org/abs/2312.00752

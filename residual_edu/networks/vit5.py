@@ -1,9 +1,9 @@
 r"""ViT-5: patches, a CLS token and registers, a stack of blocks, a readout.
 
 .. math::
-    x_0 = [W_{\mathrm{patch}}\, \mathrm{patches}, 0, 0] + \mathrm{tokens}, \qquad
-    x_{l+1} = \mathrm{block}_l(x_l), \qquad
-    \mathrm{logits} = W\, \mathrm{neck}(\mathrm{norm}(\mathrm{pool}(x_L)))
+    x_0 &= [W_{\mathrm{patch}}\, \mathrm{patches}, 0, 0] + \mathrm{tokens} \\
+    x_{l+1} &= \mathrm{block}_l(x_l) \\
+    \mathrm{logits} &= W\, \mathrm{neck}(\mathrm{norm}(\mathrm{pool}(x_L)))
 
 The learned table ``tokens`` holds the patches' positions, CLS token and registers.
 

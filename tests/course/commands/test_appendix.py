@@ -99,7 +99,7 @@ def test_nbval_compares_both(course):
 def test_an_appendix_is_copied_and_not_asked_for(course):
     copies.complete(course)
     mine = course / "my_lessons"
-    assert sorted(path.name for path in mine.glob("*.ipynb")) == [*BUILT[:3], "docs"]
+    assert sorted(path.name for path in mine.glob("*.ipynb")) == BUILT[:3]
     progress.change(mine, {"predictions": {"Is first read": "yes"}})
     assert copies.first_unfinished(course) == mine / "01_second.ipynb"
     progress.change(mine, {"predictions": {"Is second read": "no"}})

@@ -8,6 +8,7 @@ import re
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -97,7 +98,7 @@ def rows_apart(name: str, case: Case, made: Any, call: Any, found: list[torch.Te
         alone = dict(call)
         for key in case.rows:
             value = call[key]
-            if isinstance(value, torch.Tensor) and value.ndim and len(value) == batch:
+            if isinstance(value, torch.Tensor | np.ndarray) and value.ndim and len(value) == batch:
                 alone[key] = value[place : place + 1]
         one = tensors_in(result_of(name, case, made, alone))[0]
         if not torch.allclose(one[0], found[0][place], rtol=1e-3, atol=1e-4, equal_nan=True):
