@@ -12,6 +12,7 @@ Wang et al., 2026, https://arxiv.org/abs/2602.08071
 """
 
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -77,7 +78,7 @@ class ViT5ResidualBlock(nn.Module):
         self.ls_mlp = scale() if layer_scale_init else nn.Identity()
         self.drop_path = DropPath(drop_path_rate) if drop_path_rate else nn.Identity()
         self.grn = None if grn_cfg is None else build(grn_cfg)
-        self.register_pooling = None
+        self.register_pooling: Any = None
         mixing = not is_bypassed(self.sequence_mixer)
         if mixing and num_registers and register_pooling_cfg is not None:
             self.register_pooling = build(register_pooling_cfg)
@@ -106,21 +107,22 @@ class ViT5ResidualBlock(nn.Module):
         check_shape("x", x, "batch", "tokens", self.hidden_dim)
         mixer: Map = self.sequence_mixer
         if self.register_pooling is not None:
-            mixer = partial(self._mix_with_registers, self.register_pooling)
+            mixer = self._mix_with_registers
         competing = [] if self.grn is None else [self.grn]
         gates = [*competing, self.ls_attn, self.drop_path]
         x = pre_norm_residual(x, mixer, self.input_norm, gates)
         gates = [self.ls_mlp, self.drop_path]
         return pre_norm_residual(x, self.mlp, self.mlp_norm, gates)
 
-    def _mix_with_registers(self, pooling: Map, tokens: Tensor) -> Tensor:
+    def _mix_with_registers(self, tokens: Tensor) -> Tensor:
         """Run the mixer on normed tokens, conditioned on the registers among them."""
         start = self.register_start_idx
         end = start + self.num_registers
         if end > tokens.shape[1]:
             wanted = f"registers {start} to {end - 1} must lie inside the sequence"
             raise InvalidInput(f"{wanted}, got {tokens.shape[1]} tokens")
-        return self.sequence_mixer(tokens, conditioning=pooling(tokens[:, start:end]))
+        vector = self.register_pooling(tokens[:, start:end])
+        return self.sequence_mixer(tokens, conditioning=vector)
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample of ``num_tokens``; sums are not counted."""

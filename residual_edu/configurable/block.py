@@ -58,18 +58,20 @@ class ConfigurableBlock(nn.Module):
         check_room(cache_length(cache), x.shape[-2], self.config.max_seq_len)
         residual = pre_norm_residual if self.config.pre_norm else post_norm_residual
         gates = [self.resid_dropout] if self.training else []
-
-        def attention(h: Tensor) -> Tensor:
-            nonlocal cache  # a branch returns a tensor alone
-            h, cache = self.attention(h, mask=mask, cache=cache)
-            return h
-
         if is_bypassed(self.attention):
             x, cache = self.attention(x, mask, cache)  # the same x
-        else:
-            x = residual(x, attention, self.attn_norm, gates)
-        x = residual(x, self.ffn, self.ffn_norm, gates)
-        return x, cache  # type: ignore[return-value]  # either way it is set
+            return residual(x, self.ffn, self.ffn_norm, gates), cache
+        kept: list[Cache] = []
+        x = residual(x, self._attend, self.attn_norm, gates, mask, cache, kept)
+        return residual(x, self.ffn, self.ffn_norm, gates), kept[0]
+
+    def _attend(
+        self, h: Tensor, mask: Mask | None, cache: Cache | None, kept: list[Cache]
+    ) -> Tensor:
+        """Return attention's output, the branch, alone; ``kept`` receives its cache."""
+        h, cache = self.attention(h, mask=mask, cache=cache)
+        kept.append(cache)
+        return h
 
     def _norm_of(self, branch: nn.Module) -> nn.Module:
         """Return the norm of a branch, which is left out with it."""

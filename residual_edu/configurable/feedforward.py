@@ -8,8 +8,6 @@ Gates: Shazeer, 2020, https://arxiv.org/abs/2002.05202; the squared ReLU: So et 
 2021, https://arxiv.org/abs/2109.08668
 """
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -19,11 +17,6 @@ from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.registry import ffn_registry
 
 ffn_registry.register("none", nn.Identity)
-
-
-def squared_relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""Return :math:`\max(0, x)^2`, element by element."""
-    return torch.relu(x).square()
 
 
 class FFNBase(nn.Module):
@@ -38,8 +31,6 @@ class FFNBase(nn.Module):
 class StandardFFN(FFNBase):
     """The standard network, with the exact GELU."""
 
-    activation: Callable[[Tensor], Tensor] = staticmethod(F.gelu)
-
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
         self.up = nn.Linear(self.d_model, self.d_ff, bias=config.bias)
@@ -49,12 +40,14 @@ class StandardFFN(FFNBase):
         """Map each position by itself."""
         return self.down(self.activation(self.up(x)))
 
+    def activation(self, x: Tensor) -> Tensor:
+        """Return GELU, the exact one."""
+        return F.gelu(x)
+
 
 @ffn_registry.register("gated")
 class GatedFFN(FFNBase):
     """The gated network, with SiLU: SwiGLU."""
-
-    activation: Callable[[Tensor], Tensor] = staticmethod(F.silu)
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
@@ -66,16 +59,22 @@ class GatedFFN(FFNBase):
         """Map each position by itself."""
         return self.down(self.activation(self.gate(x)) * self.up(x))
 
+    def activation(self, x: Tensor) -> Tensor:
+        """Return SiLU."""
+        return F.silu(x)
+
 
 @ffn_registry.register("relu2")
 class ReLU2FFN(StandardFFN):
     """The standard network, with a squared ReLU."""
 
-    activation = staticmethod(squared_relu)
+    def activation(self, x: Tensor) -> Tensor:
+        """Return the square of the positive part."""
+        return torch.relu(x).square()
 
 
 @ffn_registry.register("gated_relu2")
 class GatedReLU2FFN(GatedFFN):
     """The gated network, with a squared ReLU."""
 
-    activation = staticmethod(squared_relu)
+    activation = ReLU2FFN.activation

@@ -67,7 +67,7 @@ class Sinusoidal(PositionBase):
         """Add each position's sines and cosines."""
         check_shape("x", x, "batch", "positions", self.config.d_model)
         check_room(start, x.shape[-2], self.config.max_seq_len)
-        (waves,) = self.waves
+        (waves,) = self.waves.tables
         return x + waves[start : start + x.shape[-2]].to(x)
 
 
@@ -77,14 +77,15 @@ class RoPE(PositionBase):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
-        widths = {config.head_dim, config.effective_rope_dim} - {0}  # and mla's part
-        pairs = {str(n): rotary_tables(config, n) for n in widths if n % 2 == 0}
+        widths = [("head", config.head_dim), ("part", config.effective_rope_dim)]
+        pairs = {k: rotary_tables(config, n) for k, n in widths if n and n % 2 == 0}
         self.waves = nn.ModuleDict(pairs)
 
     def rotate(self, x: Heads, start: int) -> Tensor:
         """Rotate each pair of features by its position's angle."""
         check_room(start, x.shape[-2], self.config.max_seq_len)
-        tables = cast(Tables, self.waves[str(x.shape[-1])]).tables
+        name = "head" if x.shape[-1] == self.config.head_dim else "part"
+        tables = cast(Tables, self.waves[name]).tables
         cos, sin = tables[2:] if x.dtype == torch.float64 else tables[:2]
         rows = slice(start, start + x.shape[-2])
         return formulas.rotate_by(x, cos[rows], sin[rows])
@@ -107,4 +108,4 @@ class ALiBi(PositionBase):
 
     def bias(self, query: Heads, keys: int) -> Tensor:
         """Return the penalty of each head, query and key."""
-        return formulas.alibi_bias(query.shape[-2], keys, *self.slopes).to(query)
+        return formulas.alibi_bias(query.shape[-2], keys, *self.slopes.tables).to(query)

@@ -100,8 +100,9 @@ class ViT5Attention(nn.Module):
         check_shape("x", x, "batch", self.num_tokens, "channels")
         qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # batch, head, token, head_dim
-        q, k = (rotate_by(z, *self.cos_sin) for z in (self.q_norm(q), self.k_norm(k)))
-        return q, k, v
+        q, k = self.q_norm(q), self.k_norm(k)
+        cos, sin = self.cos_sin.tables
+        return rotate_by(q, cos, sin), rotate_by(k, cos, sin), v
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample: norms, maps, rotations, two products."""

@@ -8,7 +8,6 @@ Shazeer (gated activations), 2020, https://arxiv.org/abs/2002.05202
 """
 
 from functools import partial
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -41,12 +40,22 @@ def swiglu(x: Float[Tensor, "*batch doubled"]) -> Float[Tensor, "*batch dim"]:
     return F.silu(a) * b
 
 
+ACTIVATIONS: dict[str, Map] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+    "glu": F.glu,
+    "swiglu": swiglu,
+}
+
+
 class MLP(nn.Module):
     r"""Two linear maps with an activation and a dropout between them.
 
     Args:
         dim: number of input and output features, at least 1.
-        activation: one of ``MLP.ACTIVATIONS``; ``"gelu"`` is exact, ``"gelu_tanh"`` is
+        activation: one of ``ACTIVATIONS``; ``"gelu"`` is exact, ``"gelu_tanh"`` is
             GPT-2's and DiT's, ``"glu"`` and ``"swiglu"`` double the first map: a and b.
         dropout_cfg: what to build (``config.build``) between the two maps.
         expansion_factor: hidden features per input feature, above 0.
@@ -54,15 +63,6 @@ class MLP(nn.Module):
         init_method_in, init_method_out: called with a map's number of outputs, return a
             function that fills its weight; its bias becomes 0. None: torch's start.
     """
-
-    ACTIVATIONS: ClassVar[dict[str, Map]] = {
-        "relu": F.relu,
-        "gelu": F.gelu,
-        "gelu_tanh": partial(F.gelu, approximate="tanh"),
-        "silu": F.silu,
-        "glu": F.glu,
-        "swiglu": swiglu,
-    }
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class MLP(nn.Module):
         init_method_out: InitMethod | None = None,
     ) -> None:
         super().__init__()
-        check_choice("activation", activation, self.ACTIVATIONS)
+        check_choice("activation", activation, ACTIVATIONS)
         hidden = int(dim * expansion_factor)
         check_size("int(dim * expansion_factor)", hidden)
         self.dim, self.activation = dim, activation
@@ -93,7 +93,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Map each position by itself; the shape of ``x`` is kept."""
-        hidden = self.ACTIVATIONS[self.activation](self.layer1(x))
+        hidden = ACTIVATIONS[self.activation](self.layer1(x))
         return self.layer2(self.dropout(hidden))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:

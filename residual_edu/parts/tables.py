@@ -1,6 +1,6 @@
 """Tables: tensors that are computed and not learned, such as rotary angles."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,6 @@ class Tables(nn.Module):
     def __init__(self, *tables: Tensor) -> None:
         super().__init__()
         self.tables = tables
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.tables)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Tables":
         """Follow a move; but meta would lose the values, and mps has no float64."""

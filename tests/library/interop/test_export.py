@@ -14,6 +14,8 @@ OF_ANY_LENGTH += ["LanguageModel_gqa_rope", "LanguageModel_mla", "LanguageModel_
 
 
 def agree(name):
+    if torch.__version__ < "2.7" and "Hyena" in name:
+        pytest.skip("torch 2.6 does not export a Fourier transform of a free size")
     model, call = NETWORKS[name].made(), NETWORKS[name].inputs()
     axes = [0, 1] if name in OF_ANY_LENGTH else [0]
     shapes = replaced(call, lambda each: dict.fromkeys(axes_of(each, axes), Dim.DYNAMIC), lambda other: None)

@@ -12,7 +12,7 @@ NAMES = ["Configurable_mla_alibi", "LanguageModel_gqa_rope", "LanguageModel_sinu
 
 
 def tables(model):
-    return [table for each in model.modules() if isinstance(each, Tables) for table in each]
+    return [table for each in model.modules() if isinstance(each, Tables) for table in each.tables]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -32,7 +32,7 @@ def test_without_angles_it_is_torchs(bias):
 
 
 def angles_of(mixer):
-    cos, sin = mixer.cos_sin
+    cos, sin = mixer.cos_sin.tables
     return torch.atan2(sin, cos).chunk(2, dim=-1)[1]
 
 
