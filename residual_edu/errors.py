@@ -1,8 +1,7 @@
 """The one error of this library, and the checks that several modules share.
 
 Refused is what would otherwise be silently wrong: a tensor that would broadcast, a size
-or rate with which another function would be computed. What torch refuses at the same
-call is left to torch.
+or rate with which another function would be computed. What torch refuses is torch's.
 """
 
 from collections.abc import Iterable

@@ -62,8 +62,7 @@ class AttentionBase(nn.Module):
         """Return the output of all heads, (batch, positions, features).
 
         ``query`` is (batch, n_heads, positions, head_dim), the last of the keys'
-        positions; ``key`` and ``value`` may have fewer heads. A ``mask`` of numbers is
-        added to the scores.
+        positions; ``key`` and ``value`` may have fewer heads.
         """
         key, value = repeat_heads(key, self.n_heads), repeat_heads(value, self.n_heads)
         bias = self.position.bias(query, key.shape[-2])
@@ -82,6 +81,12 @@ def check_mask(mask: Tensor, query: Tensor, key: Tensor) -> None:
     if mask.shape[-2:] != pairs:
         wanted = f"mask must end in (queries, keys) = {pairs}"
         raise InvalidInput(f"{wanted}, got shape {tuple(mask.shape)}")
+    if torch.compiler.is_compiling() or not (mask.is_cpu and mask.is_floating_point()):
+        return  # reading it would break the graph, or make a GPU wait
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(mask)  # by vmap
+    if not wrapped and mask.any() and mask.eq(mask != 0).all():
+        wanted = "mask must be boolean, since numbers are added to the scores"
+        raise InvalidInput(f"{wanted}, got {mask.dtype} of 0 and 1")
 
 
 @attention_registry.register("none")

@@ -29,9 +29,6 @@ class ConfigurableBlock(nn.Module):
 
     Args:
         config: which classes to look up, and the numbers that they read.
-
-    Raises:
-        InvalidInput: for an unknown name, or more than ``max_seq_len`` positions.
     """
 
     def __init__(self, config: BlockConfig) -> None:
@@ -51,9 +48,10 @@ class ConfigurableBlock(nn.Module):
     ) -> tuple[Stream, Cache]:
         """Return ``x`` with both branches added, and the cache, longer by ``x``.
 
-        ``mask`` is True where a query may attend to a key, or is added to the scores:
-        (positions, keys), (batch, positions, keys) or (batch, heads, positions, keys).
-        The keys are the positions of ``cache``, then those of ``x``.
+        ``mask`` is True where a query may attend to a key, or numbers that are added to
+        the scores, where 1.0 and 0.0 would hide nothing. It is (positions, keys),
+        (batch, positions, keys) or (batch, heads, positions, keys), the keys being the
+        positions of ``cache``, then those of ``x``.
         """
         check_room(cache_length(cache), x.shape[-2], self.config.max_seq_len)
         residual = pre_norm_residual if self.config.pre_norm else post_norm_residual

@@ -5,14 +5,13 @@ or what they are made from. It grows by concatenation: below a thousand position
 preallocated one is no faster, and would need its length stored.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from residual_edu.errors import check_size
+from residual_edu.errors import InvalidInput, check_size
 
 Stream = Float[Tensor, "batch positions channels"]
 Mask = Shaped[Tensor, "*#batch positions keys"]
@@ -26,10 +25,13 @@ def cache_length(cache: Cache | None) -> int:
 
 def extend(cache: Cache | None, first: Tensor, second: Tensor) -> Cache:
     """Return ``cache`` with the positions of ``first`` and ``second`` after its own."""
-    if cache is None:
-        return first, second
-    old_first, old_second = cache  # a cache of another kind is refused here
-    return torch.cat([old_first, first], -2), torch.cat([old_second, second], -2)
+    if cache is not None:
+        both = zip(cache, (first, second), strict=True)  # or it is of another kind
+        first, second = (torch.cat(each, dim=-2) for each in both)
+    if first.shape[-2] != second.shape[-2]:
+        found = f"{first.shape[-2]} and {second.shape[-2]}"
+        raise InvalidInput(f"a cache must have as many values as keys, got {found}")
+    return first, second
 
 
 class ModelCache(NamedTuple):
@@ -38,14 +40,9 @@ class ModelCache(NamedTuple):
     length: int
     blocks: tuple[Cache | None, ...]
 
-    def tensors(self) -> Iterator[Tensor]:
-        """Yield every tensor of every block's cache."""
-        for cache in self.blocks:
-            yield from cache or ()
-
     def bytes_per_token(self) -> float:
         """Return the bytes for one position of one sample, summed over all blocks."""
         check_size("length", self.length, least=0)
-        batch = next((len(kept) for kept in self.tensors()), 1)
-        positions = batch * max(self.length, 1)
-        return sum(kept.nbytes for kept in self.tensors()) / positions
+        kept = [tensor for cache in self.blocks for tensor in cache or ()]
+        positions = (len(kept[0]) if kept else 1) * max(self.length, 1)
+        return sum(tensor.nbytes for tensor in kept) / positions

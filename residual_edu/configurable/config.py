@@ -31,9 +31,6 @@ class BlockConfig:
         rope_dim: features of each ``mla`` key that all heads share and that are
             rotated, 0 to ``head_dim``; None: half of it with ``rope``, else 0.
         qk_norm: whether each head's queries and keys are normalised, but for ``mla``.
-
-    Raises:
-        InvalidInput: for a number out of range, or heads that do not divide.
     """
 
     attention: str = "mha"
@@ -100,13 +97,9 @@ class ModelConfig:
 
     Args:
         block: the config of every block without one of its own, and of the last norm.
-        vocab_size: number of different tokens.
-        n_layers: number of blocks.
+        vocab_size, n_layers: numbers of different tokens and of blocks.
         tie_embeddings: whether the head's matrix is the embedding's, transposed.
         block_configs: one config for each block, all of the same ``d_model``.
-
-    Raises:
-        InvalidInput: for a size below 1, or another number of configs than of blocks.
     """
 
     block: BlockConfig = field(default_factory=BlockConfig)

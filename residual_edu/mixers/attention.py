@@ -1,8 +1,6 @@
 r"""Multi-head attention as a mixer of the positions of signals with 1 to 3 axes.
 
-.. math::
-    y = \mathrm{softmax}(s \, q k^\top) \, v \quad \text{in each head}, \qquad
-    s = 1 / \sqrt{d}
+.. math:: y = \mathrm{softmax}(q k^\top / \sqrt{d}) \, v \quad \text{in each head}
 
 Vaswani et al., 2017, https://arxiv.org/abs/1706.03762
 Rotary positions: Su et al., 2021, https://arxiv.org/abs/2104.09864
@@ -32,8 +30,7 @@ class Attention(nn.Module):
     Args:
         hidden_dim: number of channels, a multiple of ``num_heads``.
         num_heads: number of heads, each with hidden_dim / num_heads of the channels.
-        apply_qk_norm: divide query and key of each head by their L2 norms, instead of
-            the scores by sqrt(head_dim).
+        apply_qk_norm: divide queries and keys by their L2 norms, not scores by sqrt(d).
         use_rope: rotate query and key by their positions along each axis.
         is_causal: attend to no later position, in raster order: the last axis fastest.
         attn_dropout: rate in [0, 1) at which weights are dropped in training.
@@ -41,9 +38,6 @@ class Attention(nn.Module):
         rope_spatial_dims: lengths of the axes of a signal that comes flattened to one.
         fused: let torch call a kernel for the whole; False computes step by step, which
             has second derivatives and forward ones (``torch.func.jvp``).
-
-    Raises:
-        InvalidInput: for numbers out of range, or signals whose shapes do not fit.
     """
 
     def __init__(

@@ -43,8 +43,8 @@ class CKConv(nn.Module):
             single along circular axes, double along the others.
         fft_padding: the signal beyond its ends, ``"zero"`` or ``"circular"`` (it
             repeats), for all axes or a list with one for each.
-        is_causal: whether a position depends on itself and earlier ones only, by the
-            taps from the middle one on; for one axis with zero padding.
+        is_causal: no position depends on later ones (but see ``long_convolution``), by
+            the taps from the middle one on; for one axis with zero padding.
     """
 
     def __init__(

@@ -18,6 +18,7 @@ from torch.nn.functional import softplus
 
 from residual_edu.errors import InvalidInput, check_choice, check_positive, check_shape
 from residual_edu.mixers.implicit_kernel import Grid, Taps
+from residual_edu.parts.norm import widened
 from residual_edu.parts.start import copy_values
 from residual_edu.parts.weight_decay import no_weight_decay
 
@@ -115,8 +116,8 @@ class GaussianModulation(nn.Module):
     def std(self) -> Float[Tensor, "axes channels"]:
         """Every sigma, within its limits."""
         std_of, _ = PARAMETRIZATIONS[self.parametrization]
-        std = std_of(self.std_param)
-        return std + (std.clamp(self.min_std, self.max_std) - std).detach()
+        std = std_of(widened(self.std_param))
+        return std.clamp(self.min_std, self.max_std).detach() + (std - std.detach())
 
     def forward(self, grid: Grid, x: Taps) -> Taps:
         """Return the kernel ``x`` times the mask at the positions ``grid``."""

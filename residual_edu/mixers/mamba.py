@@ -23,6 +23,7 @@ from residual_edu.errors import InvalidInput, check_positive, check_size
 from residual_edu.mixers.selective_scan import chunked_scan
 from residual_edu.parts.causal_conv import CausalConv1D
 from residual_edu.parts.flop_count import Shape, count_positions, flop_count
+from residual_edu.parts.norm import widened
 from residual_edu.parts.rms_norm import RMSNorm
 from residual_edu.parts.start import copy_values
 
@@ -47,9 +48,6 @@ class MambaLayer(nn.Module):
         dt_init_floor: steps below it start at it, above 0.
         bias, conv_bias: whether both projections, and the convolution, have a bias.
         chunk_size: number of positions that the scan takes at once.
-
-    Raises:
-        InvalidInput: for a size or a step out of range.
     """
 
     def __init__(
@@ -96,13 +94,10 @@ class MambaLayer(nn.Module):
         return self.out_proj(self.norm(y * silu(z)))
 
     def _scan(self, u: Tensor, dt: Tensor) -> Tensor:
-        # a 16-bit state would lose the digits of what it sums
-        wide = torch.promote_types(u.dtype, torch.float32)
-        x, B, C = u.to(wide).split([self.pieces[0], self.d_state, self.d_state], dim=-1)
+        x, B, C = u.split([self.pieces[0], self.d_state, self.d_state], dim=-1)
         x = x.unflatten(-1, (-1, self.headdim))  # batch, position, head, headdim
-        A, D = -self.A_log.to(wide).exp(), self.D.to(wide)
-        y = chunked_scan(x, dt.to(wide), A, B, C, D, self.chunk_size)
-        return y.flatten(-2).to(u.dtype)
+        A = -widened(self.A_log).exp()
+        return chunked_scan(x, dt, A, B, C, self.D, self.chunk_size).flatten(-2)
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost for one sample: maps, convolution, norm, and scan."""

@@ -18,6 +18,7 @@ from torch import Tensor, einsum
 from torch.nn.functional import pad
 
 from residual_edu.errors import InvalidInput, check_shape, check_size
+from residual_edu.parts.norm import widened
 
 
 def selective_scan(
@@ -31,27 +32,25 @@ def selective_scan(
     """Return y of the recurrence, one position after another; all heads share B and C.
 
     Args:
-        x: input of the recurrence.
+        x: input of the recurrence; the state is summed in float32 at least.
         dt: step, at least 0; a larger one forgets and writes more.
         A: decay rate of each head, at most 0: a step keeps exp(dt A) of the state.
         B: vector by which a position writes to the state.
         C: vector by which a position reads from it.
         D: weight of x itself in the output; None for 0.
-
-    Raises:
-        InvalidInput: for shapes that do not fit each other, or integers.
     """
     check_scan(x, dt, A, B, C, D)
-    keep, write = (dt * A).exp(), dt[..., None] * x
+    wide, dt, A, B, C = map(widened, (x, dt, A, B, C))
+    keep, write = (dt * A).exp(), dt[..., None] * wide
     # batch, head, headdim, state
-    state = x.new_zeros(x.shape[0], *x.shape[2:], B.shape[-1])
+    state = wide.new_zeros(x.shape[0], *x.shape[2:], B.shape[-1])
     read = []
     for t in range(x.shape[1]):
         written = write[:, t, :, :, None] * B[:, t, None, None]
         state = keep[:, t, :, None, None] * state + written
         read.append((state * C[:, t, None, None]).sum(-1))
     y = torch.stack(read, 1)
-    return y if D is None else y + D[:, None] * x
+    return (y if D is None else y + D[:, None] * wide).type_as(x)
 
 
 def chunked_scan(
@@ -67,14 +66,14 @@ def chunked_scan(
 
     Within a chunk they take all pairs of positions, between chunks there is one state;
     the result does not depend on ``chunk_size``. Nothing is divided by a decay, and no
-    decay is the difference of two long sums: large steps do not overflow, nor cost the
-    digits of small ones.
+    decay is a difference of long sums: large steps cost no digits of small ones.
     """
     check_scan(x, dt, A, B, C, D)
     check_size("chunk_size", chunk_size)
+    wide, dt, A, B, C = map(widened, (x, dt, A, B, C))
     length = min(chunk_size, x.shape[1])
     # b batch, c chunk, l and s positions in it, h head, p channel of a head, n state
-    write, fade = in_chunks(dt[..., None] * x, length), in_chunks(dt * A, length)
+    write, fade = in_chunks(dt[..., None] * wide, length), in_chunks(dt * A, length)
     B, C = in_chunks(B, length), in_chunks(C, length)
     decay = segsum(fade.transpose(2, 3)).exp_()  # b c h l s: what l keeps of s
     since = fade.cumsum(2)  # b c l h: its exp is what l keeps of what its chunk finds
@@ -83,7 +82,7 @@ def chunked_scan(
     across = einsum("bcln,bchpn,bclh->bclhp", C, found, since.exp())
     y = within_chunks(decay, write, B, C) + across
     y = y.flatten(1, 2)[:, : x.shape[1]]
-    return y if D is None else y + D[:, None] * x
+    return (y if D is None else y + D[:, None] * wide).type_as(x)
 
 
 def in_chunks(z: Tensor, length: int) -> Float[Tensor, "batch chunks length *rest"]:

@@ -24,6 +24,7 @@ from residual_edu.parts.attention import attention
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import SimpleFeedForward
 from residual_edu.parts.start import fill
+from residual_edu.parts.weight_decay import no_weight_decay
 
 Stream = Float[Tensor, "batch positions channels"]
 Images = Float[Tensor, "batch side side"]
@@ -54,8 +55,7 @@ def denoiser_block(dim: int) -> AdaLNZeroResidualBlock:
 class Denoiser(nn.Module):
     """Predicts the velocity of each pixel of noisy images, given a time and a class.
 
-    The image is cut into patches, each one position of the stream. Before training the
-    velocity is 0 everywhere.
+    Each patch is one position of the stream. Before training the velocity is 0.
 
     Args:
         patch_size: pixels along each side of a patch.
@@ -63,9 +63,6 @@ class Denoiser(nn.Module):
         hidden_dim: number of channels of the stream.
         depth: number of blocks, at least 1.
         num_classes: number of classes; the label ``num_classes`` means "any class".
-
-    Raises:
-        InvalidInput: for images of another size, or times or labels of another number.
     """
 
     def __init__(
@@ -76,7 +73,7 @@ class Denoiser(nn.Module):
         self.patch_size, self.grid, self.num_classes = patch_size, grid, num_classes
         self.patches = nn.Linear(patch_size**2, hidden_dim)
         self.position = nn.Parameter(torch.randn(grid**2, hidden_dim) / 2)
-        self.label = nn.Embedding(num_classes + 1, hidden_dim)
+        self.label = no_weight_decay(nn.Embedding(num_classes + 1, hidden_dim))
         self.time = nn.Sequential(
             nn.Linear(1, hidden_dim), nn.SiLU(), nn.Linear(hidden_dim, hidden_dim)
         )
@@ -84,6 +81,7 @@ class Denoiser(nn.Module):
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
         self.final = nn.Linear(hidden_dim, patch_size**2)
         fill(self.final, nn.init.zeros_)
+        no_weight_decay(self, "position")
 
     def reset_parameters(self) -> None:
         """Start the table of positions and the last layer as the constructor does."""
@@ -125,9 +123,10 @@ def flow_matching_loss(
     label is replaced by "any class", ``model.num_classes``.
     """
     check_rate("unlabelled", unlabelled)
-    noise = torch.randn(images.shape, generator=generator).to(images)
-    time, draws = torch.rand(2, len(images), generator=generator).to(images.device)
-    labels = labels.where(draws >= unlabelled, model.num_classes)
+    wide = torch.float32  # in 16 bits a probability would be one of 256
+    noise = torch.randn(images.shape, generator=generator, dtype=wide).to(images)
+    time, draws = torch.rand(2, len(images), generator=generator, dtype=wide)
+    labels = labels.where(draws.to(labels.device) >= unlabelled, model.num_classes)
     time = time.to(images)
     x_t = noise.lerp(images, time[:, None, None])
     return (model(x_t, time, labels) - (images - noise)).square().mean()

@@ -28,9 +28,6 @@ class LanguageModel(nn.Module):
 
     Args:
         config: the blocks, the vocabulary, and whether embedding and head are tied.
-
-    Raises:
-        InvalidInput: for a cache that does not fit, or more positions than there are.
     """
 
     generate = generate

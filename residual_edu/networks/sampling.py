@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from residual_edu.parts.norm import widened
+
 Tokens = Int[Tensor, "batch positions"]
 Logits = Float[Tensor, "batch vocabulary"]
 
@@ -20,6 +22,7 @@ def penalize(logits: Logits, seen: Tokens, penalty: float) -> Logits:
     """Divide the positive logits of ``seen`` by ``penalty``, multiply the others."""
     if penalty == 1:
         return logits
+    logits = widened(logits)
     scores = logits.gather(1, seen)
     penalized = torch.where(scores > 0, scores / penalty, scores * penalty)
     return logits.scatter(1, seen, penalized)
@@ -50,7 +53,7 @@ def choose(
     """Return a token for each row of ``logits``; at ``temperature`` 0 the likeliest."""
     if temperature == 0:
         return logits.argmax(dim=-1)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+    logits = widened(logits) / max(temperature, 1e-37)  # 0 in float32 would give NaN
     logits = keep_top_k(logits, top_k) if top_k > 0 else logits
     logits = keep_top_p(logits, top_p) if top_p < 1 else logits
     # on the CPU, so that a seed gives the same tokens on every device

@@ -12,10 +12,12 @@ Peebles & Xie, 2023, https://arxiv.org/abs/2212.09748
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.errors import InvalidInput, check_same_shape, check_shape
+from residual_edu.parts.norm import widened
 from residual_edu.parts.start import fill
 
 
@@ -28,7 +30,13 @@ class Modulation(NamedTuple):
 
     def modulate(self, norm: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """Return ``norm`` with the scale and the shift that the condition gives it."""
-        return lambda x: norm(x) * (1 + self.scale) + self.shift
+
+        def modulated(x: Tensor) -> Tensor:
+            h = norm(x)
+            y = widened(h) * (1 + widened(self.scale)) + self.shift  # rounded once
+            return y.to(torch.promote_types(h.dtype, self.scale.dtype))
+
+        return modulated
 
     def apply_gate(self, branch: Tensor) -> Tensor:
         """Multiply ``branch`` by the gate, which must not broadcast it."""
@@ -50,11 +58,7 @@ def zero_projection(dim: int, branches: int = 2) -> nn.Sequential:
 def modulations(
     projected: Float[Tensor, "batch parameters"], ndim: int, branches: int = 2
 ) -> list[Modulation]:
-    """Split a projected condition into the ``branches`` of a signal with ``ndim`` axes.
-
-    Raises:
-        InvalidInput: unless its width is a multiple of ``3 * branches``.
-    """
+    """Split a projected condition into ``branches``, for a signal of ``ndim`` axes."""
     batch, parameters = projected.shape
     if parameters % (3 * branches):
         wanted = f"a multiple of {3 * branches} parameters"

@@ -10,6 +10,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from residual_edu.errors import InvalidInput, check_rate, check_shape, check_size
+from residual_edu.parts.norm import widened
+
+HIDDEN = -1e30  # as -inf, but a softmax over nothing else is no NaN
 
 
 def attention(
@@ -23,16 +26,19 @@ def attention(
     """Return the mean of all values, weighted by the softmax of the scores.
 
     ``mask`` is True where a query may attend to a key; boolean, of 2 axes or query's.
-    ``bias`` is added to the scores; ``scale`` is s, 1 / sqrt(head_dim) by default.
+    ``bias`` is added to the scores; -1e9 or less hides a key. A query from which every
+    key is hidden gets 0. ``scale`` is s, 1 / sqrt(head_dim) by default.
     """
     check_attention(query, key, value, mask, bias)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query * scale @ key.mT  # (*batch, queries, keys)
+    scores = widened(query) * scale @ widened(key).mT  # (*batch, queries, keys)
     if bias is not None:
-        scores = scores + bias
+        scores = scores + widened(bias).clamp(min=HIDDEN)
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return scores.softmax(dim=-1) @ value
+        scores = scores.masked_fill(~mask, HIDDEN)
+    y = scores.softmax(dim=-1) @ widened(value)
+    added = joined(mask, bias)
+    return (y if added is None else y * sees_a_key(added)).type_as(value)
 
 
 def fused_attention(
@@ -50,6 +56,7 @@ def fused_attention(
 
     ``dropout`` is the rate, in [0, 1), at which weights are dropped, in evaluation too.
     With ``is_causal`` each query, the last of the keys' positions, sees no later one.
+    On the CPU a query that is NaN gets 0, if there is no mask or bias.
     """
     check_attention(query, key, value, mask, bias)
     check_rate("dropout", dropout)
@@ -59,10 +66,11 @@ def fused_attention(
         causal = attention_mask(queries, keys, causal=True, device=query.device)
         mask = causal if mask is None or causal is None else mask & causal
         is_causal = False
-    if mask is not None:  # the kernel takes one of the two
-        bias = mask if bias is None else bias.masked_fill(~mask, -torch.inf)
+    added = joined(mask, bias)
+    if added is not None and added.is_floating_point():
+        added = added.masked_fill(~sees_a_key(added), -torch.inf)  # not just -1e9
     return nn.functional.scaled_dot_product_attention(
-        query, key, value, bias, dropout, is_causal, scale=scale
+        query, key, value, added, dropout, is_causal, scale=scale
     )
 
 
@@ -128,18 +136,21 @@ def check_attention(
     if mask is not None and (mask.dtype != torch.bool or mask.ndim not in axes):
         found = f"{mask.dtype} {tuple(mask.shape)}"
         raise InvalidInput(f"mask must be boolean, of 2 or query's axes, got {found}")
-    for name, added in (("mask", mask), ("bias", bias)):
+    for added in (mask, bias):
         if added is not None:
             added.expand(*query.shape[:-1], keys)
-            check_keys_left(name, added)
 
 
-def check_keys_left(name: str, added: Tensor) -> None:
-    """Raise ``InvalidInput`` where a row of a mask or bias leaves a query no key."""
-    if torch.compiler.is_compiling() or not added.is_cpu:
-        return  # reading it would break the graph, or make a GPU wait
-    numbers = added.is_floating_point()
-    left = added > max(-1e9, torch.finfo(added.dtype).min) if numbers else added
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(added)  # by vmap
-    if not wrapped and not left.any(dim=-1).all():
-        raise InvalidInput(f"{name} must leave each query at least 1 key")
+def joined(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Return mask and bias as one tensor, a bias if there is one."""
+    if mask is None or bias is None:
+        return bias if mask is None else mask
+    return bias.masked_fill(~mask, -torch.inf)
+
+
+def sees_a_key(added: Tensor) -> Bool[Tensor, "*batch queries 1"]:
+    """Whether a mask or bias leaves each query at least 1 key."""
+    if added.dtype == torch.bool:
+        return added.any(dim=-1, keepdim=True)
+    lowest = max(-1e9, torch.finfo(added.dtype).min)
+    return added.detach().amax(dim=-1, keepdim=True) > lowest

@@ -18,7 +18,9 @@ def bernoulli_mask(
 ) -> Tensor:
     """Return a boolean mask for ``x``, each element False with probability ``rate``."""
     device = x.device if generator is None else generator.device
-    return (torch.rand(shape, generator=generator, device=device) >= rate).to(x.device)
+    # in 16 bits a rate would be one of 256
+    draws = torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
+    return (draws >= rate).to(x.device)
 
 
 def dropout(

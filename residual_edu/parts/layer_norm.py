@@ -94,8 +94,9 @@ class LayerNormalization(nn.Module):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
-        """Normalise the last axis of ``x``; its shape is kept."""
+        """Normalise the last axis of ``x``; its shape and dtype are kept."""
         check_shape("x", x, "...", len(self.alpha))
-        mean = x.mean(dim=-1, keepdim=True)
-        std = x.std(dim=-1, keepdim=True)
-        return self.alpha * (x - mean) / (std + self.eps) + self.bias
+        wide = widened(x)
+        centred = wide - wide.mean(dim=-1, keepdim=True)
+        std = wide.std(dim=-1, keepdim=True)
+        return (self.alpha * centred / (std + self.eps) + self.bias).type_as(x)

@@ -32,10 +32,6 @@ class L2Norm(nn.Module):
         wide = widened(x)  # eps is 0 in float16
         return nn.functional.normalize(wide, dim=self.dim, eps=self.eps).type_as(x)
 
-    def extra_repr(self) -> str:
-        """Show axis and eps."""
-        return f"dim={self.dim}, eps={self.eps}"
-
 
 class PerHeadRMSNorm(nn.Module):
     """``RMSNorm`` of each head by itself; all heads share one gain.

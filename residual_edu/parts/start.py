@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import TypeAliasType
 
 from residual_edu.errors import InvalidInput
-from residual_edu.parts.weight_decay import marked, no_weight_decay
+from residual_edu.parts.weight_decay import mark_parameters
 
 Layer = TypeVar("Layer", bound=nn.Module)
 Fill = Callable[[Tensor], object]  # in place, as those of ``torch.nn.init``
@@ -30,8 +30,7 @@ def reset_parameters(module: nn.Module) -> None:
     elif names := [name for name, _ in module.named_parameters(recurse=False)]:
         kind, missing = type(module).__name__, ", ".join(names)
         raise InvalidInput(f"{kind} must have reset_parameters, which sets {missing}")
-    if marked(module):
-        no_weight_decay(module)  # to_empty made new parameters
+    mark_parameters(module)  # to_empty made new ones
 
 
 def fill(layer: Layer, weight: Fill | None, bias: Fill = nn.init.zeros_) -> Layer:

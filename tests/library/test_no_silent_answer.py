@@ -85,6 +85,17 @@ def test_a_mask_of_numbers_is_added_to_the_scores(kind, low):
         torch.testing.assert_close(block(x, zeros(given.shape).masked_fill(~given, low))[0], block(x, given)[0])
 
 
+@pytest.mark.parametrize("low", [-1e9, float("-inf"), None])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_query_without_a_key_adds_nothing(kind, low, compiled):
+    layer, x, mask = ConfigurableBlock(config(bias=False, **kind)).attention, torch.randn(2, 5, 8), masks(2)
+    mask[:, 3] = False
+    given = mask if low is None else zeros(mask.shape).masked_fill(~mask, low)
+    found = layer(x, given)[0]
+    assert not found[:, 3].any() and found[:, 4].any()
+    torch.testing.assert_close(compiled(layer)(x, given)[0], found)
+
+
 def test_a_mask_of_numbers_need_not_forbid():
     layer, x, added = attention_registry.get("mha")(config()), torch.randn(2, 5, 8), torch.randn(2, 5, 5)
     q, k, v = (each(x).view(2, 5, 2, 4).transpose(1, 2) for each in (layer.q_proj, layer.k_proj, layer.v_proj))
@@ -169,7 +180,7 @@ def test_marks_survive_a_deep_copy_and_a_class_gets_none():
     for made in (model, copy.deepcopy(model), copy.deepcopy(copy.deepcopy(model))):
         assert [len(group["params"]) for group in parameter_groups(made, 0.1)] == [1, 3]
     assert parameter_groups(theirs, 0.1)[0]["params"] == []
-    with pytest.raises(TypeError, match="parameters"):
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
         no_weight_decay(nn.Linear)  # or every linear map would be exempt
     assert not hasattr(nn.Linear, "_no_weight_decay")
 

@@ -44,6 +44,13 @@ def test_a_cache_of_another_model_or_batch_is_refused_by_python_or_torch(cache, 
         extend(cache, *pair(1, 2))
 
 
+@pytest.mark.parametrize("cache", [None, pair(5, 2), (*pair(5, 2)[:1], *pair(4, 2)[1:])])
+def test_as_many_values_as_keys(cache):
+    first, second = pair(4, 2)[0], pair(3, 2)[1]
+    with pytest.raises(InvalidInput, match="^a cache must have as many values as keys, got "):
+        extend(cache, first, first if cache and len(cache[1][0]) == 4 else second)
+
+
 def test_memory_for_a_position_of_a_sample():
     cache = tuple(torch.zeros(3, 4, 5, 2, dtype=torch.float16) for _ in range(2))  # 3 samples, 5 positions
     assert ModelCache(5, (cache, cache)).bytes_per_token() == 2 * 2 * 4 * 2 * 2

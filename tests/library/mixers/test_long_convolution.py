@@ -109,6 +109,20 @@ def test_sums_run_in_float32_at_least(dtype):
     assert (found.double() - wide).abs().max() < accuracy * wide.abs().max()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("length", [3, 16, 100, 1024])
+def test_a_large_late_number_changes_earlier_outputs_by_no_more_than_the_docstring_says(length, dtype):
+    x, kernel = torch.randn(20, length, 2, dtype=dtype), torch.randn(20, length, 2, dtype=dtype)
+    kernel *= torch.logspace(0, -4, length, dtype=dtype)[:, None] ** torch.rand(20, 1, 1, dtype=dtype)
+    before = long_convolution(x, kernel, "causal")
+    x[:, -1] = 10.0 ** torch.arange(-2, 18, dtype=dtype)[:, None]
+    change = (long_convolution(x, kernel, "causal") - before)[:, :-1].abs().amax(1)
+    size = torch.finfo(dtype).eps * x.norm(dim=1) * kernel.norm(dim=1)
+    assert (change[5:] <= 2 * size[5:]).all() and (change > 0).any()
+    x[:, -1] = torch.nan
+    assert long_convolution(x, kernel, "causal").isnan().all()
+
+
 def test_a_transform_is_as_short_as_it_may_be():
     assert fft_size(100, 199, "zero") == next_fast_len(199) == 200  # not the 298 of the whole convolution
     assert fft_size(64, 64, "causal") == next_fast_len(127) == 128

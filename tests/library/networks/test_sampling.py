@@ -71,8 +71,24 @@ def test_cuts_come_after_the_temperature():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_probabilities_of_16_bits_are_computed_in_32(dtype):
-    logits = torch.randn(500, 200).to(dtype)
+    logits, seen = torch.randn(500, 200).to(dtype), torch.arange(200).expand(500, 200)
     drawn, expected = (
-        choose(x, 1.3, top_p=0.9, generator=torch.Generator().manual_seed(0)) for x in (logits, logits.float())
+        choose(penalize(x, seen, 1.3), 1.3, top_p=0.9, generator=torch.Generator().manual_seed(0))
+        for x in (logits, logits.float())
     )
     assert drawn.equal(expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("cut", [{"top_k": 2}, {"top_p": 0.9}])
+def test_what_is_cut_off_is_never_drawn(cut, dtype):
+    logits = torch.full((64, 50257), -8.0, dtype=dtype)
+    logits[:, 7], logits[:, 9] = 12.0, 11.0
+    assert set(torch.cat([choose(logits, **cut) for _ in range(20)]).tolist()) == {7, 9}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("temperature", [1e-4, 1e-38, 1e-300])
+def test_a_low_temperature_is_like_0(temperature, dtype):
+    logits = torch.tensor([[11.0, 12.0, -torch.inf], [-3.0, -4.0, -5.0]], dtype=dtype)
+    assert choose(logits, temperature).tolist() == [1, 0]

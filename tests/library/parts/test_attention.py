@@ -10,8 +10,6 @@ from residual_edu import InvalidInput, attention, attention_mask, fused_attentio
 
 as_users_meet_it = pytest.mark.usefixtures("as_installed")
 WAYS = [attention, fused_attention]
-FALSE_ROW = torch.tensor([[True, True], [False, False]])
-LOW_ROW = torch.tensor([[0.0, 0.0], [-1e9, -1e9]], dtype=torch.float64)
 MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 2}, "both": {"causal": True, "window": 3}}
 
 
@@ -132,6 +130,34 @@ def test_a_row_of_a_cached_mask_is_the_row_of_the_whole():
         assert torch.equal(attention_mask(1, step + 1, causal=True, window=3), whole[step : step + 1, : step + 1])
 
 
+HIDING = {  # ways to hide all keys from query 0, and later ones from the others
+    "a mask": lambda mask, dtype: (mask, None),
+    "-inf": lambda mask, dtype: (None, torch.zeros(5, 5, dtype=dtype).masked_fill(~mask, -torch.inf)),
+    "-1e9": lambda mask, dtype: (None, torch.zeros(5, 5, dtype=dtype).masked_fill(~mask, LOW[dtype])),
+    "both": lambda mask, dtype: (mask.logical_or(torch.eye(5) > 0), torch.zeros(5, 5, dtype=dtype) + ALONE.to(dtype)),
+}
+LOW = {torch.float64: -1e9, torch.float32: torch.finfo(torch.float32).min, torch.bfloat16: -1e9, torch.float16: -65504}
+ALONE = torch.zeros(5, 5).index_put((torch.tensor(0), torch.tensor(0)), torch.tensor(-torch.inf))
+
+
+@pytest.mark.parametrize("dtype", LOW)
+@pytest.mark.parametrize("hide", HIDING)
+@pytest.mark.parametrize("way", WAYS)
+@as_users_meet_it
+def test_a_query_from_which_every_key_is_hidden_gets_0_and_leaves_finite_gradients(compiled, way, hide, dtype):
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    mask[0] = False
+    mask, bias = HIDING[hide](mask, dtype)
+    bias = bias if bias is None else bias.requires_grad_()
+    inputs = [x.detach().to(dtype).requires_grad_() for x in signals()]
+    found = way(*inputs, mask, bias)
+    assert not found[..., 0, :].any() and found[..., 1:, :].any(dim=-1).all() and found.isfinite().all()
+    for gradient in torch.autograd.grad(found.sum(), [*inputs, *([] if bias is None else [bias])]):
+        assert gradient.isfinite().all()
+    torch.testing.assert_close(compiled(way)(*inputs, mask, bias), found)
+    torch.testing.assert_close(found[..., 1:, :], way(*inputs, torch.ones(5, 5).tril() > 0)[..., 1:, :])
+
+
 @pytest.mark.parametrize("way", WAYS)
 @as_users_meet_it
 def test_it_compiles(compiled, way):
@@ -164,11 +190,6 @@ def test_heads_of_a_part_of_a_wider_signal():
         (
             lambda: attention(*signals(2, 3), torch.ones(3, 5, 5, dtype=torch.bool)),
             "mask must be boolean, of 2 or query's axes",
-        ),
-        (lambda: attention(*signals(queries=2, keys=2), FALSE_ROW), "mask must leave each query at least 1 key"),
-        (
-            lambda: fused_attention(*signals(queries=2, keys=2), bias=LOW_ROW),
-            "bias must leave each query at least 1 key",
         ),
         (
             lambda: fused_attention(*signals(queries=4, keys=3), is_causal=True),

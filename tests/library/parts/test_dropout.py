@@ -4,7 +4,7 @@ import pickle
 import pytest
 import torch
 
-from residual_edu import Dropout, InvalidInput, dropout
+from residual_edu import Dropout, InvalidInput, drop_path, dropout
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -31,6 +31,18 @@ def test_mean_and_variance_over_many_draws(p):
     assert abs(y.mean() - 1) < 5 * (variance / n) ** 0.5
     fourth = p + (1 - p) * (p / (1 - p)) ** 4  # the fourth moment of y - 1
     assert abs((y - 1).square().mean() - variance) <= 5 * ((fourth - variance**2) / n) ** 0.5
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.999])
+@pytest.mark.parametrize("drop", [dropout, drop_path])
+def test_a_rate_is_kept_where_the_default_dtype_has_16_bits(drop, rate):
+    x = torch.ones(1_000_000)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        dropped = drop(x, rate, generator=seeded_generator()) == 0
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert abs(dropped.double().mean() - rate) < 5 * (rate * (1 - rate) / 1_000_000) ** 0.5
 
 
 def test_the_masks_of_different_elements_are_independent():

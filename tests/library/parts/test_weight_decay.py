@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import InvalidInput, LayerNorm, LayerScale, no_weight_decay, parameter_groups
+from residual_edu import InvalidInput, LayerNorm, LayerScale, no_weight_decay, parameter_groups, reset_parameters
+from residual_edu.networks import Denoiser
 
 
 class Positions(nn.Module):
@@ -33,15 +34,61 @@ def names(net, group):
     return [name for name, p in net.named_parameters() if id(p) in found]
 
 
-@pytest.mark.parametrize(
-    "copied", [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), nn.Module.half]
-)
+def loaded(net):
+    with torch.device("meta"):
+        new = model()
+    new.load_state_dict(net.state_dict(), assign=True)
+    return new
+
+
+def on_meta_and_back(net):
+    net = net.to("meta").to_empty(device="cpu")
+    for module in net.modules():
+        module.reset_parameters = getattr(module, "reset_parameters", lambda: None)
+    reset_parameters(net)
+    return net
+
+
+def replaced(net):
+    """As FSDP does: a new parameter in each place."""
+    for module in list(net.modules()):
+        for name, p in list(module.named_parameters(recurse=False)):
+            module.register_parameter(name, nn.Parameter(p.detach().clone()))
+    return net
+
+
+WAYS = [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), nn.Module.half]
+WAYS += [loaded, on_meta_and_back, replaced, lambda m: loaded(copy.deepcopy(m))]
+
+
+@pytest.mark.parametrize("copied", WAYS)
 def test_matrices_decay_vectors_and_what_is_marked_do_not_in_copies_too(copied):
     net = copied(model())
     decayed, spared = parameter_groups(net, 0.1)
     assert names(net, decayed) == ["embed.weight", "free.table"]
     assert names(net, spared) == ["embed.bias", "norm.weight", "norm.bias", "scale.gamma", "positions.table"]
     assert decayed["weight_decay"] == 0.1 and spared["weight_decay"] == 0.0
+    assert net.positions.table._no_weight_decay and not hasattr(net.free.table, "_no_weight_decay")
+
+
+@pytest.mark.parametrize("way", [loaded, on_meta_and_back])
+def test_new_parameters_are_marked_before_an_optimizer_asks(way):
+    assert way(model()).positions.table._no_weight_decay
+
+
+@pytest.mark.parametrize("copied", [lambda m: m, copy.deepcopy, replaced])
+def test_one_parameter_by_its_name(copied):
+    net = copied(Denoiser(2, 4, 8, 1, 10))
+    decayed, _ = parameter_groups(net, 0.1)
+    assert not {"position", "label.weight"} & {*names(net, decayed)} and "patches.weight" in names(net, decayed)
+    with pytest.raises(AttributeError, match="no attribute `places`"):
+        no_weight_decay(Positions(), "places")
+
+
+def test_a_weight_that_a_marked_module_shares_is_exempt():
+    net = nn.ModuleList([no_weight_decay(nn.Embedding(3, 4)), nn.Linear(4, 3)])
+    net[1].weight = net[0].weight
+    assert parameter_groups(copy.deepcopy(net), 0.1)[0]["params"] == []
 
 
 def test_a_mark_holds_for_everything_inside():
