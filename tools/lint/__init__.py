@@ -7,7 +7,7 @@ from pathlib import Path
 import jupytext
 
 from residual_course.commands.answers import answers_of, join
-from residual_course.commands.checkout import find_root, is_appendix, lessons, notebook_of
+from residual_course.commands.checkout import find_root, is_optional, lessons, notebook_of
 from residual_course.commands.drafts import finished
 from residual_course.commands.exercise_cells import tags
 from tools.lint import code, length, links, outputs, pacing, predictions
@@ -41,7 +41,7 @@ def lint(path: Path) -> list[str]:
         join(notebook, answers_of(path))
     notebook.cells = [cell for cell in notebook.cells if "hidden-test" not in tags(cell)]
     every = code.RULES + (OUTPUT_RULES if path.suffix == ".ipynb" else SOURCE_RULES)
-    exempt = FOR_A_WHOLE_LESSON if is_appendix(path) else []
+    exempt = FOR_A_WHOLE_LESSON if is_optional(path) else []
     found = [finding for rule in every if rule not in exempt for finding in rule(notebook)]
     if path.suffix == ".py":
         found += [finding for rule in (*links.RULES, pacing.has_explorer) for finding in rule(notebook, path)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from residual_course.commands.checkout import course_of, notebook_of, with_homework
 from residual_course.contents import LESSON, PLAIN, asked_by, headings
 from tools.lint.cells import called, code_cells, tree
 
@@ -87,12 +88,11 @@ def links_lead_somewhere(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def is_there(target: str, path: Path) -> bool:
-    """Whether a link from a lesson leads to a lesson, to homework, or to a file beside the folder of all notebooks."""
-    top = next((folder for folder in path.parents if folder.name == "source"), path.parent)
-    place = path.parent.joinpath(target)
-    if target.startswith("../"):
-        return (top.parent / target).exists()
-    return place.suffix == ".ipynb" and place.with_suffix(".py").exists()
+    """Whether a link from a lesson leads to what is built, or to a file beside the folder of all notebooks."""
+    root, place = course_of(path).resolve(), (notebook_of(path).parent / target).resolve()
+    if place.suffix == ".ipynb":
+        return place in map(notebook_of, with_homework(root))
+    return place.exists() and root / "notebooks" not in place.parents
 
 
 def sections_can_be_linked(notebook: NotebookNode, path: Path) -> Iterator[str]:

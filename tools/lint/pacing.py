@@ -8,7 +8,7 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode
 
-from residual_course.commands.checkout import APPENDIX, is_appendix
+from residual_course.commands.checkout import APPENDIX, is_optional
 from residual_course.commands.exercise_cells import tags
 from tools.lint.cells import called, code_cells, tree
 
@@ -45,7 +45,7 @@ def has_explorer(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """A lesson has an explorer, or its appendix has one."""
     appendix = path.with_stem(path.stem + APPENDIX)
     more = jupytext.read(appendix) if appendix.exists() else notebook
-    if not is_appendix(path) and not tagged(notebook, "explorer") and not tagged(more, "explorer"):
+    if not is_optional(path) and not tagged(notebook, "explorer") and not tagged(more, "explorer"):
         yield "no cell is tagged explorer"
 
 
