@@ -99,7 +99,9 @@ def test_a_lesson_with_a_figure_builds_to_the_same_bytes_twice(checkout, capsys)
     assert b"we measured" not in first[0] and b"we measured yes" in first[1]
     join(notebook, answers)
     assert [cell.outputs[0].text for cell in hidden] == ["<object object at 0x...>\n", "twice\n"]
-    assert [finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook)] == []
+    assert [
+        finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook, checkout / "source" / "00_small.py")
+    ] == []
     pictures = [o for c in notebook.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
     assert [p.metadata["image/png"].alt for p in pictures] == ["A random walk of fifty steps."]
     assert notebook.cells[2].outputs[0].data == {"text/plain": "Predict: Does a walk come back (yes / no)"}
