@@ -92,6 +92,13 @@ def test_an_error_is_shown_with_what_came_before_it_and_names_stay(tmp_path):
     assert third[1:] == [*HELD[:4], "*third*", "guess.truth must be one of 'lower', 'higher', got 'even'"]
 
 
+def test_a_figure_of_pyplot_waits_too(tmp_path):
+    ask = ASK.replace("runs = 3", "runs = 3; import matplotlib.pyplot as plt; plt.figure()")
+    asked, _, told = run(tmp_path, ask, 'guess.control.value = "lower"', READ)
+    assert asked == ["Predict: How does it end? (lower / higher)"]
+    assert "<Figure size" in told[0] and told[0].index("Markdown") < told[0].index("<Figure size")
+
+
 def test_a_truth_that_is_missing_is_asked_for():
     with (
         pytest.raises(InvalidInput, match=r"^guess\.truth must be one of 'a', 'b', got 'None'$"),
