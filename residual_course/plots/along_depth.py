@@ -48,8 +48,9 @@ def along_depth(model: nn.Module | Models, *parts: Any, over: int = 0) -> Figure
         for (color, dash, mark), rows in zip(cycle(inks), sizes.values(), strict=False):
             depth = np.arange(len(rows[row])) + (row == 2) / 2  # a block's weights stand in its middle
             drawn = np.where(rows[row] > 0, rows[row], np.nan)
-            ax.plot(depth, drawn, dash, color=color, marker=mark, markersize=4)
+            ax.plot(depth, drawn, dash, color=color, marker=mark, markersize=4, clip_on=False)
         ax.set(title=title, yscale="log", ylabel="size (rms)")
+        whole_decades(ax)
         name_ends(ax, list(sizes))
     ax.set_xlabel("blocks passed")
     figure.set_label(f"Along the depth, on logarithmic axes. {' '.join(told(sizes))}")
@@ -81,6 +82,15 @@ def measure(
     for weight, gradient in before:
         weight.grad = gradient
     return [np.asarray(differences), flow.stream_gradient[0].numpy(), flow.weight_gradient[0].numpy()]
+
+
+def whole_decades(ax: Axes) -> None:
+    """Let the axis end at powers of ten, so that two of them are written at least."""
+    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in ax.get_lines()])
+    if np.isfinite(drawn).any():
+        low, high = np.floor(np.log10(np.nanmin(drawn))), np.ceil(np.log10(np.nanmax(drawn)))
+        ax.set_ylim(10**low, 10 ** max(high, low + 1))
+    ax.minorticks_off()
 
 
 def name_ends(ax: Axes, names: list[str]) -> None:

@@ -22,7 +22,7 @@ from tools.promote import targets
 CONTENTS = "```{{toctree}}\n:hidden:\n\n{}\n```"
 UNANSWERED = "Nothing answered yet."  # begins what a lesson displays where no learner has worked
 PROGRESS = '<p class="answered"></p>'  # the page's script writes it
-ANSWER = "..."  # the source, which is not shown, of a cell that has outputs alone; myst-nb leaves out an empty one
+ANSWER = "..."  # source, never shown, of a cell that folds or has outputs alone; myst-nb leaves out an empty one
 ASKS = "Predict: "  # begins what a question is on a page without a kernel
 PROMPTS = {"solution": "Solution", "reveal": "Code of this measurement"}
 IN_LAB = (
@@ -72,18 +72,19 @@ class Lesson:
             yield from self.code(cell)
 
     def prediction(self, cell: NotebookNode, question: Question) -> Iterator[NotebookNode]:
-        """Yield a question, the open code that answers it, and what this showed, to be folded."""
+        """Yield a question, the open code that answers it, and what a learner sees after a choice, to be folded."""
         self.asked.append(question)
         self.revealed, name = len(self.asked), f"answer-{len(self.asked)}"
         told = self.told.get(question.text, {})
-        after = told.get("after", "")
+        why, after = told.get("why", {}), told.get("after", "")
         verdict = next(filter(SAID.fullmatch, said(cell)), "")
         shown = [one for one in cell.outputs if one.get("data", {}).get("text/markdown") not in (verdict, after)]
         shown = [one for one in shown if not one.get("data", {}).get("text/plain", "").startswith(ASKS)]
-        below = new_code_cell(ANSWER, metadata={"tags": ["remove-input"], "answer": name}, outputs=shown)
-        cell.outputs = []
-        text = answered(question, told.get("why", {}), f"{verdict}\n\n{after}".strip())
-        yield from [new_markdown_cell(asked(question, name)), cell, *self.code(below), new_markdown_cell(text)]
+        fold, below = (new_code_cell(ANSWER, metadata={"tags": ["remove-input"]}) for _ in range(2))
+        fold.metadata["answer"], below.outputs, cell.outputs = name, shown, []
+        yield from [new_markdown_cell(asked(question, name)), cell]
+        yield from [fold, new_markdown_cell(answered(question, why, verdict)), *self.code(below)]
+        yield from [new_markdown_cell(after)] * bool(after)
 
     def code(self, cell: NotebookNode) -> Iterator[NotebookNode]:
         """Yield a cell of code with its outputs, and what stands below it."""

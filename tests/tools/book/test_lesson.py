@@ -69,11 +69,11 @@ def test_a_prediction_of_one_cell_is_a_question_its_open_code_and_the_answer_fol
     companion.write_text('[predictions."How many?"]\nafter = "So."\nwhy."3" = "Three."\nwhy."4" = "Four."\n')
     told = [new_output("display_data", data={"text/plain": "Predict: How many? (3 / 4)"})]
     told += [prose("**You made no prediction; we measured 4.** Four."), new_output("stream", text="7"), prose("So.")]
-    question, open_code, shown, answer = page(asks, answers={asks.id: told})
+    question, open_code, fold, verdict, shown, after = page(asks, answers={asks.id: told})
     assert 'data-answer="answer-1"' in question.source and open_code.source == asks.source and not open_code.outputs
-    assert shown.metadata["answer"] == "answer-1" and "remove-input" in shown.metadata["tags"]
-    assert [output.text for output in shown.outputs] == ["7"]
-    assert "**You said 3; we measured 4.** Three." in answer.source and answer.source.endswith("So.")
+    assert fold.metadata["answer"] == "answer-1" and "remove-input" in shown.metadata["tags"]
+    assert "**You said 3; we measured 4.** Three." in verdict.source
+    assert [output.text for output in shown.outputs] == ["7"] and after.source == "So."
 
 
 def test_a_picture_is_a_file_with_its_words_and_its_size(page, tmp_path):
