@@ -48,7 +48,7 @@ class Prediction(widgets.VBox):
         self.why: Mapping[str, str] = {}
         self.after, self.tolerance = "", 0.0
         self.shown: DisplayHandle | None = None
-        self.held: Held | None = None
+        self.held, self.waits = Held(), False  # what a block showed, and whether it waits for an answer
         self.control = buttons(question, choices) if choices else number_box(question)
         self.verdict, kept = widgets.HTML(), progress.recall("predictions", question)
         self.asked, self.place = widgets.HTML(f"<b>{html.escape(question, quote=False)}</b>"), widgets.Output()
@@ -59,27 +59,25 @@ class Prediction(widgets.VBox):
         self.control.observe(self.answered, "value")
 
     def __enter__(self) -> Self:
-        self.held = Held().__enter__()
+        self.held.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        held, self.held = self.held, None
-        assert held
-        held.__exit__(kind, error, trace)
+        self.held.__exit__(kind, error, trace)
         if kind or (self.choices and str(self.truth) not in self.choices):
-            replay(held.outputs)  # an error hides nothing
+            replay(self.held.outputs)  # an error hides nothing
             self.children = [self.asked]
         if kind is None:
-            self.keep_back(held)
+            self.keep_back()
 
-    def keep_back(self, held: Held) -> None:
+    def keep_back(self) -> None:
         """Keep back what the block showed, unless the question is answered already, or this is a build."""
         if self.choices:
             check_choice("guess.truth", str(self.truth), self.choices)
         self.why, self.after = companion.answer_of(self.question)
-        self.held = held
+        self.waits = True
         if self.answer or os.environ.get("RESIDUAL_EDU_BUILD"):
             self.uncover()
             replay(self.told())  # in the cell itself, so that a saved notebook has it
@@ -92,7 +90,6 @@ class Prediction(widgets.VBox):
 
     def told(self) -> list[Output]:
         """Return what an answer opens: the reason for it, what was held back, and the explanation."""
-        assert self.held
         reason = self.reason() if self.answer else f"**{self.sentence()}** {self.reason()}".strip()
         return [*markdown(reason), *self.held.outputs, *markdown(self.after)]
 
@@ -155,11 +152,11 @@ class Prediction(widgets.VBox):
             self.verdict.value = status(NO_NUMBER)
             return
         trouble = progress.keep("predictions", self.question, self.answer)
-        if self.held is None:
-            self.judge(trouble)
-        else:
+        if self.waits:
             self.uncover(trouble)
             self.place.outputs = tuple(self.told())
+        else:
+            self.judge(trouble)
 
     def judge(self, trouble: str = "") -> None:
         """Show the verdict under the answer and in the reveal, once the truth is known; say what went wrong."""
