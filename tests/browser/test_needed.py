@@ -43,6 +43,16 @@ def test_what_is_changed_in_place_counts_and_what_comes_later_does_not():
     ]
 
 
+def test_so_is_a_prediction_of_one_cell_unless_more_of_it_is_used():
+    ask = 'with predict("Why?", ["a", "b"]) as guess:\n    {} = net(1)\n    guess.truth = "a" if kept else "b"'
+    asks = "with predict('Why?', ['a', 'b']) as guess:\n    guess.truth = guess.choices[0]"
+    given = notebook("imports", "net")
+    given.cells += [new_code_cell(ask.format(name)) for name in ("lost", "kept")]
+    given.cells += notebook(explorer="explore(kept)").cells[1:]
+    assert sources(questions_and_explorers(given))[2:4] == [asks, ask.format("kept")]
+    assert sources(explorers_only(given))[2:4] == [EMPTY, ask.format("kept")]
+
+
 def test_a_prediction_is_answered_by_its_own_first_choice():
     given = notebook("imports", "net", predict='guess = predict("Why?", ["a", "b"])\nlong = net(1)')
     assert sources(questions_and_explorers(notebook("net", predict="import torch\nguess = 3", explorer="torch")))[

@@ -7,6 +7,7 @@ import pytest
 
 from residual_course.commands import main
 from residual_course.commands.answers import join
+from residual_course.commands.checkout import companion_of
 from residual_course.commands.notebook import plan
 from tools.lint.code import RULES as CODE
 from tools.lint.outputs import RULES as OUTPUTS
@@ -98,7 +99,9 @@ def test_a_lesson_with_a_figure_builds_to_the_same_bytes_twice(checkout, capsys)
     assert b"we measured" not in first[0] and b"we measured yes" in first[1]
     join(notebook, answers)
     assert [cell.outputs[0].text for cell in hidden] == ["<object object at 0x...>\n", "twice\n"]
-    assert [finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook)] == []
+    assert [
+        finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook, checkout / "source" / "00_small.py")
+    ] == []
     pictures = [o for c in notebook.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
     assert [p.metadata["image/png"].alt for p in pictures] == ["A random walk of fifty steps."]
     assert notebook.cells[2].outputs[0].data == {"text/plain": "Predict: Does a walk come back (yes / no)"}
@@ -111,6 +114,44 @@ def test_an_error_stops_with_lesson_cell_and_traceback_and_writes_nothing(checko
     said = capsys.readouterr().out
     assert "00_small.py, cell 2: " in said and "1 / 0" in said and "ZeroDivisionError" in said
     assert list(checkout.glob("*.ipynb")) == []
+
+
+ONE_CELL = """# %%
+from matplotlib.figure import Figure
+from residual_course.lesson import predict, show
+
+# %% walk
+with predict("Does a walk come back", ["yes", "no"]) as guess:
+    steps = 3
+    print("after", steps)
+    show(Figure(figsize=(1, 1)))
+    guess.truth = "yes" if steps == 3 else "no"
+"""
+TEXTS = '[cells.walk]\nholds = ["steps == 3"]\nalt = ["A walk."]\n'
+
+
+def test_a_prediction_s_answer_is_stored_apart_with_the_words_of_its_companion_whose_bands_hold(checkout, capsys):
+    source, target = checkout / "source" / "00_small.py", checkout / "00_small.ipynb"
+    source.write_text(ONE_CELL)
+    companion = companion_of(source)
+    companion.parent.mkdir(parents=True)
+    companion.write_text(TEXTS.replace("== 3", "== 4"))
+    assert main(["build"]) == 1 and "cell 2: it does not hold that steps == 4" in capsys.readouterr().out
+    companion.write_text(TEXTS.replace("walk]", "way]"))
+    assert main(["build"]) == 2 and not target.exists()
+    assert capsys.readouterr().err.startswith("00_small.toml names the cell 'way', and 0 cells have this title")
+    companion.write_text(TEXTS)
+    assert main(["build"]) == 0
+    notebook = nbformat.read(target, as_version=4)
+    cell = notebook.cells[1]
+    assert (cell.metadata, cell.outputs, cell.execution_count) == ({"title": "walk"}, [], None)
+    join(notebook, checkout / "answers" / "00_small.json")
+    asked, verdict, printed, picture = cell.outputs
+    assert verdict.data["text/markdown"] == "**You made no prediction; we measured yes.**"
+    assert printed.text == "after 3\n" and picture.metadata["image/png"].alt == "A walk."
+    assert check(capsys)[0] == 0
+    companion.write_text(TEXTS.replace("A walk", "A way"))
+    assert "00_small.ipynb has other alternative texts than 00_small.toml; run" in check(capsys)[1]
 
 
 def test_check_is_content_with_what_build_wrote(built, capsys):
@@ -129,7 +170,7 @@ def test_check_shows_answers_that_are_missing_or_belong_to_no_lesson(built, caps
     (target.parent / "answers" / "00_small.json").write_text(json.dumps({notebook.cells[2].id: []}))
     assert check(capsys)[0] == 0
     (target.parent / "answers" / "01_gone.json").write_text("{}")
-    assert check(capsys)[1] == "01_gone.json has no source in notebooks/source; delete it, or write its source\n"
+    assert check(capsys)[1] == "01_gone.json has no source; delete it, or write its source\n"
 
 
 def test_check_shows_one_character_changed_in_the_source(built, capsys):
@@ -180,7 +221,7 @@ def test_check_says_missing_unexecuted_and_without_source(built, capsys):
     assert said.splitlines() == [
         "00_small.ipynb holds code cells that were never executed; run: residual-edu build 00_small",
         "01_next.ipynb is missing; run: residual-edu build 01_next",
-        "09_extra.ipynb has no source in notebooks/source; delete it, or write its source",
+        "09_extra.ipynb has no source; delete it, or write its source",
     ]
 
 
@@ -204,7 +245,7 @@ def test_homework_is_built_beside_the_lessons_and_missed_like_them(checkout, cap
     assert code == 1
     assert said.splitlines() == [
         "hw_00_01.ipynb is missing; run: residual-edu build hw_00_01",
-        "hw_08_09.ipynb has no source in notebooks/source; delete it, or write its source",
+        "hw_08_09.ipynb has no source; delete it, or write its source",
     ]
 
 
@@ -238,4 +279,5 @@ def test_the_states_of_an_explorer_are_drawn_beside_the_notebook_and_leave_no_tr
 
 def test_a_lesson_and_its_appendix_keep_their_states_apart(checkout):
     names = {states_of(checkout / "source" / f"08a_attention{end}.py").name for end in ("", "_more")}
-    assert names == {"08a", "08a_more"}
+    why = states_of(checkout / "investigations" / "source" / "08a_why.py")
+    assert names == {"08a", "08a_more"} and why == checkout.parent / "docs" / "states" / "08a_why"

@@ -13,7 +13,18 @@ import residual_edu
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ["errors", "config", "parts", "mixers", "blocks", "configurable", "networks", "gradient_flow"]
-COURSE = ["data", "datasets", "training", "plots", "contents", "progress", "explorers", "checking", "exercises"]
+COURSE = [
+    "data",
+    "datasets",
+    "training",
+    "plots",
+    "contents",
+    "companion",
+    "progress",
+    "explorers",
+    "checking",
+    "exercises",
+]
 COURSE += ["summary", "lesson", "commands"]
 ORDER = [f"residual_edu.{room}" for room in LIBRARY] + [f"residual_course.{room}" for room in COURSE] + ["tools"]
 MODULES = {

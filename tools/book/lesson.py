@@ -6,19 +6,24 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from residual_course.commands.answers import answers_of, join
+from residual_course.commands.checkout import companion_of
 from residual_course.commands.exercise_cells import tags
+from residual_course.companion import read
+from residual_course.contents import predicts
 from tools.book.explorers import explorer
 from tools.book.pictures import Pictures
-from tools.book.questions import Question, answered, asked, question_of
+from tools.book.questions import SAID, Question, answered, asked, question_of, reasons_of
 from tools.execute import plain
 from tools.promote import targets
 
 CONTENTS = "```{{toctree}}\n:hidden:\n\n{}\n```"
 UNANSWERED = "Nothing answered yet."  # begins what a lesson displays where no learner has worked
 PROGRESS = '<p class="answered"></p>'  # the page's script writes it
+ANSWER = "..."  # source, never shown, of a cell that folds or has outputs alone; myst-nb leaves out an empty one
+ASKS = "Predict: "  # begins what a question is on a page without a kernel
 PROMPTS = {"solution": "Solution", "reveal": "Code of this measurement"}
 IN_LAB = (
     '<details class="lab"><summary>Open in JupyterLab</summary><p>In the course\'s folder run '
@@ -39,8 +44,10 @@ class Lesson:
     def __init__(self, notebook: Path, states: Path, pictures: Pictures) -> None:
         top = next(folder for folder in notebook.parents if folder.name == "notebooks")
         self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
+        self.up = "../" * self.name.count("/")
         self.stored = nbformat.read(notebook, as_version=4)
         join(self.stored, answers_of(notebook))
+        self.told = read(companion_of(notebook))["predictions"]
         self.asked: list[Question] = []
         self.revealed = self.explorers = 0
 
@@ -59,8 +66,25 @@ class Lesson:
         elif "predict" in tags(cell) and (question := question_of(cell)):
             self.asked.append(question)
             yield new_markdown_cell(asked(question, f"answer-{len(self.asked)}"))
+        elif predicts(cell.source) and (question := question_of(cell)):
+            yield from self.prediction(cell, question)
         else:
             yield from self.code(cell)
+
+    def prediction(self, cell: NotebookNode, question: Question) -> Iterator[NotebookNode]:
+        """Yield a question, the open code that answers it, and what a learner sees after a choice, to be folded."""
+        self.asked.append(question)
+        self.revealed, name = len(self.asked), f"answer-{len(self.asked)}"
+        told = self.told.get(question.text, {})
+        why, after = told.get("why", {}), told.get("after", "")
+        verdict = next(filter(SAID.fullmatch, said(cell)), "")
+        shown = [one for one in cell.outputs if one.get("data", {}).get("text/markdown") not in (verdict, after)]
+        shown = [one for one in shown if not one.get("data", {}).get("text/plain", "").startswith(ASKS)]
+        fold, below = (new_code_cell(ANSWER, metadata={"tags": ["remove-input"]}) for _ in range(2))
+        fold.metadata["answer"], below.outputs, cell.outputs = name, shown, []
+        yield from [new_markdown_cell(asked(question, name)), cell]
+        yield from [fold, new_markdown_cell(answered(question, why, verdict)), *self.code(below)]
+        yield from [new_markdown_cell(after)] * bool(after)
 
     def code(self, cell: NotebookNode) -> Iterator[NotebookNode]:
         """Yield a cell of code with its outputs, and what stands below it."""
@@ -75,10 +99,10 @@ class Lesson:
             question = self.asked[self.revealed]
             self.revealed += 1
             cell.metadata["answer"] = f"answer-{self.revealed}"
-            yield from (answered(question, cell, text) for text in said(cell))
+            yield from (answered(question, reasons_of(cell), text) for text in said(cell))
             cell.outputs = [output for output in cell.outputs if "text/markdown" not in output.get("data", {})]
         for module in (target.replace("/", ".") for target in targets(cell)):
-            yield f"In the library: [residual_edu.{module}](../reference/{module}.md)."
+            yield f"In the library: [residual_edu.{module}]({self.up}../reference/{module}.md)."
         if cell.metadata.get("nbgrader", {}).get("grade"):
             cell.outputs = []
             yield IN_LAB.format(self.name)
@@ -86,10 +110,10 @@ class Lesson:
     def output(self, output: NotebookNode, cell: NotebookNode) -> Iterator[NotebookNode]:
         """Yield an output: a picture as HTML with its alternative text, an explorer with its controls, a text plain."""
         if "image/png" in output.get("data", {}):
-            picture = self.pictures.html(output)
+            picture = self.pictures.html(output, self.up)
             if "explorer" in tags(cell):
                 self.explorers += 1
-                picture = explorer(self.states, self.explorers, picture)
+                picture = explorer(self.states, self.explorers, picture, self.up)
             yield html_output(picture)
         elif output.get("data", {}).get("text/markdown", "").startswith(UNANSWERED):
             yield html_output(PROGRESS)

@@ -9,6 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
+from residual_course.commands.checkout import companion_of
 from tools.book.lesson import Lesson
 from tools.book.pictures import Pictures
 
@@ -61,12 +62,35 @@ def test_a_prediction_is_a_question_then_its_reveal_with_the_answer_below(page):
     assert "We measured 4" in answer.source
 
 
+def test_a_prediction_of_one_cell_is_a_question_its_open_code_and_the_answer_folded(page, tmp_path):
+    asks = code('with predict("How many?", ["3", "4"]) as guess:\n    print(7)\n    guess.truth = "4"')
+    companion = companion_of(tmp_path / "notebooks" / "02_it.ipynb")
+    companion.parent.mkdir(parents=True)
+    companion.write_text('[predictions."How many?"]\nafter = "So."\nwhy."3" = "Three."\nwhy."4" = "Four."\n')
+    told = [new_output("display_data", data={"text/plain": "Predict: How many? (3 / 4)"})]
+    told += [prose("**You made no prediction; we measured 4.** Four."), new_output("stream", text="7"), prose("So.")]
+    question, open_code, fold, verdict, shown, after = page(asks, answers={asks.id: told})
+    assert 'data-answer="answer-1"' in question.source and open_code.source == asks.source and not open_code.outputs
+    assert fold.metadata["answer"] == "answer-1" and "remove-input" in shown.metadata["tags"]
+    assert "**You said 3; we measured 4.** Three." in verdict.source
+    assert [output.text for output in shown.outputs] == ["7"] and after.source == "So."
+
+
 def test_a_picture_is_a_file_with_its_words_and_its_size(page, tmp_path):
     (cell,) = page(code("show(fig)", outputs=[picture(width=600)]))
     html = cell.outputs[0].data["text/html"]
     assert 'alt="a &quot;red&quot; dot"' in html and 'width="600" height="300"' in html and 'loading="lazy"' in html
     (file,) = (tmp_path / "pictures").glob("*.png")
     assert f'src="pictures/{file.name}"' in html and file.read_bytes() == base64.b64decode(png())
+
+
+def test_a_page_in_a_folder_of_its_own_finds_the_pictures_of_all(tmp_path):
+    path = tmp_path / "notebooks" / "investigations" / "02_why.ipynb"
+    path.parent.mkdir(parents=True)
+    shows = code("show(fig)", "promote:parts/layer_norm", outputs=[picture()])
+    nbformat.write(new_notebook(cells=[shows]), path)
+    shown, link = Lesson(path, tmp_path / "none", Pictures(tmp_path / "pictures")).page().cells
+    assert 'src="../pictures/' in shown.outputs[0].data["text/html"] and "(../../reference/parts." in link.source
 
 
 def test_an_explorer_has_a_slider_for_numbers_and_buttons_for_words(page, tmp_path):
