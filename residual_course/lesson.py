@@ -15,7 +15,7 @@ from torch import Tensor
 
 from residual_course.explorers import Prediction
 from residual_course.explorers.prediction import Prose
-from residual_course.plots.picture import figure_png, shown_width
+from residual_course.plots.picture import figure_png, shown_width, words
 from residual_course.plots.style import use_style
 from residual_course.summary import progress_at, summary_of
 from residual_edu.errors import InvalidInput, check_choice
@@ -49,12 +49,16 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def show(figure: Figure, alt: str) -> None:
+def show(figure: Figure, alt: str = "") -> None:
     """Display ``figure``; ``alt`` says in one or two sentences what is seen and what it means.
+
+    Without ``alt`` it is the figure's label, which a verb of ``residual_course.plots`` writes from its arguments, or
+    else the words in the figure; the build takes the lesson's own from its companion.
 
     The picture has twice the pixels that it is shown with, and states its width: 600 for the lessons' 6 inches. Its
     height is left to the page, which shrinks it on a phone.
     """
+    alt = alt or words(figure)
     data = {"image/png": base64.b64encode(figure_png(figure)).decode(), "text/plain": alt}
     display(data, metadata={"image/png": {"alt": alt, "width": shown_width(figure)}}, raw=True)
 
@@ -72,7 +76,10 @@ def stored_runs(lesson: str) -> dict[str, Any]:
 
 
 def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:
-    """Ask for a prediction, a choice or a number, before the result is shown; ``.reveal(truth)`` answers it."""
+    """Ask for a prediction before the result is shown: of ``with predict(...) as guess:``, what its block shows.
+
+    The block sets ``guess.truth``, one of the choices. Without a block, ``guess.reveal(truth)`` answers.
+    """
     prediction = Prediction(question, choices)
     display(prediction)
     return prediction

@@ -51,9 +51,9 @@ def is_strict() -> bool:
 
 
 def recall(kind: str, name: str) -> Any:
-    """Return what was kept under ``name``; ``None`` where there is nothing, or the file cannot be read."""
+    """Return what was kept under ``name``, or where nothing is kept, what this session was told; else ``None``."""
     folder = home()
-    return read(folder)[0][kind].get(name) if folder else None
+    return (read(folder)[0] if folder else SESSION)[kind].get(name)
 
 
 def everything() -> tuple[Answers, str]:

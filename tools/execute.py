@@ -17,8 +17,13 @@ OPTIONS = {
     "store_widget_state": False,
     "extra_arguments": ["--log-level=ERROR"],
 }
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RESIDUAL_EDU_DEVICE": "cpu", "RESIDUAL_EDU_STRICT": "1"}
-LENIENT = {"RESIDUAL_EDU_STRICT": ""}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "RESIDUAL_EDU_DEVICE": "cpu",
+    "RESIDUAL_EDU_STRICT": "1",
+    "RESIDUAL_EDU_BUILD": "1",
+}
+LENIENT = {"RESIDUAL_EDU_STRICT": "", "RESIDUAL_EDU_BUILD": ""}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 COLOUR, ADDRESS = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"0x[0-9a-fA-F]{6,}")
 

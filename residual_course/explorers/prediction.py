@@ -1,20 +1,30 @@
 """A question asked before its answer is shown.
 
-The cell that asks holds the question and nothing else. The folded cell below it measures, and reveals: it displays what
-was predicted beside what was measured, the reason that belongs to what the learner chose, and the explanation.
+One cell asks, and measures:
+
+    with predict("How does the loss end?", ["lower", "as high as guessing"]) as guess:
+        runs = train(...)  # at once; its names stay, what it shows is held back until a choice is clicked
+        guess.truth = "lower" if runs[-1] < 2.3 else "as high as guessing"
+
+Or the cell that asks holds ``guess = predict(...)`` and nothing else, and a folded cell below it measures and ends with
+``guess.reveal(truth)``. Either displays what was predicted beside what was measured, the reason that belongs to what
+the learner chose, and the explanation.
 """
 
 import html
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import ipywidgets as widgets
 from IPython.display import DisplayHandle, display
 
-from residual_course import progress
+from residual_course import companion, progress
 from residual_course.explorers.controls import status
+from residual_course.explorers.held import Held, Output, markdown, replay
 from residual_edu.errors import check_choice
 
 LOW, NEAR, HIGH = "too low", "about right", "too high"  # how a number may compare with the measured one
@@ -38,13 +48,53 @@ class Prediction(widgets.VBox):
         self.why: Mapping[str, str] = {}
         self.after, self.tolerance = "", 0.0
         self.shown: DisplayHandle | None = None
+        self.held: Held | None = None
         self.control = buttons(question, choices) if choices else number_box(question)
         self.verdict, kept = widgets.HTML(), progress.recall("predictions", question)
-        super().__init__([widgets.HTML(f"<b>{html.escape(question, quote=False)}</b>"), self.control, self.verdict])
+        self.asked, self.place = widgets.HTML(f"<b>{html.escape(question, quote=False)}</b>"), widgets.Output()
+        super().__init__([self.asked, self.control, self.verdict, self.place])
         self.add_class("residual-edu-prediction")
         if isinstance(kept, str) and (kept in choices if choices else number(kept) is not None):
             self.control.value = kept
         self.control.observe(self.answered, "value")
+
+    def __enter__(self) -> Self:
+        self.held = Held().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        held, self.held = self.held, None
+        assert held
+        held.__exit__(kind, error, trace)
+        if kind or (self.choices and str(self.truth) not in self.choices):
+            replay(held.outputs)  # an error hides nothing
+            self.children = [self.asked]
+        if kind is None:
+            self.keep_back(held)
+
+    def keep_back(self, held: Held) -> None:
+        """Keep back what the block showed, unless the question is answered already, or this is a build."""
+        if self.choices:
+            check_choice("guess.truth", str(self.truth), self.choices)
+        self.why, self.after = companion.answer_of(self.question)
+        self.held = held
+        if self.answer or os.environ.get("RESIDUAL_EDU_BUILD"):
+            self.uncover()
+            replay(self.told())  # in the cell itself, so that a saved notebook has it
+
+    def uncover(self, trouble: str = "") -> None:
+        """Put the verdict in the place of the buttons."""
+        self.children = [self.asked, self.verdict, self.place]
+        kept = progress.keep("measured", self.question, self.result())
+        self.verdict.value = status(f"{self.sentence()} {trouble or kept}".strip())
+
+    def told(self) -> list[Output]:
+        """Return what an answer opens: the reason for it, what was held back, and the explanation."""
+        assert self.held
+        reason = self.reason() if self.answer else f"**{self.sentence()}** {self.reason()}".strip()
+        return [*markdown(reason), *self.held.outputs, *markdown(self.after)]
 
     def reveal(
         self, truth: str | int | float, why: Mapping[str, str] | None = None, after: str = "", tolerance: float = 0.0
@@ -100,11 +150,16 @@ class Prediction(widgets.VBox):
         return Prose("\n\n".join(filter(None, parts)))
 
     def answered(self, _: Any) -> None:
-        """Keep the answer, and judge it."""
+        """Keep the answer, and judge it, or open what it was asked before."""
         if self.control.value and not self.answer:
             self.verdict.value = status(NO_NUMBER)
+            return
+        trouble = progress.keep("predictions", self.question, self.answer)
+        if self.held is None:
+            self.judge(trouble)
         else:
-            self.judge(progress.keep("predictions", self.question, self.answer))
+            self.uncover(trouble)
+            self.place.outputs = tuple(self.told())
 
     def judge(self, trouble: str = "") -> None:
         """Show the verdict under the answer and in the reveal, once the truth is known; say what went wrong."""

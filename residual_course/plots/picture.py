@@ -8,6 +8,14 @@ from PIL import Image
 SHOWN = 100  # pixels on the page for an inch of the figure; the picture has those of the style's ``savefig.dpi``
 
 
+def words(figure: Figure) -> str:
+    """Return what ``figure`` says of itself: its label, or else its titles and the names of its axes."""
+    said = [figure.get_suptitle()]
+    for ax in figure.axes:
+        said += [ax.get_title(), " against ".join(filter(None, (ax.get_ylabel(), ax.get_xlabel())))]
+    return str(figure.get_label()) or "; ".join(filter(None, said)) or "A picture"
+
+
 def shown_width(figure: Figure) -> int:
     """Return how many pixels wide ``figure`` stands on the page: 600 for the 6 inches of the lessons."""
     return round(SHOWN * figure.get_figwidth())
