@@ -100,6 +100,17 @@ def calls(source: str) -> Iterator[tuple[str, str]]:
                 yield kind, str(name.value)
 
 
+def predicts(source: str) -> ast.Call | None:
+    """Return the call of ``predict`` in a cell that is one ``with predict(...) as guess:`` and nothing else."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return None
+    call = body[0].items[0].context_expr if len(body) == 1 and isinstance(body[0], ast.With) else None
+    is_one = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "predict"
+    return call if isinstance(call, ast.Call) and is_one else None
+
+
 def link(section: str) -> str:
     """Return a link to a heading of the same notebook; its text alone, where JupyterLab could not follow one.
 

@@ -2,16 +2,29 @@
 
 import argparse
 from collections.abc import Sequence
+from copy import deepcopy
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 
 import nbformat
+from nbformat import NotebookNode
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from residual_course.commands.answers import answers_of, missing, store
-from residual_course.commands.checkout import APPENDIX, find_root, is_appendix, lessons, notebook_of, with_homework
+from residual_course.commands.answers import answers_of, join, missing, store
+from residual_course.commands.checkout import (
+    APPENDIX,
+    Refusal,
+    companion_of,
+    find_root,
+    is_appendix,
+    lessons,
+    notebook_of,
+    with_homework,
+)
 from residual_course.commands.notebook import never_executed, outline, plan
-from tools import runs
+from residual_course.companion import read
+from tools import companions, runs
 from tools.execute import CellFailed
 from tools.states import execute_and_draw, states_of
 
@@ -52,8 +65,15 @@ def build(sources: Sequence[Path]) -> int:
 
 
 def build_one(source: Path, progress: Progress) -> None:
-    """Execute ``source`` and, if every cell ran, write its notebook, its answers apart, and its explorers' states."""
+    """Execute ``source`` and, if every cell ran, write its notebook, its answers apart, and its explorers' states.
+
+    Raises:
+        CellFailed: for an error on the way, and for a band that does not hold.
+        Refusal: for a companion that names what the lesson does not have.
+    """
     notebook = plan(source)
+    refuse(*companions.faults(source, notebook))
+    companion = read(companion_of(source))
     task = progress.add_task(source.stem, total=(total := len(notebook.cells)))
     target = notebook_of(source)
     target.parent.mkdir(exist_ok=True)
@@ -61,10 +81,17 @@ def build_one(source: Path, progress: Progress) -> None:
     def started(at: int) -> None:
         progress.update(task, completed=min(at, total))  # the states are drawn in one cell more
 
-    execute_and_draw(notebook, target.parent, states_of(source), started)
+    execute_and_draw(notebook, target.parent, states_of(source), started, partial(companions.bands, companion))
+    refuse(*companions.describe(companion, notebook))
     store(notebook, answers_of(target))
     target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
     progress.stop_task(task)
+
+
+def refuse(*sentences: str) -> None:
+    """Refuse what the first of ``sentences`` says, if there is any."""
+    for sentence in sentences:
+        raise Refusal(sentence)
 
 
 def differences(source: Path) -> list[str]:
@@ -74,13 +101,24 @@ def differences(source: Path) -> list[str]:
     if not target.exists():
         return [f"{target.name} is missing; {again}"]
     stored = nbformat.read(target, as_version=4)
-    sides = outline(stored), outline(plan(source))
+    planned = plan(source)
+    sides = outline(stored), outline(planned)
     lines = list(unified_diff(*sides, f"notebooks/{target.name}", f"notebooks/source/{source.name}", n=1, lineterm=""))
     if missing(stored, answers_of(target)):
         lines.append(f"notebooks/answers/{target.stem}.json holds the outputs of other cells; {again}")
+    lines += companions.faults(source, planned)
+    if not lines and other_words(source, stored):
+        lines.append(f"{target.name} has other alternative texts than {companion_of(source).name}; {again}")
     if never_executed(stored):
         lines.append(f"{target.name} holds code cells that were never executed; {again}")
     return lines
+
+
+def other_words(source: Path, stored: NotebookNode) -> bool:
+    """Whether pictures of a built notebook have other alternative texts than its companion says."""
+    join(stored, answers_of(notebook_of(source)))
+    before = deepcopy(stored)
+    return any(companions.describe(read(companion_of(source)), stored)) or stored != before
 
 
 def orphans(root: Path) -> list[str]:

@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode, from_dict
 
 from residual_course.commands.notebook import METADATA
+from tools.companions import asked_of_kernel, broken
 
 # Timings and the state of widgets differ from run to run, and the kernel's log is no part of a lesson.
 OPTIONS = {
@@ -33,16 +35,23 @@ class CellFailed(Exception):
 
 
 def execute(
-    notebook: NotebookNode, folder: Path, started: Callable[[int], None], lenient: bool = False, limit: int = 600
+    notebook: NotebookNode,
+    folder: Path,
+    started: Callable[[int], None],
+    lenient: bool = False,
+    limit: int = 600,
+    bands: Callable[[NotebookNode], Sequence[str]] = lambda cell: (),
 ) -> None:
     """Run every cell of ``notebook`` in ``folder``, on the CPU and one thread; ``started`` receives each cell's number.
 
     Args:
         lenient: run as a learner does: an error is an output of its cell, and a law that fails is a printed line.
         limit: the seconds that a cell may take.
+        bands: returns the expressions that are true once a cell has run.
 
     Raises:
-        CellFailed: for an error, unless ``lenient``; for a cell beyond ``limit``, or a kernel that dies.
+        CellFailed: for an error, unless ``lenient``; for a band that does not hold, a cell beyond ``limit``, or a
+            kernel that dies.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellControlSignal, DeadKernelError
@@ -54,7 +63,14 @@ def execute(
         at = cell_index + 1
         started(at)
 
-    client = NotebookClient(notebook, **OPTIONS, timeout=limit, allow_errors=lenient, on_cell_start=on_cell_start)
+    async def on_cell_executed(cell: NotebookNode, cell_index: int, execute_reply: dict[str, Any]) -> None:
+        if execute_reply["content"]["status"] == "ok" and (wanted := bands(cell)):
+            reply = await client.kc.execute("", silent=True, user_expressions=asked_of_kernel(wanted), reply=True)
+            for sentence in broken(wanted, reply["content"]["user_expressions"]):
+                raise CellFailed(f"cell {at}: {sentence}")
+
+    hooks = {"on_cell_start": on_cell_start, "on_cell_executed": on_cell_executed}
+    client = NotebookClient(notebook, **OPTIONS, timeout=limit, allow_errors=lenient, **hooks)
     try:
         client.execute(cwd=str(folder), env=os.environ | ENVIRONMENT | (LENIENT if lenient else {}))
     except (CellControlSignal, DeadKernelError) as error:

@@ -1,7 +1,7 @@
 """Strict nbval for lessons: ``pytest -p tools.nbval_plugin --nbval notebooks``.
 
-Every stored output, those of reveals and solutions too, is compared with the one that the cell prints now, line by
-line, as ``comparison`` says.
+Every stored output, those of predictions and solutions too, is compared with the one that the cell prints now, line by
+line, as ``comparison`` says, and what a lesson's companion says of a cell must hold after it.
 The kernels run away from the clone, with the package installed as a wheel installs it: in a folder that holds a
 student's handout, and the clone under its own name, as the cell for Colab leaves it.
 A kernel that dies is noticed at once. What each lesson took of processor time is listed at the end, and its memory is
@@ -26,8 +26,10 @@ from nbval.kernel import RunningKernel
 from nbval.plugin import CURRENT_ENV_KERNEL_NAME, IPyNbCell, IPyNbFile
 
 from residual_course.commands.answers import answers_of, join
-from residual_course.commands.checkout import find_root
+from residual_course.commands.checkout import companion_of, find_root
 from residual_course.commands.exercise_cells import tags
+from residual_course.companion import read
+from tools import companions
 from tools.comparison import TRAINED, Tolerant, Trained
 
 MEGABYTES = 270  # that a lesson may add to what ``IMPORTS`` takes
@@ -78,13 +80,12 @@ def execute_cell_input(self: RunningKernel, cell_input: str, allow_stdin: bool |
     return self.kc.execute(cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
 
 
-def ask(kernel: RunningKernel, **expressions: str) -> list[float]:
-    """Return the values of ``expressions`` in ``kernel``, whose names are left alone."""
+def ask(kernel: RunningKernel, expressions: dict[str, str]) -> dict[str, Any]:
+    """Return what ``kernel`` says to ``expressions``; its names are left alone."""
     request = kernel.kc.execute("", silent=True, user_expressions=expressions)
     while (reply := kernel.get_message("shell", timeout=60))["parent_header"].get("msg_id") != request:
         continue
-    values = reply["content"]["user_expressions"]
-    return [float(values[name]["data"]["text/plain"]) for name in expressions]
+    return reply["content"]["user_expressions"]
 
 
 @cache
@@ -101,7 +102,7 @@ def base() -> float:
 
 def measure(lesson: IPyNbFile) -> None:
     """Note what ``lesson`` used, and fail if it added too much memory; a GPU's is not the lesson's."""
-    seconds, peak = ask(lesson.kernel, **USAGE)
+    seconds, peak = (float(value["data"]["text/plain"]) for value in ask(lesson.kernel, USAGE).values())
     name, megabytes = lesson.path.name, peak * UNIT / 1e6
     added = megabytes - base()
     lesson.config.stash.setdefault(USED, {})[name] = f"{seconds:6.1f} s {megabytes:6.0f} MB, {added:.0f} added"
@@ -116,7 +117,16 @@ def setup(self: IPyNbFile) -> None:
     self.kernel = RunningKernel(CURRENT_ENV_KERNEL_NAME, cwd=os.environ[AWAY], startup_timeout=patience)
 
 
-nbval_sanitize, nbval_teardown = IPyNbCell.sanitize, IPyNbFile.teardown
+nbval_runtest, nbval_sanitize, nbval_teardown = IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.teardown
+
+
+def runtest(self: IPyNbCell) -> None:
+    """Run and compare a cell, then ask the kernel whether what the companion says of it holds."""
+    nbval_runtest(self)
+    if wanted := companions.bands(read(companion_of(self.parent.path)), self.cell):
+        answers = ask(self.parent.kernel, companions.asked_of_kernel(wanted))
+        for sentence in companions.broken(wanted, answers):
+            pytest.fail(f"{companion_of(self.parent.path).name}: {sentence}", pytrace=False)
 
 
 def sanitize(self: IPyNbCell, output: Any) -> Any:
@@ -135,14 +145,14 @@ def teardown(self: IPyNbFile) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Replace five methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
+    """Replace six methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
     if AWAY not in os.environ:  # workers of pytest-xdist inherit it
         config.stash[FOLDER] = TemporaryDirectory()
         go_away(Path(config.stash[FOLDER].name), find_root())
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the kernels, as is the next
-    os.environ["RESIDUAL_EDU_STRICT"] = "1"
+    os.environ["RESIDUAL_EDU_STRICT"] = os.environ["RESIDUAL_EDU_BUILD"] = "1"
     RunningKernel.get_message, RunningKernel.execute_cell_input = get_message, execute_cell_input
-    IPyNbCell.sanitize, IPyNbFile.setup, IPyNbFile.teardown = sanitize, setup, teardown
+    IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.setup, IPyNbFile.teardown = runtest, sanitize, setup, teardown
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,6 @@
 """The states of a lesson's explorers, drawn by the kernel that has just run the lesson: ``docs/states/NN/``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -23,14 +23,20 @@ def states_of(source: Path) -> Path:
     return root / "docs" / "states" / (source.stem.partition("_")[0] + APPENDIX * is_appendix(source))
 
 
-def execute_and_draw(notebook: NotebookNode, folder: Path, states: Path, started: Callable[[int], None]) -> None:
+def execute_and_draw(
+    notebook: NotebookNode,
+    folder: Path,
+    states: Path,
+    started: Callable[[int], None],
+    bands: Callable[[NotebookNode], Sequence[str]],
+) -> None:
     """Execute ``notebook`` as ``execute`` does and, where it has explorers, draw their states into ``states``.
 
     Raises:
-        CellFailed: for an error on the way, in the lesson or in a picture.
+        CellFailed: for an error on the way, in the lesson or in a picture, and for a band that does not hold.
     """
     cells = notebook.cells
     if any("explorer" in tags(cell) for cell in cells):
         notebook.cells = [*cells, new_code_cell(DRAW.format(folder=str(states)))]
-    execute(notebook, folder, started)
+    execute(notebook, folder, started, bands=bands)
     notebook.cells = cells

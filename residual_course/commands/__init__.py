@@ -24,6 +24,7 @@ AUTHORS = {
     "lint": "say where the lessons break their rules",
     "check": "try a file of right and wrong answers on the exercises' checks",
     "promote": "compare the pieces that lessons show with the library's modules, or copy them anew",
+    "export": "write a lesson as one page of Markdown with its pictures",
     "book": "build the lessons as pages for a browser, with the library's reference",
 }
 

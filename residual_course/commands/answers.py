@@ -1,4 +1,4 @@
-"""What learners do not see before they ask for it: the outputs of reveals and solutions, stored apart.
+"""What learners do not see before they ask for it: the outputs of predictions and solutions, stored apart.
 
 ``notebooks/02_layer_norm.ipynb`` holds no output of these cells; ``notebooks/answers/02_layer_norm.json`` does, by cell
 id. nbval and the book read the two joined, so that every output is compared and shown.
@@ -12,6 +12,7 @@ from typing import Any
 from nbformat import NotebookNode, from_dict
 
 from residual_course.commands.exercise_cells import tags
+from residual_course.contents import predicts
 
 APART = {"reveal", "solution"}
 
@@ -19,18 +20,18 @@ APART = {"reveal", "solution"}
 def apart(notebook: NotebookNode) -> Iterator[NotebookNode]:
     """Yield the code cells whose outputs are stored apart."""
     for cell in notebook.cells:
-        if cell.cell_type == "code" and APART & set(tags(cell)):
+        if cell.cell_type == "code" and (APART & set(tags(cell)) or predicts(cell.source)):
             yield cell
 
 
 def answers_of(notebook: Path) -> Path:
-    """Return where the outputs of a built notebook's reveals and solutions are stored."""
+    """Return where the outputs of a built notebook's predictions and solutions are stored."""
     top = next((folder for folder in notebook.parents if folder.name == "notebooks"), notebook.parent)
     return top / "answers" / notebook.relative_to(top).with_suffix(".json")
 
 
 def store(notebook: NotebookNode, answers: Path) -> None:
-    """Take the outputs and execution counts of reveals and solutions out of ``notebook``, outputs to the file."""
+    """Take the outputs and execution counts of predictions and solutions out of ``notebook``, outputs to the file."""
     outputs = {cell.id: cell.outputs for cell in apart(notebook)}
     for cell in apart(notebook):
         cell.outputs, cell.execution_count = [], None
@@ -49,7 +50,7 @@ def join(notebook: NotebookNode, answers: Path) -> None:
 
 
 def missing(notebook: NotebookNode, answers: Path) -> bool:
-    """Whether the file ``answers`` holds outputs of other cells than the reveals and solutions of ``notebook``."""
+    """Whether the file ``answers`` holds outputs of other cells than the predictions and solutions of ``notebook``."""
     return load(answers).keys() != {cell.id for cell in apart(notebook)}
 
 

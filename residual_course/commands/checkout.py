@@ -59,6 +59,12 @@ def is_appendix(lesson: Path) -> bool:
     return lesson.stem.endswith(APPENDIX)
 
 
+def companion_of(lesson: Path) -> Path:
+    """Return where the companion of a source or notebook stands: in the package, as far as it belongs to a checkout."""
+    root = next((folder.parent for folder in lesson.parents if folder.name == "notebooks"), lesson.parent)
+    return root / "residual_course" / "data" / "lessons" / f"{lesson.stem}.toml"
+
+
 def notebook_of(source: Path) -> Path:
     """Return where the built notebook of ``source`` stands: at the same place under notebooks, without its source."""
     top = next(folder for folder in source.parents if folder.name == "source")

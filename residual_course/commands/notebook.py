@@ -9,7 +9,7 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode, from_dict
 
-from residual_course.commands.answers import apart
+from residual_course.commands.answers import APART, apart
 from residual_course.commands.checkout import Refusal
 from residual_course.commands.exercise_cells import learner_cells, tags
 
@@ -17,7 +17,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-KEPT = ("cellView", "jupyter", "nbgrader", "tags")
+KEPT = ("cellView", "jupyter", "nbgrader", "tags", "title")
 FIGURE = "figure"  # the tag of plotting code: folded, with its output open
 
 
@@ -36,7 +36,8 @@ def plan(source: Path) -> NotebookNode:
     for cell in notebook.cells:
         cell.metadata = from_dict({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
     for cell in apart(notebook):
-        fold(cell, "hide-cell")
+        if APART & set(tags(cell)):
+            fold(cell, "hide-cell")
     for cell in notebook.cells:
         if FIGURE in tags(cell) and "hide-cell" not in tags(cell):
             fold(cell, "hide-input")

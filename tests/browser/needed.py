@@ -8,6 +8,8 @@ from copy import deepcopy
 
 from nbformat import NotebookNode
 
+from residual_course.contents import predicts
+
 EMPTY = "pass  # not needed here"
 
 
@@ -33,19 +35,23 @@ def cut(notebook: NotebookNode, tags: tuple[str, ...]) -> NotebookNode:
     """
     made, wanted = deepcopy(notebook), set[str]()
     for cell in reversed([cell for cell in made.cells if cell.cell_type == "code"]):
-        asks, is_target = questions(cell), bool(set(tags) & set(cell.metadata.get("tags", [])))
+        kinds = {*cell.metadata.get("tags", []), *(["predict"] if predicts(cell.source) else [])}
+        asks, is_target = questions(cell), bool(set(tags) & kinds)
         bound = changes(ast.parse(cell.source))
         if not (bound - asks.keys()) & wanted and "setup()" not in cell.source:
             only_asked = "\n".join(asks.values()) if is_target or bound & wanted else ""
             cell.source = only_asked or (cell.source if is_target else EMPTY)
         wanted |= {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)} - asks.keys()
-        if "predict" in tags:
+        if "predict" in tags and not predicts(cell.source):
             cell.source += "".join(f"\n{name}.reveal({name}.choices[0] if {name}.choices else 1)" for name in asks)
     return made
 
 
 def questions(cell: NotebookNode) -> dict[str, str]:
     """Return the statements of a cell that ask for a prediction, by the name that they bind."""
+    if call := predicts(cell.source):
+        name = ast.unparse(ast.parse(cell.source).body[0].items[0].optional_vars)
+        return {name: f"with {ast.unparse(call)} as {name}:\n    {name}.truth = {name}.choices[0]"}
     body = ast.parse(cell.source).body if "predict" in cell.metadata.get("tags", []) else []
     found = [node for node in body if isinstance(node, ast.Assign) and "predict(" in ast.unparse(node)]
     return {ast.unparse(node.targets[0]): ast.unparse(node) for node in found}

@@ -5,7 +5,8 @@ import re
 import nbformat
 import pytest
 
-from residual_course.commands.answers import APART, answers_of, join
+from residual_course.commands.answers import answers_of, apart, join
+from residual_course.contents import predicts
 
 from .lessons import NOTEBOOKS, marks
 from .page import LessonPage
@@ -15,14 +16,13 @@ ANSWERED = [path for path in NOTEBOOKS if answers_of(path).exists()]
 
 
 def answers(path):
-    """Every sentence, title and alternative text that a lesson's reveals and solutions show."""
+    """Every sentence, title and alternative text that a lesson's predictions and solutions show."""
     notebook = nbformat.read(path, as_version=4)
     join(notebook, answers_of(path))
-    for cell in notebook.cells:
-        if APART & set(cell.metadata.get("tags", [])):
-            for output in cell.outputs:
-                yield from words(output)
-            yield from re.findall(r'set_title\(\s*f?"([^"{]+)', cell.source)
+    for cell in apart(notebook):
+        for output in cell.outputs:
+            yield from words(output)
+        yield from re.findall(r'set_title\(\s*f?"([^"{]+)', cell.source)
 
 
 def words(output):
@@ -39,7 +39,8 @@ def test_an_opened_lesson_holds_no_answer(path, lab, chromium):
     try:
         seen = page.page.locator(".jp-Notebook").inner_text()
         seen += " ".join(page.page.locator(".jp-Notebook img").evaluate_all("all => all.map(each => each.alt)"))
-        told = "".join(cell.source for cell in page.notebook.cells if not APART & set(cell.metadata.get("tags", [])))
+        kept = [cell.id for cell in apart(page.notebook) if not predicts(cell.source)]
+        told = "".join(cell.source for cell in page.notebook.cells if cell.id not in kept)
         hidden = [text for text in answers(path) if len(text) > 12 and text not in told]
         assert hidden and [text for text in hidden if text in seen] == []
     finally:

@@ -7,6 +7,7 @@ import pytest
 
 from residual_course.commands import main
 from residual_course.commands.answers import join
+from residual_course.commands.checkout import companion_of
 from residual_course.commands.notebook import plan
 from tools.lint.code import RULES as CODE
 from tools.lint.outputs import RULES as OUTPUTS
@@ -111,6 +112,44 @@ def test_an_error_stops_with_lesson_cell_and_traceback_and_writes_nothing(checko
     said = capsys.readouterr().out
     assert "00_small.py, cell 2: " in said and "1 / 0" in said and "ZeroDivisionError" in said
     assert list(checkout.glob("*.ipynb")) == []
+
+
+ONE_CELL = """# %%
+from matplotlib.figure import Figure
+from residual_course.lesson import predict, show
+
+# %% walk
+with predict("Does a walk come back", ["yes", "no"]) as guess:
+    steps = 3
+    print("after", steps)
+    show(Figure(figsize=(1, 1)))
+    guess.truth = "yes" if steps == 3 else "no"
+"""
+TEXTS = '[cells.walk]\nholds = ["steps == 3"]\nalt = ["A walk."]\n'
+
+
+def test_a_prediction_s_answer_is_stored_apart_with_the_words_of_its_companion_whose_bands_hold(checkout, capsys):
+    source, target = checkout / "source" / "00_small.py", checkout / "00_small.ipynb"
+    source.write_text(ONE_CELL)
+    companion = companion_of(source)
+    companion.parent.mkdir(parents=True)
+    companion.write_text(TEXTS.replace("== 3", "== 4"))
+    assert main(["build"]) == 1 and "cell 2: it does not hold that steps == 4" in capsys.readouterr().out
+    companion.write_text(TEXTS.replace("walk]", "way]"))
+    assert main(["build"]) == 2 and not target.exists()
+    assert capsys.readouterr().err.startswith("00_small.toml names the cell 'way', and 0 cells have this title")
+    companion.write_text(TEXTS)
+    assert main(["build"]) == 0
+    notebook = nbformat.read(target, as_version=4)
+    cell = notebook.cells[1]
+    assert (cell.metadata, cell.outputs, cell.execution_count) == ({"title": "walk"}, [], None)
+    join(notebook, checkout / "answers" / "00_small.json")
+    asked, verdict, printed, picture = cell.outputs
+    assert verdict.data["text/markdown"] == "**You made no prediction; we measured yes.**"
+    assert printed.text == "after 3\n" and picture.metadata["image/png"].alt == "A walk."
+    assert check(capsys)[0] == 0
+    companion.write_text(TEXTS.replace("A walk", "A way"))
+    assert "00_small.ipynb has other alternative texts than 00_small.toml; run" in check(capsys)[1]
 
 
 def test_check_is_content_with_what_build_wrote(built, capsys):

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from residual_course.commands.checkout import companion_of
 from tools.nbval_plugin import AWAY, go_away
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,9 @@ def run(folder, cells, *options, **environment):
     nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / "lesson.ipynb")
     plugin = ["-p", "tools.nbval_plugin", "--nbval", "--nbval-current-env", "--color=no"]
     command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", folder, *plugin]
-    report = folder / "report.xml"
+    report, companion = folder / "report.xml", companion_of(folder / "lesson.ipynb")
+    companion.parent.mkdir(parents=True)
+    companion.write_text('cells.right.holds = ["x == 7"]\ncells.wrong.holds = ["x == 7", "x > 8"]\n')
     done = subprocess.run(
         [*command, f"--junitxml={report}", "-p", "no:cacheprovider", *options, "lesson.ipynb"],
         cwd=folder,
@@ -58,6 +61,7 @@ PASSING = [
     prints("print(x)", "7\n"),  # the cell before was executed all the same
     prints("print('loss', 0.31, 'after', 7)", "loss 0.1235 after 8\n", tags=["trained"]),  # other digits
     prints("from residual_course.lesson import holds\nholds(0.31 < 0.5, 'It learns.')", "", tags=["trained"]),
+    prints("print('of a companion', x)", "of a companion 7\n", title="right"),
 ]
 FAILING = [
     prints("print('loss', 0.1235)", "loss 0.1435\n"),
@@ -65,6 +69,7 @@ FAILING = [
     prints("print('one\\nthree')", "one\ntwo\nthree\n"),
     prints("pass", "one\n"),
     prints("print('one')", ""),
+    prints("print('of a companion', x)", "of a companion 7\n", title="wrong"),
     new_code_cell("print('never run')"),
     results("2.5", "2.6"),
     prints("raise KeyError('no')", ""),
@@ -85,6 +90,7 @@ def test_each_cell_is_judged(tmp_path):
     assert verdicts == right
     assert done.returncode == 1
     assert f"{len(FAILING)} failed, {len(PASSING)} passed" in done.stdout
+    assert "lesson.toml: it does not hold that x > 8\n" in done.stdout
 
 
 @pytest.mark.slow

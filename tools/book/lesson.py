@@ -6,19 +6,24 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from residual_course.commands.answers import answers_of, join
+from residual_course.commands.checkout import companion_of
 from residual_course.commands.exercise_cells import tags
+from residual_course.companion import read
+from residual_course.contents import predicts
 from tools.book.explorers import explorer
 from tools.book.pictures import Pictures
-from tools.book.questions import Question, answered, asked, question_of
+from tools.book.questions import SAID, Question, answered, asked, question_of, reasons_of
 from tools.execute import plain
 from tools.promote import targets
 
 CONTENTS = "```{{toctree}}\n:hidden:\n\n{}\n```"
 UNANSWERED = "Nothing answered yet."  # begins what a lesson displays where no learner has worked
 PROGRESS = '<p class="answered"></p>'  # the page's script writes it
+ANSWER = "..."  # the source, which is not shown, of a cell that has outputs alone; myst-nb leaves out an empty one
+ASKS = "Predict: "  # begins what a question is on a page without a kernel
 PROMPTS = {"solution": "Solution", "reveal": "Code of this measurement"}
 IN_LAB = (
     '<details class="lab"><summary>Open in JupyterLab</summary><p>In the course\'s folder run '
@@ -41,6 +46,7 @@ class Lesson:
         self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
         self.stored = nbformat.read(notebook, as_version=4)
         join(self.stored, answers_of(notebook))
+        self.told = read(companion_of(notebook))["predictions"]
         self.asked: list[Question] = []
         self.revealed = self.explorers = 0
 
@@ -59,8 +65,24 @@ class Lesson:
         elif "predict" in tags(cell) and (question := question_of(cell)):
             self.asked.append(question)
             yield new_markdown_cell(asked(question, f"answer-{len(self.asked)}"))
+        elif predicts(cell.source) and (question := question_of(cell)):
+            yield from self.prediction(cell, question)
         else:
             yield from self.code(cell)
+
+    def prediction(self, cell: NotebookNode, question: Question) -> Iterator[NotebookNode]:
+        """Yield a question, the open code that answers it, and what this showed, to be folded."""
+        self.asked.append(question)
+        self.revealed, name = len(self.asked), f"answer-{len(self.asked)}"
+        told = self.told.get(question.text, {})
+        after = told.get("after", "")
+        verdict = next(filter(SAID.fullmatch, said(cell)), "")
+        shown = [one for one in cell.outputs if one.get("data", {}).get("text/markdown") not in (verdict, after)]
+        shown = [one for one in shown if not one.get("data", {}).get("text/plain", "").startswith(ASKS)]
+        below = new_code_cell(ANSWER, metadata={"tags": ["remove-input"], "answer": name}, outputs=shown)
+        cell.outputs = []
+        text = answered(question, told.get("why", {}), f"{verdict}\n\n{after}".strip())
+        yield from [new_markdown_cell(asked(question, name)), cell, *self.code(below), new_markdown_cell(text)]
 
     def code(self, cell: NotebookNode) -> Iterator[NotebookNode]:
         """Yield a cell of code with its outputs, and what stands below it."""
@@ -75,7 +97,7 @@ class Lesson:
             question = self.asked[self.revealed]
             self.revealed += 1
             cell.metadata["answer"] = f"answer-{self.revealed}"
-            yield from (answered(question, cell, text) for text in said(cell))
+            yield from (answered(question, reasons_of(cell), text) for text in said(cell))
             cell.outputs = [output for output in cell.outputs if "text/markdown" not in output.get("data", {})]
         for module in (target.replace("/", ".") for target in targets(cell)):
             yield f"In the library: [residual_edu.{module}](../reference/{module}.md)."

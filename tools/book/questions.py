@@ -1,35 +1,25 @@
 """A prediction in the book: the question with buttons that answer in the page, and what it says to each answer.
 
-What was measured, and the explanation, are read from the stored output; the reason of each choice from the source of
-the reveal, as far as it is written there and not computed.
+What was measured, and the explanation, are read from the stored output; the reason of each choice from the lesson's
+companion, or from the source of the reveal, as far as it is written there and not computed.
 """
 
 import ast
 import html
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from nbformat import NotebookNode
+
+from tools import companions
+from tools.companions import Question
 
 SAID = re.compile(r"\*\*You made no prediction; we measured (?P<truth>.+?)\.\*\* ?(?P<rest>.*)", re.S)
 
 
-@dataclass(frozen=True)
-class Question:
-    """What a cell asks; without choices, for a number, which the page does not judge."""
-
-    text: str
-    choices: tuple[str, ...] = ()
-
-
 def question_of(cell: NotebookNode) -> Question | None:
     """Return what a cell asks, if it asks anything."""
-    call = call_of(cell, "predict")
-    if call is None or not call.args:
-        return None
-    text, *choices = [ast.literal_eval(each) for each in call.args[:2]]
-    return Question(text, tuple(choices[0] or ()) if choices else ())
+    return companions.question(call_of(cell, "predict"))
 
 
 def call_of(cell: NotebookNode, name: str) -> ast.Call | None:
@@ -88,13 +78,13 @@ def controls(question: Question) -> Iterator[str]:
     yield '<button type="button" class="show">show me</button>'
 
 
-def answered(question: Question, reveal: NotebookNode, said: str) -> str:
-    """Return as MyST what the reveal displays: a text for each answer, one for none, and the explanation."""
+def answered(question: Question, reasons: Mapping[str, str], said: str) -> str:
+    """Return as MyST what an answer displays: a text for each choice, one for none, and the explanation."""
     found = SAID.fullmatch(said.strip())
     if not found:
         return said
     truth, (reason, _, after) = found["truth"], found["rest"].partition("\n\n")
-    reasons = reasons_of(reveal) | {truth: reason}
+    reasons = {**reasons, truth: reason}
     parts = [block("said none", f"**We measured {truth}.** {reason}")]
     for at, choice in enumerate(question.choices):
         parts.append(block(f"said said-{at}", f"**You said {choice}; we measured {truth}.** {reasons.get(choice, '')}"))

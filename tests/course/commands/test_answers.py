@@ -28,6 +28,14 @@ def test_what_is_stored_apart_is_joined_again(notebook, tmp_path):
     assert nbformat.writes(notebook) == before
 
 
+def test_so_is_what_a_prediction_of_one_cell_shows(tmp_path):
+    shown = new_output("stream", name="stdout", text="an answer")
+    asks = 'with predict("How?", ["so", "not so"]) as guess:\n    guess.truth = "so"'
+    notebook = new_notebook(cells=[new_code_cell(asks, outputs=[shown]), new_code_cell("x = 1", outputs=[shown])])
+    store(notebook, tmp_path / "00.json")
+    assert [len(cell.outputs) for cell in notebook.cells] == [0, 1]
+
+
 def test_a_notebook_without_any_has_no_file_not_even_an_old_one(notebook, tmp_path):
     path = tmp_path / "00.json"
     store(notebook, path)

@@ -31,8 +31,12 @@ def test_a_plan_is_a_valid_notebook_for_the_kernel_python3(source):
     assert [cell.source for cell in notebook.cells] == ["# Title", "x = 1", "x = 1"]
 
 
-def test_only_tags_nbgrader_and_folding_are_kept(source):
-    assert [cell.metadata for cell in plan(source).cells] == [{}, {"tags": ["predict"]}, {}]
+def test_only_tags_nbgrader_folding_and_a_title_are_kept(source):
+    assert [cell.metadata for cell in plan(source).cells] == [
+        {},
+        {"tags": ["predict"]},
+        {"title": "A name for the cell"},
+    ]
 
 
 def test_the_code_of_a_figure_is_folded_and_its_output_stays_open(source):

@@ -9,6 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
+from residual_course.commands.checkout import companion_of
 from tools.book.lesson import Lesson
 from tools.book.pictures import Pictures
 
@@ -59,6 +60,20 @@ def test_a_prediction_is_a_question_then_its_reveal_with_the_answer_below(page):
     assert shown.metadata["answer"] == "answer-1" and shown.outputs == []
     assert shown.metadata["tags"] == ["reveal", "hide-input"]  # the answer's own fold holds what it prints
     assert "We measured 4" in answer.source
+
+
+def test_a_prediction_of_one_cell_is_a_question_its_open_code_and_the_answer_folded(page, tmp_path):
+    asks = code('with predict("How many?", ["3", "4"]) as guess:\n    print(7)\n    guess.truth = "4"')
+    companion = companion_of(tmp_path / "notebooks" / "02_it.ipynb")
+    companion.parent.mkdir(parents=True)
+    companion.write_text('[predictions."How many?"]\nafter = "So."\nwhy."3" = "Three."\nwhy."4" = "Four."\n')
+    told = [new_output("display_data", data={"text/plain": "Predict: How many? (3 / 4)"})]
+    told += [prose("**You made no prediction; we measured 4.** Four."), new_output("stream", text="7"), prose("So.")]
+    question, open_code, shown, answer = page(asks, answers={asks.id: told})
+    assert 'data-answer="answer-1"' in question.source and open_code.source == asks.source and not open_code.outputs
+    assert shown.metadata["answer"] == "answer-1" and "remove-input" in shown.metadata["tags"]
+    assert [output.text for output in shown.outputs] == ["7"]
+    assert "**You said 3; we measured 4.** Three." in answer.source and answer.source.endswith("So.")
 
 
 def test_a_picture_is_a_file_with_its_words_and_its_size(page, tmp_path):

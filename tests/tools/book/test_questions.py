@@ -35,7 +35,7 @@ def test_the_question_has_a_button_for_each_choice_and_one_without():
 
 
 def test_each_answer_has_its_text_and_the_explanation_stands_once():
-    text = answered(Question("How many?", ("3", "4", "a < b")), REVEAL, SAID)
+    text = answered(Question("How many?", ("3", "4", "a < b")), reasons_of(REVEAL), SAID)
     assert "**You said 3; we measured 4.** A sum of squares grows.\n" in text
     assert "**You said 4; we measured 4.** Four it is.\n" in text  # computed, but stored for what was measured
     assert text.count("**We measured 4.** Four it is.") == text.count("So it is.") == 1
@@ -43,4 +43,4 @@ def test_each_answer_has_its_text_and_the_explanation_stands_once():
 
 
 def test_what_is_no_such_text_stays():
-    assert answered(Question("How many?"), REVEAL, "Something else.") == "Something else."
+    assert answered(Question("How many?"), {}, "Something else.") == "Something else."

@@ -11,6 +11,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from tools.book.lesson import ANSWER
+
 pytestmark = pytest.mark.slow  # Sphinx is installed for --all and for those who build the book
 ROOT = Path(__file__).parents[3]
 MAKE = "import sys; from pathlib import Path; from tools.book.site import make_site; "
@@ -42,9 +44,16 @@ def site(tmp_path_factory):
         new_code_cell("pangolin = 1", metadata={"tags": ["solution", "hide-cell"]}),
     ]
     nbformat.write(new_notebook(cells=cells, metadata={"language_info": {"name": "python"}}), pages / "lesson.ipynb")
+    cells = [
+        new_markdown_cell("# Other"),
+        new_code_cell("lemur = 3"),
+        new_code_cell(ANSWER, metadata={"answer": "answer-1", "tags": ["remove-input"]}),
+        new_markdown_cell("::::{container} said\nAn ibex answers.\n::::"),
+    ]
+    nbformat.write(new_notebook(cells=cells, metadata={"language_info": {"name": "python"}}), pages / "other.ipynb")
     for name in ("parts.layer_norm", "configurable.config"):
         (pages / f"{name}.md").write_text(module(name))
-    contents = "lesson\nparts.layer_norm\nconfigurable.config"
+    contents = "lesson\nother\nparts.layer_norm\nconfigurable.config"
     (pages / "index.md").write_text(f"# Book\n\n```{{toctree}}\n{contents}\n```\n")
     done = subprocess.run([sys.executable, "-c", MAKE, pages, folder / "site"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -57,6 +66,12 @@ def test_an_answer_reaches_to_the_next_heading_and_holds_the_next_one(site):
     ends = [match.start() for match in re.finditer("</details>", html) if match.start() > second]
     places = [html.index(word) for word in ("zebra", "wombat", "quokka")]
     assert first < places[0] < places[1] < second < places[2] < ends[0] < ends[1] < html.index("capybara")
+
+
+def test_an_answer_of_one_cell_leaves_its_code_open_and_folds_the_rest(site):
+    html = (site / "other.html").read_text()
+    assert html.index("lemur") < html.index('id="answer-1"') < html.index("ibex") < html.index("</details>")
+    assert "ibex" not in (site / "searchindex.js").read_text()
 
 
 def test_the_search_finds_no_answer_and_no_solution(site):
