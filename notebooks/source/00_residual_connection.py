@@ -406,8 +406,9 @@ check(SumBlock, "sum_block")
 
 # %% [markdown]
 # Both networks begin with the same weights. We send the test digits through them, once
-# forward and once back, and measure three sizes at each depth. (A size is the root of
-# the mean square. You build the measuring tool in lesson 01.)
+# forward and once back, and measure three sizes at each depth. A size is the root of the
+# mean square (rms), and the **stream** is x on its way from block to block. (You build
+# the measuring tool in lesson 01.)
 
 
 # %%
