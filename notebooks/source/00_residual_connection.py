@@ -505,7 +505,7 @@ with predict(
 # 96 % after 300 steps, where plain ones still read 8 to 9 %. And it was PyTorch's small
 # weights that shrank our signals. With larger ones, drawn as
 # [He and others](https://arxiv.org/abs/1502.01852) proposed, a plain block roughly keeps
-# the size of a difference, and 16 plain blocks read 90 to 93 %.
+# the size of a difference, and 16 plain blocks read 90 to 92 %.
 #
 # Why the norm, then? With those larger weights a branch is as large as x, so each
 # x + f(x) doubles the mean square of x, and 64 of them begin at a loss of billions. With
