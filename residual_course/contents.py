@@ -115,6 +115,6 @@ def link(section: str) -> str:
     """Return a link to a heading of the same notebook; its text alone, where JupyterLab could not follow one.
 
     JupyterLab and Notebook name a heading by its text with hyphens for spaces. A browser writes any other sign than
-    those of ``PLAIN`` in percents, and JupyterLab 4.6 does not find the heading then; lint asks for such headings.
+    those of ``PLAIN`` in percents, and JupyterLab 4.6 does not find the heading then.
     """
     return f"[{section}](<#{section.replace(' ', '-')}>)" if PLAIN.fullmatch(section) else section

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from residual_course.commands.answers import answers_of, join, missing, store
 from residual_course.commands.checkout import (
     APPENDIX,
+    INVESTIGATIONS,
     Refusal,
     companion_of,
     find_root,
-    is_appendix,
     lessons,
     notebook_of,
     with_homework,
@@ -124,12 +124,12 @@ def other_words(source: Path, stored: NotebookNode) -> bool:
 def orphans(root: Path) -> list[str]:
     """Return a sentence for each notebook that has no source, and each appendix that has no lesson."""
     sources, folder = {notebook_of(source) for source in with_homework(root)}, root / "notebooks"
-    built = {*folder.glob("*.ipynb"), *folder.glob("homework/*.ipynb")}
+    built = {path for place in (".", "homework", INVESTIGATIONS) for path in folder.glob(f"{place}/*.ipynb")}
     extra = sorted((built - sources) | (set(folder.glob("answers/**/*.json")) - set(map(answers_of, sources))))
-    found = [f"{notebook.name} has no source in notebooks/source; delete it, or write its source" for notebook in extra]
+    found = [f"{notebook.name} has no source; delete it, or write its source" for notebook in extra]
     return found + [f"{source.name} is the appendix of no lesson" for source in lessons(root) if is_stray(source)]
 
 
 def is_stray(source: Path) -> bool:
     """Whether ``source`` is an appendix whose lesson is missing."""
-    return is_appendix(source) and not source.with_stem(source.stem.removesuffix(APPENDIX)).exists()
+    return source.stem.endswith(APPENDIX) and not source.with_stem(source.stem.removesuffix(APPENDIX)).exists()

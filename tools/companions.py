@@ -41,8 +41,9 @@ def faults(lesson: Path, notebook: NotebookNode) -> Iterator[str]:
     except ValueError as error:
         said = {}
         yield f"{path.name} is no TOML: {error}"
-    asked = {one.text: one.choices for cell in notebook.cells if (one := question(predicts(cell.source)))}
-    titles = [cell.metadata.get("title") for cell in notebook.cells if cell.cell_type == "code"]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    asked = {one.text: one.choices for cell in cells if (one := question(predicts(cell.source)))}
+    titles = [cell.metadata.get("title") for cell in cells]
     for kind, names in said.items():
         yield from [f"{path.name} has a part {kind!r}; it may have predictions and cells"] * (kind not in KEYS)
         for name, entry in names.items() if kind in KEYS else ():

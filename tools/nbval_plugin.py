@@ -9,6 +9,7 @@ held to that of a small machine: torch's builds differ by hundreds of MB, so wha
 kernel that imported it and made an optimizer.
 """
 
+import json
 import math
 import os
 import subprocess
@@ -30,7 +31,7 @@ from residual_course.commands.checkout import companion_of, find_root
 from residual_course.commands.exercise_cells import tags
 from residual_course.companion import read
 from tools import companions
-from tools.comparison import TRAINED, Tolerant, Trained
+from tools.comparison import RECORD, TRAINED, Tolerant, Trained
 
 MEGABYTES = 270  # that a lesson may add to what ``IMPORTS`` takes
 # torch loads its compiler with the first optimizer, 80 MB in one build and 160 MB in another.
@@ -47,7 +48,7 @@ PEAK, UNIT = {
 }.get(sys.platform, ("__import__('resource').getrusage(0).ru_maxrss", 1))
 USAGE = {"seconds": "__import__('time').process_time()", "peak": PEAK}
 AWAY = "RESIDUAL_EDU_AWAY"  # names the folder in which kernels run
-USED = pytest.StashKey[dict[str, str]]()
+USED = pytest.StashKey[dict[str, list[float]]]()  # seconds, megabytes, added
 FOLDER = pytest.StashKey[TemporaryDirectory[str]]()
 
 
@@ -105,7 +106,7 @@ def measure(lesson: IPyNbFile) -> None:
     seconds, peak = (float(value["data"]["text/plain"]) for value in ask(lesson.kernel, USAGE).values())
     name, megabytes = lesson.path.name, peak * UNIT / 1e6
     added = megabytes - base()
-    lesson.config.stash.setdefault(USED, {})[name] = f"{seconds:6.1f} s {megabytes:6.0f} MB, {added:.0f} added"
+    lesson.config.stash.setdefault(USED, {})[name] = [seconds, megabytes, added]
     if os.environ.get("RESIDUAL_EDU_DEVICE", "cpu") == "cpu" and added > MEGABYTES:
         said = f"{name} added {added:.0f} MB to the {base():.0f} MB of {IMPORTS!r}; it may add {MEGABYTES} MB"
         pytest.fail(said, pytrace=False)
@@ -184,8 +185,12 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List what each lesson used."""
+    """List what each lesson used, and record the seconds for lint."""
     if used := terminalreporter.config.stash.get(USED, {}):
         terminalreporter.section("lessons: processor time and memory")
-        for name, what in sorted(used.items()):
-            terminalreporter.line(f"{name:40} {what}")
+        for name, (seconds, megabytes, added) in sorted(used.items()):
+            terminalreporter.line(f"{name:40} {seconds:6.1f} s {megabytes:6.0f} MB, {added:.0f} added")
+        record = terminalreporter.config.rootpath / RECORD
+        before = json.loads(record.read_text()) if record.exists() else {}
+        record.parent.mkdir(exist_ok=True)
+        record.write_text(json.dumps(before | {name: seconds for name, (seconds, *_) in used.items()}))

@@ -25,7 +25,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from residual_course.commands.checkout import Refusal
+from residual_course.commands.checkout import Refusal, course_of
 from residual_course.commands.exercise_cells import tags
 from residual_course.commands.notebook import plan
 from tools.execute import execute
@@ -45,7 +45,7 @@ Runs = dict[str, Any]
 
 def runs_of(source: Path) -> Path:
     """Return where the runs of a lesson are stored: in the package, so that it finds them wherever it is opened."""
-    return source.parents[2] / "residual_course" / "data" / "runs" / f"{source.stem}.json"
+    return course_of(source) / "residual_course" / "data" / "runs" / f"{source.stem}.json"
 
 
 def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:

@@ -6,7 +6,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from residual_course.commands.checkout import APPENDIX, is_appendix
+from residual_course.commands.checkout import APPENDIX, course_of, is_optional
 from residual_course.commands.exercise_cells import tags
 from tools.execute import execute
 
@@ -18,9 +18,10 @@ draw_shown(Out.values(), Path({folder!r}))
 
 
 def states_of(source: Path) -> Path:
-    """Return the folder of a lesson's states, such as ``docs/states/08a``; ``08a_more`` for those of its appendix."""
-    root = next(folder.parents[1] for folder in source.parents if folder.name == "source")
-    return root / "docs" / "states" / (source.stem.partition("_")[0] + APPENDIX * is_appendix(source))
+    """Return the folder of a lesson's states, such as ``docs/states/08a``; of what is optional, by its name."""
+    number, _, rest = source.stem.partition("_")
+    appendix = f"{number}{APPENDIX}" if source.stem.endswith(APPENDIX) else source.stem
+    return course_of(source) / "docs" / "states" / (appendix if is_optional(source) else number)
 
 
 def execute_and_draw(

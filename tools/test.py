@@ -31,7 +31,11 @@ STEPS = {
     "notebooks": [*PYTEST, "--dist=loadfile", *NBVAL, "notebooks"],
     "browser": [*PYTEST, "--dist=loadfile", "tests/browser"],
 }
-USUAL = {"units": ["-m", "not slow"], "browser": ["-m", "not slow"], "notebooks": ["--ignore-glob=*_more.ipynb"]}
+USUAL = {
+    "units": ["-m", "not slow"],
+    "browser": ["-m", "not slow"],
+    "notebooks": ["--ignore-glob=*_more.ipynb", "--ignore-glob=*/investigations/*"],
+}
 PATIENT = ["--timeout=1800"]  # a test that takes a minute takes many on a busy machine
 # What the library's tests need besides a torch of another version; xdist's groups are read up to pytest 9.1.
 BESIDES = ["numpy>=2.0", "jaxtyping>=0.3.2", "pytest<9.2", "pytest-xdist", "pytest-timeout", "hypothesis", "beartype"]

@@ -13,7 +13,7 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from residual_course.commands.checkout import Refusal, chosen, find_root, is_appendix
+from residual_course.commands.checkout import Refusal, chosen, find_root, is_optional
 from residual_course.commands.drafts import handed_out
 from residual_course.commands.exercise_cells import PLACE, tags
 from residual_course.commands.student import student
@@ -66,8 +66,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def gradable(root: Path) -> list[Path]:
-    """Return the sources of what is graded: what learners get, without the appendices, which nobody has to do."""
-    return [source for source in handed_out(root) if not is_appendix(source)]
+    """Return the sources of what is graded: what learners get, without what nobody has to do."""
+    return [source for source in handed_out(root) if not is_optional(source)]
 
 
 def write(out: Path, sources: Sequence[Path]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 APPENDIX = "_more"  # ends the name of an appendix: 02_layer_norm_more.py beside 02_layer_norm.py
+INVESTIGATIONS = "investigations"  # the folder in notebooks of what a lesson leaves open, with a source of its own
 
 
 class Refusal(Exception):
@@ -26,12 +27,14 @@ def find_root(start: Path | None = None) -> Path:
 def lessons(root: Path, names: Sequence[str] = ()) -> list[Path]:
     """Return the sources in order: all, or those that ``names`` begin (02, 02_layer_norm, or a path to either form).
 
-    The appendix of a lesson, 02_layer_norm_more, follows it; where there are names, only its whole name is its own.
+    The appendix of a lesson, 02_layer_norm_more, follows it, and the investigations follow all lessons; where there are
+    names, only the whole name of either is its own.
 
     Raises:
         Refusal: for a name that begins no lesson.
     """
-    return chosen(sorted((root / "notebooks" / "source").glob("[0-9]*.py")), names)
+    folders = (root / "notebooks" / "source", root / "notebooks" / INVESTIGATIONS / "source")
+    return chosen([source for folder in folders for source in sorted(folder.glob("[0-9]*.py"))], names)
 
 
 def with_homework(root: Path, names: Sequence[str] = ()) -> list[Path]:
@@ -50,19 +53,23 @@ def chosen(every: Sequence[Path], names: Sequence[str]) -> list[Path]:
 
 
 def begins(stem: str, source: Path) -> bool:
-    """Whether ``stem`` names ``source``, by its beginning; an appendix is named by its whole name alone."""
-    return source.stem == stem if is_appendix(source) else source.stem.startswith(stem)
+    """Whether ``stem`` names ``source``, by its beginning; what is optional is named by its whole name alone."""
+    return source.stem == stem if is_optional(source) else source.stem.startswith(stem)
 
 
-def is_appendix(lesson: Path) -> bool:
-    """Whether a source or notebook is what a first reader of its lesson does not need."""
-    return lesson.stem.endswith(APPENDIX)
+def is_optional(lesson: Path) -> bool:
+    """Whether a source or notebook is what nobody has to do: an appendix, or an investigation."""
+    return lesson.stem.endswith(APPENDIX) or INVESTIGATIONS in (folder.name for folder in list(lesson.parents)[:2])
+
+
+def course_of(lesson: Path) -> Path:
+    """Return the checkout of a source or notebook; its own folder, where it stands in none."""
+    return next((folder.parent for folder in lesson.parents if folder.name == "notebooks"), lesson.parent)
 
 
 def companion_of(lesson: Path) -> Path:
     """Return where the companion of a source or notebook stands: in the package, as far as it belongs to a checkout."""
-    root = next((folder.parent for folder in lesson.parents if folder.name == "notebooks"), lesson.parent)
-    return root / "residual_course" / "data" / "lessons" / f"{lesson.stem}.toml"
+    return course_of(lesson) / "residual_course" / "data" / "lessons" / f"{lesson.stem}.toml"
 
 
 def notebook_of(source: Path) -> Path:

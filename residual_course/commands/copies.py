@@ -10,13 +10,13 @@ from filelock import FileLock
 
 import residual_course.contents as contents
 import residual_course.progress as progress
-from residual_course.commands.checkout import is_appendix, lessons, notebook_of
+from residual_course.commands.checkout import is_optional, lessons, notebook_of
 from residual_course.commands.drafts import finished, handed_out
 from residual_course.commands.notebook import outline
 
 
 def complete(root: Path) -> None:
-    """Copy the lessons, appendices and homework that are not in ``my_lessons`` yet; drafts are not copied.
+    """Copy the lessons, investigations and homework that are not in ``my_lessons`` yet; drafts are not copied.
 
     Raises:
         OSError: for a folder that cannot be written, a full disk, or a lesson that was not built.
@@ -25,6 +25,7 @@ def complete(root: Path) -> None:
     (folder / "homework").mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".copies.lock", timeout=60):
         for source in handed_out(root):
+            copy_of(source).parent.mkdir(exist_ok=True)
             if not copy_of(source).exists():
                 progress.replace(copy_of(source), copied(source))
 
@@ -120,10 +121,10 @@ def root_of(copy: Path) -> Path:
 def first_unfinished(root: Path) -> Path:
     """Return the copy of the first lesson with a prediction or an exercise still open, or of the last lesson.
 
-    What an appendix asks may stay open.
+    What is optional may stay open.
     """
     done, _ = progress.read(root / progress.FOLDER)
-    sources = [source for source in finished(lessons(root)) if not is_appendix(source)]
+    sources = [source for source in finished(lessons(root)) if not is_optional(source)]
     unfinished = (
         s for s in sources if any(set(names) - set(done[kind]) for kind, names in asked(notebook_of(s)).items())
     )

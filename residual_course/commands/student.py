@@ -19,7 +19,8 @@ from residual_course.commands.exercise_cells import NOTE, tags
 from residual_course.commands.notebook import plan
 
 GUIDES = ("docs/glossary.md", "docs/coming_from.md")  # the glossary, which lessons link to, and what it links to
-ABOVE = "](../"  # begins a link to a guide: in the checkout docs stands beside notebooks, in a handout among them
+# Links to a guide: in the checkout docs stands beside notebooks, in a handout among them.
+ABOVE, BESIDE = "../docs/", "docs/"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -37,7 +38,7 @@ def run(argv: Sequence[str]) -> int:
         notebook = student(source)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                cell.source = cell.source.replace(ABOVE, "](")
+                cell.source = cell.source.replace(ABOVE, BESIDE)
         target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
         print(target)
     (given.out / "docs").mkdir()

@@ -99,7 +99,9 @@ def test_a_lesson_with_a_figure_builds_to_the_same_bytes_twice(checkout, capsys)
     assert b"we measured" not in first[0] and b"we measured yes" in first[1]
     join(notebook, answers)
     assert [cell.outputs[0].text for cell in hidden] == ["<object object at 0x...>\n", "twice\n"]
-    assert [finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook)] == []
+    assert [
+        finding for rule in [*CODE, *OUTPUTS] for finding in rule(notebook, checkout / "source" / "00_small.py")
+    ] == []
     pictures = [o for c in notebook.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
     assert [p.metadata["image/png"].alt for p in pictures] == ["A random walk of fifty steps."]
     assert notebook.cells[2].outputs[0].data == {"text/plain": "Predict: Does a walk come back (yes / no)"}
@@ -168,7 +170,7 @@ def test_check_shows_answers_that_are_missing_or_belong_to_no_lesson(built, caps
     (target.parent / "answers" / "00_small.json").write_text(json.dumps({notebook.cells[2].id: []}))
     assert check(capsys)[0] == 0
     (target.parent / "answers" / "01_gone.json").write_text("{}")
-    assert check(capsys)[1] == "01_gone.json has no source in notebooks/source; delete it, or write its source\n"
+    assert check(capsys)[1] == "01_gone.json has no source; delete it, or write its source\n"
 
 
 def test_check_shows_one_character_changed_in_the_source(built, capsys):
@@ -219,7 +221,7 @@ def test_check_says_missing_unexecuted_and_without_source(built, capsys):
     assert said.splitlines() == [
         "00_small.ipynb holds code cells that were never executed; run: residual-edu build 00_small",
         "01_next.ipynb is missing; run: residual-edu build 01_next",
-        "09_extra.ipynb has no source in notebooks/source; delete it, or write its source",
+        "09_extra.ipynb has no source; delete it, or write its source",
     ]
 
 
@@ -243,7 +245,7 @@ def test_homework_is_built_beside_the_lessons_and_missed_like_them(checkout, cap
     assert code == 1
     assert said.splitlines() == [
         "hw_00_01.ipynb is missing; run: residual-edu build hw_00_01",
-        "hw_08_09.ipynb has no source in notebooks/source; delete it, or write its source",
+        "hw_08_09.ipynb has no source; delete it, or write its source",
     ]
 
 
@@ -277,4 +279,5 @@ def test_the_states_of_an_explorer_are_drawn_beside_the_notebook_and_leave_no_tr
 
 def test_a_lesson_and_its_appendix_keep_their_states_apart(checkout):
     names = {states_of(checkout / "source" / f"08a_attention{end}.py").name for end in ("", "_more")}
-    assert names == {"08a", "08a_more"}
+    why = states_of(checkout / "investigations" / "source" / "08a_why.py")
+    assert names == {"08a", "08a_more"} and why == checkout.parent / "docs" / "states" / "08a_why"

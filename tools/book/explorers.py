@@ -12,12 +12,15 @@ FOLDER = "states"  # beside the lessons' pages
 NOTE = '<p class="note">These settings were drawn in advance; in JupyterLab the explorer has all of them.</p>'
 
 
-def explorer(states: Path, number: int, picture: str) -> str:
-    """Return the HTML of a lesson's explorer; of one without drawn states, its ``picture`` alone."""
+def explorer(states: Path, number: int, picture: str, up: str = "") -> str:
+    """Return the HTML of a lesson's explorer; of one without drawn states, its ``picture`` alone.
+
+    ``up`` leads from the page to the lessons' folder.
+    """
     folder = states / str(number)
     if not (folder / "index.json").exists():
         return picture
-    index, place = json.loads((folder / "index.json").read_text("utf-8")), f"{FOLDER}/{states.name}/{number}/"
+    index, place = json.loads((folder / "index.json").read_text("utf-8")), f"{up}{FOLDER}/{states.name}/{number}/"
     start = index["states"]["-".join(str(control["start"]) for control in index["controls"])]
     shown = image(place + start["file"], start["alt"], (folder / start["file"]).read_bytes())
     data = json.dumps(index["states"], ensure_ascii=False).replace("</", "<\\/")

@@ -44,6 +44,7 @@ class Lesson:
     def __init__(self, notebook: Path, states: Path, pictures: Pictures) -> None:
         top = next(folder for folder in notebook.parents if folder.name == "notebooks")
         self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
+        self.up = "../" * self.name.count("/")
         self.stored = nbformat.read(notebook, as_version=4)
         join(self.stored, answers_of(notebook))
         self.told = read(companion_of(notebook))["predictions"]
@@ -100,7 +101,7 @@ class Lesson:
             yield from (answered(question, reasons_of(cell), text) for text in said(cell))
             cell.outputs = [output for output in cell.outputs if "text/markdown" not in output.get("data", {})]
         for module in (target.replace("/", ".") for target in targets(cell)):
-            yield f"In the library: [residual_edu.{module}](../reference/{module}.md)."
+            yield f"In the library: [residual_edu.{module}]({self.up}../reference/{module}.md)."
         if cell.metadata.get("nbgrader", {}).get("grade"):
             cell.outputs = []
             yield IN_LAB.format(self.name)
@@ -108,10 +109,10 @@ class Lesson:
     def output(self, output: NotebookNode, cell: NotebookNode) -> Iterator[NotebookNode]:
         """Yield an output: a picture as HTML with its alternative text, an explorer with its controls, a text plain."""
         if "image/png" in output.get("data", {}):
-            picture = self.pictures.html(output)
+            picture = self.pictures.html(output, self.up)
             if "explorer" in tags(cell):
                 self.explorers += 1
-                picture = explorer(self.states, self.explorers, picture)
+                picture = explorer(self.states, self.explorers, picture, self.up)
             yield html_output(picture)
         elif output.get("data", {}).get("text/markdown", "").startswith(UNANSWERED):
             yield html_output(PROGRESS)

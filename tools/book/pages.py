@@ -1,6 +1,6 @@
-"""The sources of the book, written for Sphinx: the lessons and homework, the pages of docs/, the library, a front page.
+"""The sources of the book, written for Sphinx: lessons, investigations, homework, docs/, the library, a front page.
 
-They lie as in the checkout, so that links between them hold: ``notebooks/``, ``notebooks/homework/``, ``docs/``.
+They lie as in the checkout, so that links between them hold: ``notebooks/`` with its folders, ``docs/``.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from residual_course.commands.checkout import APPENDIX, notebook_of
+from residual_course.commands.checkout import APPENDIX, INVESTIGATIONS, notebook_of
 from residual_course.commands.drafts import handed_out
 from tools.book.explorers import FOLDER as STATES
 from tools.book.lesson import Lesson
@@ -48,7 +48,7 @@ CONTENTS = "```{{toctree}}\n:hidden:\n:caption: {}\n{}\n```"
 
 def write_pages(root: Path, out: Path) -> None:
     """Write the sources of the book of the checkout ``root`` into the new folder ``out``."""
-    for folder in ("notebooks/homework", "docs"):
+    for folder in ("notebooks/homework", f"notebooks/{INVESTIGATIONS}", "docs"):
         (out / folder).mkdir(parents=True)
     questions = write_lessons(root, out)
     for name in PAGES:
@@ -60,7 +60,7 @@ def write_pages(root: Path, out: Path) -> None:
 
 
 def write_lessons(root: Path, out: Path) -> dict[str, int]:
-    """Write every lesson, appendix and homework; return how many predictions each page asks for."""
+    """Write every lesson, investigation and homework; return how many predictions each page asks for."""
     extra = out / EXTRA / "notebooks"
     pictures, questions = Pictures(extra / PICTURES), dict[str, int]()
     shutil.copytree(root / "docs" / "states", extra / STATES, ignore=shutil.ignore_patterns("*.json"))
@@ -83,7 +83,8 @@ def write_front(root: Path, out: Path, questions: Mapping[str, int]) -> None:
     """Write the front page, of the README's texts, and the order of all pages."""
     readme = (root / "README.md").read_text(encoding="utf-8")
     parts = {
-        "Lessons": [name for name in questions if not name.endswith(APPENDIX) and "/homework/" not in name],
+        "Lessons": [name for name in questions if not name.endswith(APPENDIX) and name.count("/") == 1],
+        "Investigations": [name for name in questions if f"/{INVESTIGATIONS}/" in name],
         "Homework": [name for name in questions if "/homework/" in name],
         "Words and guides": [name.removesuffix(".md") for name in PAGES],
         "The library": ["reference/index"],
@@ -92,7 +93,7 @@ def write_front(root: Path, out: Path, questions: Mapping[str, int]) -> None:
         about=re.split(r"^(?:!|## )", readme.partition("\n")[2], maxsplit=1, flags=re.M)[0].strip(),
         lessons=section(readme, "The lessons"),
         equation=section(readme, "One equation"),
-        contents="\n\n".join(CONTENTS.format(name, "\n".join(pages)) for name, pages in parts.items()),
+        contents="\n\n".join(CONTENTS.format(name, "\n".join(pages)) for name, pages in parts.items() if pages),
         questions=f'<script type="application/json" id="questions">{json.dumps(questions)}</script>',
     )
     (out / "index.md").write_text(text, encoding="utf-8")

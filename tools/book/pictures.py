@@ -18,12 +18,15 @@ class Pictures:
         folder.mkdir(parents=True)
         self.folder = folder
 
-    def html(self, output: NotebookNode) -> str:
-        """Write an output's picture, and return what shows it, as wide as in JupyterLab, with its alternative text."""
+    def html(self, output: NotebookNode, up: str = "") -> str:
+        """Write an output's picture, and return what shows it, as wide as in JupyterLab, with its alternative text.
+
+        ``up`` leads from the page to the lessons' folder.
+        """
         data, about = base64.b64decode(output.data["image/png"]), output.metadata.get("image/png", {})
         name = f"{hashlib.sha256(data).hexdigest()[:16]}.png"
         (self.folder / name).write_bytes(data)
-        return image(f"{FOLDER}/{name}", about.get("alt", ""), data, about.get("width"))
+        return image(f"{up}{FOLDER}/{name}", about.get("alt", ""), data, about.get("width"))
 
 
 def image(source: str, alt: str, data: bytes, width: int | None = None) -> str:

@@ -1,48 +1,63 @@
 """``residual-edu lint``: what a lesson must keep to, each rule one small function that yields a sentence a breach."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import jupytext
+import nbformat
 
 from residual_course.commands.answers import answers_of, join
-from residual_course.commands.checkout import find_root, is_appendix, lessons, notebook_of
+from residual_course.commands.checkout import find_root, is_optional, lessons, notebook_of
 from residual_course.commands.drafts import finished
 from residual_course.commands.exercise_cells import tags
-from tools.lint import code, length, links, outputs, pacing, predictions
+from residual_course.commands.notebook import plan
+from tools.companions import faults
+from tools.lint import code, links, numbers, outputs, predictions
 
-SOURCE_RULES = pacing.RULES + predictions.SOURCE_RULES + length.SOURCE_RULES
-# An appendix has no minutes, goals or laws of its own, and need not have an explorer or exercises.
-FOR_A_WHOLE_LESSON = [*pacing.FOR_A_WHOLE_LESSON, *length.FOR_A_WHOLE_LESSON]
-OUTPUT_RULES = outputs.RULES + predictions.OUTPUT_RULES + length.OUTPUT_RULES
+# Lessons that are not rewritten yet, and are held to what protects a learner, not to the form's numbers.
+OLD_FORM = {
+    "00_residual_connection",
+    "01_gradient_flow",
+    "02_layer_norm",
+    "03_dropout_and_stochastic_depth",
+    "04_pre_norm_and_post_norm",
+    "05_layer_scale",
+    "06_adaln_zero",
+    "07a_residual_block",
+    "07b_conditions_and_networks",
+    "08a_attention",
+    "08b_long_convolution",
+    "08c_selective_scan",
+    "09_vit5_block",
+    "10_configurable_block",
+}
 
 
 def run(argv: Sequence[str]) -> int:
-    """Print what is wrong with the lessons named in ``argv``, in source and notebook; drafts are left out."""
+    """Print what is wrong with the lessons named in ``argv``; drafts are left out."""
     parser = argparse.ArgumentParser(prog="residual-edu lint", description="Say where the lessons break their rules.")
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="02 or 02_layer_norm; all where none is given")
     sources = finished(lessons(find_root(), parser.parse_args(argv).lessons))
-    paths = [path for source in sources for path in (source, notebook_of(source)) if path.exists()]
-    findings = [finding for path in paths for finding in lint(path)]
+    findings = [finding for source in sources for finding in lint(source)]
     print("\n".join(findings or ["Every lesson keeps its rules."]))
     return int(bool(findings))
 
 
-def lint(path: Path) -> list[str]:
-    """Return what is wrong with a lesson's source (.py) or built notebook (.ipynb), one sentence each.
+def lint(source: Path) -> list[str]:
+    """Return what is wrong with a lesson, one sentence each; its notebook is read, or planned where it is not built."""
+    return [f"{source.stem}: {finding}" for finding in broken(source)]
 
-    Both are held to the rules of code; the source to those of pacing, form and links, the notebook to those of outputs.
-    Cells tagged ``hidden-test`` are left out, since no learner sees them. An appendix is held to no rule of a whole
-    lesson.
-    """
-    notebook = jupytext.read(path)
-    if path.suffix == ".ipynb":
-        join(notebook, answers_of(path))
+
+def broken(source: Path) -> Iterator[str]:
+    """Yield what is wrong; what is optional has no way in and on and no numbers. Nobody sees cells of hidden tests."""
+    built = notebook_of(source)
+    notebook = nbformat.read(built, as_version=4) if built.exists() else plan(source)
     notebook.cells = [cell for cell in notebook.cells if "hidden-test" not in tags(cell)]
-    every = code.RULES + (OUTPUT_RULES if path.suffix == ".ipynb" else SOURCE_RULES)
-    exempt = FOR_A_WHOLE_LESSON if is_appendix(path) else []
-    found = [finding for rule in every if rule not in exempt for finding in rule(notebook)]
-    if path.suffix == ".py":
-        found += [finding for rule in (*links.RULES, pacing.has_explorer) for finding in rule(notebook, path)]
-    return [f"{path.name}: {finding}" for finding in found]
+    yield from outputs.nothing_is_stored(notebook)
+    join(notebook, answers_of(built))
+    rules = [*code.RULES, code.narrow_lines, *predictions.RULES, links.links_lead_somewhere]
+    rules += outputs.RULES if built.exists() else []
+    rules += [] if is_optional(source) else links.FOR_A_LESSON
+    rules += [] if is_optional(source) or source.stem in OLD_FORM else numbers.RULES
+    yield from faults(source, notebook)
+    yield from (finding for rule in rules for finding in rule(notebook, source))

@@ -1,11 +1,9 @@
-"""What the rules have in common: cells with their numbers, their Python, their lines."""
+"""What the rules have in common: cells with the words that name them, their Python, their lines."""
 
 import ast
 from collections.abc import Iterator
 
 from nbformat import NotebookNode
-
-VISIBLE_LINES = 20  # of code; a finished piece that is longer is folded
 
 
 def code_cells(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
@@ -15,8 +13,13 @@ def code_cells(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
             yield f"cell {number} ({cell.source.strip().partition(chr(10))[0][:40]})", cell
 
 
+def prose(notebook: NotebookNode) -> str:
+    """Return the text of all Markdown."""
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
 def tree(cell: NotebookNode) -> ast.Module:
-    """Return a cell's syntax tree, empty where it is not plain Python (``plain_python`` says so)."""
+    """Return a cell's syntax tree, empty where it is not plain Python (``runs_again`` says so)."""
     try:
         return ast.parse(cell.source)
     except SyntaxError:
@@ -24,16 +27,13 @@ def tree(cell: NotebookNode) -> ast.Module:
 
 
 def code_lines(cell: NotebookNode) -> int:
-    """Return how many lines of a cell are code: no blank line, comment or docstring."""
-    strings = [node for node in ast.walk(tree(cell)) if isinstance(node, ast.Expr) and is_text(node.value)]
-    prose = {line for node in strings for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    lines = [line.strip() for number, line in enumerate(cell.source.split("\n"), 1) if number not in prose]
+    """Return how many lines of a cell are code: no blank line, comment, docstring or import."""
+    nodes = list(ast.walk(tree(cell)))
+    left_out: list[ast.stmt] = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    left_out += [node for node in nodes if isinstance(node, ast.Expr) and is_text(node.value)]
+    other = {line for node in left_out for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    lines = [line.strip() for number, line in enumerate(cell.source.split("\n"), 1) if number not in other]
     return sum(bool(line) and not line.startswith("#") for line in lines)
-
-
-def is_folded(cell: NotebookNode) -> bool:
-    """Whether a cell's code is closed until a reader opens it."""
-    return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
 
 
 def called(node: ast.AST) -> str:

@@ -2,14 +2,14 @@
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from nbformat import NotebookNode
 
-from residual_course.contents import LESSON, PLAIN, asked_by, headings
-from tools.lint.cells import called, code_cells, tree
+from residual_course.commands.checkout import course_of, notebook_of, with_homework
+from residual_course.contents import LESSON, headings
+from tools.lint.cells import called, code_cells, prose, tree
 
 LINK = re.compile(r"\]\(<?(?![a-z]+:)([^)#>\s]*)(#[^)>]*)?>?\)")  # to a file of ours, or a heading
 CODE = re.compile(r"<code>.*?</code>|(`+).*?\1", re.S)
@@ -25,7 +25,7 @@ def number(path: Path) -> str:
 def begins_and_ends_with_links(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """The first text links to the lesson before; the last links to the next one, the homework and the glossary."""
     if number(path):
-        texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+        texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"] or [""]
         yield from (f"the first cell of text does not link to {name}" for name in lacking(texts[0], before(path)))
         on = [*after(path), *homework(path), GLOSSARY]
         yield from (f"the last cell of text does not link to {name}" for name in lacking(texts[-1], on))
@@ -61,7 +61,7 @@ def homework(path: Path) -> list[str]:
 
 def begins_with_progress_and_ends_with_summary(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """The first code cell calls progress, the last is summary alone, both with the lesson's own number."""
-    trees = [tree(cell) for _, cell in code_cells(notebook)]
+    trees = [tree(cell) for _, cell in code_cells(notebook)] or [ast.parse("")]
     if number(path):
         if number(path) not in numbers(trees[0], "progress"):
             yield f'the first code cell does not call progress("{number(path)}")'
@@ -77,7 +77,7 @@ def numbers(code: ast.Module, name: str) -> list[object]:
 
 def links_lead_somewhere(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """A link to a file works beside the course's notebooks and beside a learner's copies; one to a heading finds it."""
-    text = CODE.sub("", "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown"))
+    text = CODE.sub("", prose(notebook))
     there = {heading.replace(" ", "-") for _, heading in headings(text)}
     for target, heading in LINK.findall(text):
         if target and not is_there(target, path):
@@ -87,28 +87,11 @@ def links_lead_somewhere(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def is_there(target: str, path: Path) -> bool:
-    """Whether a link from a lesson leads to a lesson, to homework, or to a file beside the folder of all notebooks."""
-    top = next((folder for folder in path.parents if folder.name == "source"), path.parent)
-    place = path.parent.joinpath(target)
-    if target.startswith("../"):
-        return (top.parent / target).exists()
-    return place.suffix == ".ipynb" and place.with_suffix(".py").exists()
+    """Whether a link from a lesson leads to what is built, or to a file beside the folder of all notebooks."""
+    root, place = course_of(path).resolve(), (notebook_of(path).parent / target).resolve()
+    if place.suffix == ".ipynb":
+        return place in map(notebook_of, with_homework(root))
+    return place.exists() and root / "notebooks" not in place.parents
 
 
-def sections_can_be_linked(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    """A section that asks something has a heading of its own that JupyterLab can be sent to."""
-    markdown = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    counts = Counter(text for _, text in headings(markdown))
-    for section in dict.fromkeys(each.section for each in asked_by(notebook.cells)):
-        if section and not PLAIN.fullmatch(section):
-            yield f"the heading {section!r} has signs that a link cannot have; take letters and digits"
-        if counts[section] > 1:
-            yield f"the heading {section!r} stands {counts[section]} times, so that a link cannot tell which is meant"
-
-
-RULES = [
-    begins_and_ends_with_links,
-    begins_with_progress_and_ends_with_summary,
-    links_lead_somewhere,
-    sections_can_be_linked,
-]
+FOR_A_LESSON = [begins_and_ends_with_links, begins_with_progress_and_ends_with_summary]

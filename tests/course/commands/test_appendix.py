@@ -1,4 +1,4 @@
-"""An appendix is built, compared, copied and handed out; nobody has to do it. A draft is built, and is nobody's yet."""
+"""What is optional is built, compared, copied and handed out; nobody has to do it. A draft is built, and nobody's yet."""
 
 import os
 import subprocess
@@ -39,17 +39,31 @@ SOURCES = {
     "02_draft.py": "# ---\n# jupyter:\n#   draft: true\n# ---\n\n" + ASKS.format(name="draft"),
 }
 BUILT = [f"{Path(name).stem}.ipynb" for name in SOURCES]
-pytestmark = pytest.mark.slow  # four notebooks are built
+WHY = "investigations/00_why.ipynb"
+ONE_CELL = """# %% [markdown]
+# See [the lesson](../00_first.ipynb) and the [glossary](../../docs/glossary.md).
+
+# %%
+from residual_course.explorers.prediction import Prediction as predict
+
+# %% answer
+with predict("Why is it so", ["chance", "a law"]) as guess:
+    print("why", 0.25)
+    guess.truth = "a law"
+"""
+pytestmark = pytest.mark.slow  # five notebooks are built
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A built course of two lessons, an appendix and a draft."""
+    """A built course of two lessons, an appendix, an investigation and a draft."""
     root = tmp_path_factory.mktemp("course")
     source = root / "notebooks" / "source"
     source.mkdir(parents=True)
     for name, text in SOURCES.items():
         (source / name).write_text(text)
+    (root / "notebooks" / "investigations" / "source").mkdir(parents=True)
+    (root / "notebooks" / "investigations" / "source" / "00_why.py").write_text(ONE_CELL)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.setenv("PYTHONPATH", str(ROOT))
@@ -62,8 +76,9 @@ def here(course, monkeypatch):
     monkeypatch.chdir(course)
 
 
-def test_both_are_built_and_the_check_knows_them(course, capsys):
+def test_all_are_built_and_the_check_knows_them(course, capsys):
     assert sorted(path.name for path in (course / "notebooks").glob("*.ipynb")) == sorted(BUILT)
+    assert (course / "notebooks" / WHY).exists() and (course / "notebooks/answers/investigations/00_why.json").exists()
     assert main(["build", "--check"]) == 0
     stray = course / "notebooks" / "source" / "05_gone_more.py"
     stray.write_text("# %%\nx = 1\n")
@@ -74,7 +89,7 @@ def test_both_are_built_and_the_check_knows_them(course, capsys):
     assert "\n05_gone_more.py is the appendix of no lesson\n" in capsys.readouterr().out
 
 
-def test_nbval_compares_both(course):
+def test_nbval_compares_all(course):
     words = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "--rootdir", course, *NBVAL]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), AWAY: str(course)}
 
@@ -82,24 +97,26 @@ def test_nbval_compares_both(course):
         done = subprocess.run(
             [*words, "-p", "no:cacheprovider", "notebooks"], env=environment, capture_output=True, text=True
         )
-        return {name for name in BUILT if f"{name}::Cell" in done.stdout}, done.returncode
+        return {name for name in [*BUILT, WHY] if f"{name}::Cell" in done.stdout}, done.returncode
 
     assert failed() == (set(), 0)
-    paths = [course / "notebooks" / name for name in ("00_first_more.ipynb", "02_draft.ipynb")]
+    changed = {"00_first_more.ipynb": "00_first_more.ipynb", "02_draft.ipynb": "02_draft.ipynb"}
+    changed[WHY] = "answers/investigations/00_why.json"
+    paths = [course / "notebooks" / name for name in changed.values()]
     kept = [path.read_text() for path in paths]
     for path, text in zip(paths, kept, strict=True):
         path.write_text(text.replace("0.25\\n", "0.75\\n"))
     try:
-        assert failed() == ({path.name for path in paths}, 1)
+        assert failed() == (changed.keys(), 1)
     finally:
         for path, text in zip(paths, kept, strict=True):
             path.write_text(text)
 
 
-def test_an_appendix_is_copied_and_not_asked_for(course):
+def test_what_is_optional_is_copied_and_not_asked_for(course):
     copies.complete(course)
     mine = course / "my_lessons"
-    assert sorted(path.name for path in mine.glob("*.ipynb")) == BUILT[:3]
+    assert sorted(path.name for path in mine.glob("*.ipynb")) == BUILT[:3] and (mine / WHY).exists()
     progress.change(mine, {"predictions": {"Is first read": "yes"}})
     assert copies.first_unfinished(course) == mine / "01_second.ipynb"
     progress.change(mine, {"predictions": {"Is second read": "no"}})
@@ -107,14 +124,17 @@ def test_an_appendix_is_copied_and_not_asked_for(course):
     assert copies.remarks(course) == []
     assert [line.partition(" is new")[0] for line in copies.start_anew(course, ["00"])] == ["00_first.ipynb"]
     assert [line.partition(" is new")[0] for line in copies.start_anew(course, ["00_first_more"])] == [BUILT[1]]
+    assert copies.start_anew(course, ["00_why"])[0].startswith("00_why.ipynb is new")
 
 
-def test_student_hands_out_appendices_and_no_drafts(course, tmp_path, capsys):
+def test_student_hands_out_what_is_optional_and_no_drafts(course, tmp_path, capsys):
     (course / "docs").mkdir()
     for guide in GUIDES:
         (course / guide).touch()
     assert main(["student", str(tmp_path / "all")]) == 0
-    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [*BUILT[:3], "docs"]
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [*BUILT[:3], "docs", "investigations"]
+    text = (tmp_path / "all" / WHY).read_text()
+    assert "(../00_first.ipynb)" in text and "(../docs/glossary.md)" in text and "0.25\\n" not in text
     assert main(["student", str(tmp_path / "draft"), "02"]) == 2
     assert capsys.readouterr().err == "Drafts are not handed out: 02_draft.\n"
     assert not (tmp_path / "draft").exists()

@@ -1,6 +1,6 @@
 import pytest
 
-from residual_course.commands.checkout import Refusal, find_root, lessons, notebook_of, with_homework
+from residual_course.commands.checkout import Refusal, find_root, is_optional, lessons, notebook_of, with_homework
 
 
 @pytest.fixture
@@ -50,6 +50,15 @@ def test_an_appendix_follows_its_lesson_and_is_named_whole(root, names, found):
     assert [source.stem for source in lessons(root, names) if source.stem.startswith("02")] == found
     with pytest.raises(Refusal, match="There is no lesson '02_layer_norm_m'"):
         lessons(root, ["02_layer_norm_m"])
+
+
+def test_an_investigation_follows_all_lessons_and_is_named_whole(root):
+    source = root / "notebooks" / "investigations" / "source" / "02_why.py"
+    source.parent.mkdir(parents=True)
+    source.touch()
+    assert lessons(root)[-1] == source and source not in lessons(root, ["02"])
+    assert lessons(root, ["02_why"]) == [source] and is_optional(source) and is_optional(notebook_of(source))
+    assert notebook_of(source) == root / "notebooks" / "investigations" / "02_why.ipynb"
 
 
 def test_an_unknown_lesson_is_refused(root):

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from residual_course.commands import main
-from residual_course.commands.checkout import is_appendix, notebook_of
+from residual_course.commands.checkout import is_optional, notebook_of
 from residual_course.commands.drafts import handed_out
 from residual_course.commands.exercise_cells import HIDDEN, NOTE, SOLUTION, tags
 from residual_course.commands.notebook import plan
@@ -57,7 +57,7 @@ def everything(notebook):
 
 
 def test_every_lesson_and_homework_has_exercises():
-    assert [source.stem for source in SOURCES if source not in EXERCISES and not is_appendix(source)] == []
+    assert [source.stem for source in SOURCES if source not in EXERCISES and not is_optional(source)] == []
 
 
 @each

@@ -84,6 +84,15 @@ def test_a_picture_is_a_file_with_its_words_and_its_size(page, tmp_path):
     assert f'src="pictures/{file.name}"' in html and file.read_bytes() == base64.b64decode(png())
 
 
+def test_a_page_in_a_folder_of_its_own_finds_the_pictures_of_all(tmp_path):
+    path = tmp_path / "notebooks" / "investigations" / "02_why.ipynb"
+    path.parent.mkdir(parents=True)
+    shows = code("show(fig)", "promote:parts/layer_norm", outputs=[picture()])
+    nbformat.write(new_notebook(cells=[shows]), path)
+    shown, link = Lesson(path, tmp_path / "none", Pictures(tmp_path / "pictures")).page().cells
+    assert 'src="../pictures/' in shown.outputs[0].data["text/html"] and "(../../reference/parts." in link.source
+
+
 def test_an_explorer_has_a_slider_for_numbers_and_buttons_for_words(page, tmp_path):
     folder = tmp_path / "states" / "02" / "1"
     folder.mkdir(parents=True)

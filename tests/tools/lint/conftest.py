@@ -1,6 +1,4 @@
-"""A lesson without a flaw, as a source and as a built notebook; the tests plant one fault each."""
-
-from copy import deepcopy
+"""A lesson without a flaw in a checkout of its own; the tests plant one fault each."""
 
 import jupytext
 import nbformat
@@ -8,107 +6,79 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from residual_course.commands.answers import answers_of, store
+from residual_course.commands.checkout import companion_of, notebook_of
 from residual_course.commands.notebook import plan
 from tools.lint import lint
 
-OPENING = "# A lesson\n\nAfter these 35 minutes you can\n- place a norm,\n- repair a gate."
 IMPORTS = 'import torch\nfrom residual_course.lesson import check, predict, progress, show, summary\n\nprogress("00")'
-PIECE = '''import torch
-
-
-def centre(x: torch.Tensor, start: int = 0) -> torch.Tensor:
+PIECE = '''def centre(x: torch.Tensor) -> torch.Tensor:
     """Return x without its mean."""
-    return x - x.mean() + start
-
-
-class Centre(torch.nn.Module):
-    """Takes the mean away."""
-
-    def forward(self, x):
-        return sum(centre(each) for each in x)'''
-SPEC = """### Exercise · 5 minutes · ●●○○○
-Write it.
-<details><summary>Hint 1</summary>Think.</details>
-<details><summary>Hint 2</summary>Look above.</details>"""
+    return x - x.mean()'''
+ASK = """with predict("What is the mean?", ["zero", "one"]) as guess:
+    middle = centre(1)
+    show(middle)
+    guess.truth = "zero" if middle == 0 else "one\""""
+TEXTS = """[predictions."What is the mean?"]
+why.zero = "It was taken away."
+why.one = "It was not."
+"""
 ON = "## Next\n\n- [Glossary](../docs/glossary.md)"
-CLOSING = "| law | number seen | where it holds |\n|---|---|---|\n| the mean is zero | 0.0 | everywhere |"
 
 
-def code(source, *tags, **nbgrader):
-    return new_code_cell(source, metadata={"tags": list(tags)} | ({"nbgrader": nbgrader} if nbgrader else {}))
-
-
-REVEAL = """# Answer first, then run this cell.
-middle = centre(1)
-show(middle, alt="A dot.")
-guess.reveal(
-    str(middle),
-    why={"0": "Each number loses the mean.", "1": "That is the length."},
-    after="So it is.")"""
-
-
-def experiment():
-    cells = [new_markdown_cell("What will it be?"), code('guess = predict("the mean", ["0", "1"])', "predict")]
-    return [*cells, code(REVEAL, "reveal"), new_markdown_cell("And now?")]
+def code(source, *tags, **metadata):
+    return new_code_cell(source, metadata={"tags": list(tags), **metadata})
 
 
 def exercise(name):
-    task = code(f"def {name}():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION", "exercise")
-    task.metadata.nbgrader = nbformat.from_dict({"grade_id": name, "solution": True, "grade": False})
-    check = code(f'check({name}, "{name}")', grade_id=f"{name}-check", solution=False, grade=True)
-    return [new_markdown_cell(SPEC), task, check, new_markdown_cell("Well.")]
+    about = {"grade_id": name, "solution": True, "grade": False}
+    task = code(
+        f"def {name}():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION", "exercise", nbgrader=about
+    )
+    about = {"grade_id": f"{name}-check", "solution": False, "grade": True}
+    return [new_markdown_cell("### Exercise · 5 minutes"), task, code(f'check({name}, "{name}")', nbgrader=about)]
 
 
 @pytest.fixture
 def source():
-    """The source of a clean lesson."""
-    cells = [
-        new_markdown_cell(OPENING),
-        code(IMPORTS),
-        new_markdown_cell("A piece."),
-        code(PIECE, "promote:parts/centre"),
-    ]
-    cells += [new_markdown_cell("Six questions."), *(cell for _ in range(6) for cell in experiment())]
-    cells += [new_markdown_cell("Move it."), code("centre(2)", "explorer"), new_markdown_cell("It moves.")]
-    cells += [cell for name in ("one", "two", "three") for cell in exercise(name)]
-    return new_notebook(cells=[*cells, new_markdown_cell(CLOSING), code('summary("00")'), new_markdown_cell(ON)])
+    """The source of a clean lesson; the fifth cell asks."""
+    cells = [new_markdown_cell("# A lesson\n\nIt takes the **mean** away."), code(IMPORTS)]
+    cells += [code(PIECE, "promote:parts/centre"), new_markdown_cell("## What is left"), code(ASK, title="asks")]
+    cells += [cell for name in ("one", "two") for cell in exercise(name)]
+    return new_notebook(cells=[*cells, code('summary("00")'), new_markdown_cell(ON)])
 
 
 @pytest.fixture
-def built(source, tmp_path):
-    """The notebook that the clean lesson builds, as if executed."""
-    path = tmp_path / "planned.py"
-    jupytext.write(source, path, fmt="py:percent")
-    notebook = plan(path)
-    for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
-        picture = new_output("display_data", {"image/png": "iVBORw0=", "text/plain": "A dot."})
-        measured = new_output("display_data", {"text/markdown": "**You made no prediction; we measured 0.** Each"})
-        picture.metadata = nbformat.from_dict({"image/png": {"alt": "A dot."}})
-        cell.outputs = [picture] if "show(" in cell.source else [new_output("stream", text="The mean is 0.25.\n")]
-        cell.outputs += [measured] if ".reveal(" in cell.source else []
-        cell.execution_count = count
-    return notebook
-
-
-@pytest.fixture
-def findings(tmp_path):
-    """Write a notebook as ``lesson.py`` or ``lesson.ipynb`` into a checkout and return what lint finds."""
+def checkout(tmp_path):
+    """The folder of the sources, beside a glossary and companions."""
     folder = tmp_path / "notebooks" / "source"
     folder.mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "glossary.md").touch()
-
-    def find(notebook, name):
-        stored, path = deepcopy(notebook), (folder if name.endswith(".py") else folder.parent) / name
-        if name.endswith(".ipynb"):
-            store(stored, answers_of(path))
-        jupytext.write(stored, path, fmt="py:percent" if name.endswith(".py") else "ipynb")
-        return lint(path)
-
-    return find
+    companion_of(folder / "x.py").parent.mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture
-def first():
-    """Return the first cell that carries a tag."""
-    return lambda notebook, tag: next(cell for cell in notebook.cells if tag in cell.metadata.get("tags", []))
+def find(source, checkout):
+    """Write the lesson, build it as if executed, let ``spoil`` change its notebook, and return what lint finds."""
+
+    def finds(spoil=lambda built: None, name="00_lesson", texts=TEXTS, spoil_stored=lambda built: None):
+        path = checkout / f"{name}.py"
+        jupytext.write(source, path, fmt="py:percent")
+        companion_of(path).write_text(texts)
+        built = plan(path)
+        for count, cell in enumerate((cell for cell in built.cells if cell.cell_type == "code"), 1):
+            cell.outputs, cell.execution_count = [new_output("stream", text="The mean is 0.25.\n")], count
+            if "show(" in cell.source:
+                alt = {"image/png": {"alt": "A dot."}}
+                cell.outputs.append(new_output("display_data", {"image/png": "iVBORw0="}, metadata=alt))
+            if "predict(" in cell.source:
+                said = {"text/markdown": "**You made no prediction; we measured zero.** It was."}
+                cell.outputs.append(new_output("display_data", said))
+        spoil(built)
+        store(built, answers_of(notebook_of(path)))
+        spoil_stored(built)
+        nbformat.write(built, notebook_of(path))
+        return [finding.removeprefix(f"{name}: ") for finding in lint(path)]
+
+    return finds

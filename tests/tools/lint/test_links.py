@@ -4,24 +4,27 @@ import jupytext
 import pytest
 from nbformat.v4 import new_markdown_cell
 
+from residual_course.commands.checkout import companion_of
 from tools.lint import lint
 from tools.lint.links import LINK
+
+from .conftest import TEXTS
 
 FIRST, MIDDLE, LAST = "00_first", "08a_middle", "10_last"
 
 
 @pytest.fixture
-def find(source, tmp_path):
+def find(source, checkout):
     """Write the clean lesson as one of three, beside homework for two of them, and return what lint finds in it."""
-    folder = tmp_path / "notebooks" / "source"
-    (folder / "homework").mkdir(parents=True)
-    (tmp_path / "docs").mkdir()
+    (checkout / "homework").mkdir()
     for name in (FIRST, MIDDLE, "08a_middle_more", LAST, "homework/hw_00_08a", "homework/hw_08b_09"):
-        (folder / f"{name}.py").touch()
-    (tmp_path / "docs" / "glossary.md").touch()
+        (checkout / f"{name}.py").touch()
+    (checkout.parent / "investigations" / "source").mkdir(parents=True)
+    (checkout.parent / "investigations" / "source" / "08a_why.py").touch()
 
-    def write(name):
+    def write(name, folder=checkout):
         jupytext.write(source, folder / f"{name}.py", fmt="py:percent")
+        companion_of(folder / f"{name}.py").write_text(TEXTS)
         return [finding.partition(": ")[2] for finding in lint(folder / f"{name}.py")]
 
     return write
@@ -88,6 +91,9 @@ def test_where_one_is_and_what_one_did_are_said_first_and_last(middle, find, old
     ("target", "there"),
     [
         ("08a_middle_more.ipynb", True),
+        ("investigations/08a_why.ipynb", True),
+        ("investigations/08b_why.ipynb", False),
+        ("runs/08a.py", False),
         ("homework/hw_08b_09.ipynb", True),
         ("#A-lesson", True),
         ("https://example.org/gone", True),
@@ -103,18 +109,14 @@ def test_a_link_leads_somewhere_from_both_folders(middle, find, target, there):
     assert find(MIDDLE) == ([] if there else [f"the link to {target} leads {leads}"])
 
 
-def test_a_section_with_a_question_has_a_heading_of_its_own_that_a_link_can_have(middle, find):
-    middle.cells.insert(4, new_markdown_cell("## Why 1/√d"))
-    (said,) = find(MIDDLE)
-    assert said.startswith("the heading 'Why 1/√d' has signs that a link cannot have")
-    middle.cells[4].source = "## Four numbers"
-    middle.cells.insert(2, new_markdown_cell("## Four numbers"))
-    assert find(MIDDLE) == ["the heading 'Four numbers' stands 2 times, so that a link cannot tell which is meant"]
-
-
 def test_an_appendix_is_no_lesson(source, find):
     del source.cells[-2:]
     assert not [said for said in find("08a_middle_more") if "link" in said or "summary" in said]
+
+
+def test_links_of_an_investigation_lead_out_of_its_folder(source, find, checkout):
+    source.cells[-1].source = f"[lesson](../{FIRST}.ipynb), [words](../../docs/glossary.md), [lost]({LAST}.ipynb)"
+    assert find("08a_why", checkout.parent / "investigations" / "source") == [f"the link to {LAST}.ipynb leads nowhere"]
 
 
 def test_code_is_no_link():

@@ -1,52 +1,47 @@
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_markdown_cell
 
-LONG = " ".join(["word"] * 81)
-
-
-@pytest.fixture
-def find(source, findings):
-    return lambda: [finding.removeprefix("lesson.py: ") for finding in findings(source, "lesson.py")]
+from .conftest import ASK, TEXTS
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("guess = predict", "x = 1\nguess = predict", "must be tagged predict and hold nothing else"),
-        ("# Answer first, then run this cell.\n", "", "must be tagged reveal and begin with '# Answer first,"),
-        ("str(middle)", '"0"', "must compute the truth that it reveals from what it measured"),
-        ('"1": "That is the length."', '"2": "Why?"', "gives no reason (why=) for '1'"),
-        ("So it is.", LONG, "has a text of 81 words, more than 80: 'word word"),
-        ("That is the length.", LONG, "has a text of 81 words, more than 80: 'word word"),
-        ("guess.reveal", "other.reveal", " guess' is asked, and no cell reveals it"),
-        ('"So it is.")', '"So it is.")\nprint(1)', "must end with its reveal"),
-        ('["0", "1"])', ")", "gives no reason (why=) for 'about right', 'too high', 'too low'"),
+        ('["zero", "one"]', "choices", "must write out its question and its choices"),
+        (', ["zero", "one"]', "", "must write out its question and its choices"),
+        ('"one"]', '"two"]', "has no reason in 00_lesson.toml for 'two'"),
+        ('"zero" if middle == 0 else "one"', '"zero"', "must compute the truth from what it measured"),
+        ("guess.truth", "truth", "must compute the truth from what it measured"),
     ],
 )
 def test_a_prediction_without_one_of_its_parts_is_found(source, find, old, new, said):
-    for cell in source.cells:
-        cell.source = cell.source.replace(old, new)
-    assert any(said in finding for finding in find())
+    source.cells[4].source = ASK.replace(old, new)
+    assert any(finding.endswith(said) for finding in find())
+
+
+def test_a_choice_without_a_reason_is_found(find):
+    (found,) = find(texts=TEXTS.partition("why.one")[0])
+    assert found == 'cell 5 (with predict("What is the mean?", ["zero) has no reason in 00_lesson.toml for \'one\''
 
 
 @pytest.mark.parametrize(
-    "told",
+    ("told", "found"),
     [
-        new_markdown_cell("## The mean is 0.25"),
-        new_markdown_cell("By the end you can\n\n- say why it is 0.25."),
-        new_code_cell('other = predict("Is it above 0.25", ["above", "below"])', metadata={"tags": ["predict"]}),
+        ("## The mean is zero", 1),
+        ("By the end you can\n\n- say why it is Zero.", 1),
+        ("## The mean is zeroed", 0),
+        ("The mean is zero, in a sentence", 0),
     ],
 )
-def test_a_truth_told_before_is_found(built, findings, told, first):
-    place = built.cells.index(first(built, "reveal"))
-    told.setdefault("outputs", []) if told.cell_type == "code" else None
-    built.cells[place].outputs[-1].data["text/markdown"] = "**You made no prediction; we measured 0.25.** So."
-    built.cells.insert(2, told)
-    assert any("reveals '0.25', which was told before: " in finding for finding in findings(built, "lesson.ipynb"))
+def test_a_truth_told_before_is_found(source, find, told, found):
+    source.cells.insert(2, new_markdown_cell(told))
+    assert ["measures 'zero', which was told before" in one for one in find()] == [True] * found
 
 
-@pytest.mark.parametrize("near", ["## The mean is 10.25", "## The mean is 0.255", "The mean is 0.25, in a sentence"])
-def test_what_only_resembles_the_truth_gives_nothing_away(built, findings, near, first):
-    first(built, "reveal").outputs[-1].data["text/markdown"] = "**You made no prediction; we measured 0.25.** So."
-    built.cells.insert(2, new_markdown_cell(near))
-    assert not any("told before" in finding for finding in findings(built, "lesson.ipynb"))
+def test_a_picture_s_words_tell_nothing_either(find):
+    def spoil(built):
+        built.cells[2].outputs = built.cells[4].outputs[1:2]
+        built.cells[4].outputs[1].metadata["image/png"] = {"alt": "All are zero."}
+
+    (found,) = find(spoil)
+    assert found.endswith("which was told before: 'All are zero.'")

@@ -1,0 +1,97 @@
+"""The form's numbers: what a first reader can take, not what is to be filled."""
+
+import json
+import re
+from collections.abc import Iterator
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+from nbformat import NotebookNode
+
+from residual_course.commands.checkout import course_of, notebook_of
+from residual_course.commands.exercise_cells import tags
+from residual_course.contents import predicts
+from tools.comparison import RECORD
+from tools.export import page
+from tools.lint.cells import code_cells, code_lines, prose
+from tools.promote import PROMOTE, targets
+
+
+class Most(NamedTuple):
+    """What a lesson has at most."""
+
+    minutes: int = 60
+    words: int = 4000
+    visible: int = 170
+    hidden: int = 120
+    seconds: int = 30
+
+
+LARGE = dict.fromkeys(("07b", "08a", "08b", "08c", "09", "10"), Most(75, 5500, 220, 160, 50))
+PREDICTIONS, EXERCISES, BOLD, LINES, WHOLE = 3, (2, 3), 7, 20, 25
+WORDS_A_MINUTE = 90
+EXERCISE = re.compile(r"^#+ Exercise.*?(\d+) minutes?", re.M)
+TERM = re.compile(r"\*\*([^*\n]+)\*\*")
+
+
+def numbers_are_in_range(notebook: NotebookNode, source: Path) -> Iterator[str]:
+    """A lesson has no more minutes, words, lines, predictions, exercises, terms and seconds than the form allows."""
+    most = LARGE.get(source.stem.partition("_")[0], Most())
+    words, tasks, text = len(page(notebook, []).split()), tagged(notebook, "exercise"), prose(notebook)
+    stated = [int(minutes) for minutes in EXERCISE.findall(text)]
+    counted = {
+        "minutes": (ceil(words / WORDS_A_MINUTE + sum(stated)), most.minutes),
+        "words": (words, most.words),
+        "visible lines of code": (sum(code_lines(cell) for cell in visible(notebook)), most.visible),
+        "hidden lines of code": (sum(code_lines(cell) for cell in hidden(notebook)), most.hidden),
+        "predictions": (sum(bool(predicts(cell.source)) for _, cell in code_cells(notebook)), PREDICTIONS),
+        "exercises": (tasks, EXERCISES[1]),
+        "bold terms": (len({term.lower() for term in TERM.findall(text)}), BOLD),
+        "seconds": (seconds(source), most.seconds),
+    }
+    yield from (f"the lesson has {got} {what}, more than {top}" for what, (got, top) in counted.items() if got > top)
+    if tasks < EXERCISES[0]:
+        yield f"the lesson has {tasks} exercises, fewer than {EXERCISES[0]}"
+    if len(stated) < tasks:
+        yield f"{tasks - len(stated)} exercises do not say their minutes in their heading"
+
+
+def short_cells(notebook: NotebookNode, source: Path) -> Iterator[str]:
+    """A cell has at most 20 lines of code, 25 where a finished piece stands whole."""
+    for place, cell in code_cells(notebook):
+        limit = WHOLE if targets(cell, PROMOTE) else LINES
+        if "solution" not in tags(cell) and code_lines(cell) > limit:
+            yield f"{place} has {code_lines(cell)} lines of code, more than {limit}"
+
+
+def tagged(notebook: NotebookNode, tag: str) -> int:
+    """Return how many cells carry ``tag``."""
+    return sum(tag in tags(cell) for cell in notebook.cells)
+
+
+def visible(notebook: NotebookNode) -> Iterator[NotebookNode]:
+    """Yield the open cells of code, without predictions and checks."""
+    for _, cell in code_cells(notebook):
+        is_check = cell.metadata.get("nbgrader", {}).get("grade")
+        if not (is_folded(cell) or predicts(cell.source) or is_check):
+            yield cell
+
+
+def hidden(notebook: NotebookNode) -> Iterator[NotebookNode]:
+    """Yield the folded cells of code, without solutions."""
+    yield from (cell for _, cell in code_cells(notebook) if is_folded(cell) and "solution" not in tags(cell))
+
+
+def is_folded(cell: NotebookNode) -> bool:
+    """Whether a cell's code is closed until a reader opens it."""
+    return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
+
+
+def seconds(source: Path) -> float:
+    """Return the processor seconds that nbval measured last on this machine; none where it has not."""
+    record = course_of(source) / RECORD
+    return json.loads(record.read_text()).get(notebook_of(source).name, 0) if record.exists() else 0
+
+
+RULES = [numbers_are_in_range, short_cells]
