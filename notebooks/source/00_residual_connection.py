@@ -15,9 +15,10 @@ from torch.nn import functional as F
 
 from residual_edu import LayerNormalization, SimpleFeedForward
 from residual_course.exercises import check
-from residual_course.lesson import predict, setup, show
+from residual_course.lesson import predict, progress, setup, show, summary
 
 device = setup()
+progress("00")
 
 # %% [markdown]
 # ## 1 · What goes wrong without it?
@@ -297,14 +298,13 @@ def pre_norm_residual(
 
 
 # %% [markdown]
-# The last two lines are yours. What is new serves later lessons. Dropout stands in a
-# list of `gates`, because other parts will join it there: `apply_gates` calls one after
-# the other, and raises an error if the branch has another shape than x, since the sum
-# would broadcast silently. A layer that is `nn.Identity` means "no branch". And a layer
-# may take further `inputs`.
+# The last two lines are yours. The rest serves later lessons: dropout stands in a list of
+# `gates`, because other parts will join it there; `apply_gates` calls them in turn, and
+# refuses a branch of another shape than x, which the sum would broadcast silently; a
+# layer that is `nn.Identity` means "no branch"; and a layer may take further `inputs`.
 #
-# For networks there is also a module, which owns its norm and its dropout and takes the
-# sublayer with each call. (Its other placement of the norm is the topic of lesson 04.)
+# There is also a module, which owns its norm and its dropout and takes the sublayer with
+# each call. (Its other placement of the norm is the topic of lesson 04.)
 
 # %% tags=["promote:parts/residual"]
 from residual_edu.errors import check_choice, check_rate
@@ -383,7 +383,7 @@ with predict(
 # With skips there is also a 1, the path that passes no block at all, and it is there
 # however many blocks there are.
 #
-# ### Exercise 2 · The decisive line, and nothing else (3 minutes)
+# ### Exercise 2 · The decisive line, and nothing else (2 minutes)
 #
 # Now we look at it in the network of section 1, and change one thing: each block adds
 # its input to its output. There is no norm and no dropout. Write `forward`.
@@ -425,7 +425,7 @@ show(along_depth(nets, test_x.double(), lambda out: F.cross_entropy(out, test_y)
 
 # %% [markdown]
 # Read the middle panel from right to left, as the gradient travels. Each plain block
-# divides it by about 4, and 4 to the power of 16 is more than four billion. With skips
+# divides it by about 4, and 4¹⁶ is more than four billion. With skips
 # the gradient arrives at block 1 about as large as it was after block 16, so the weights
 # of all blocks get gradients of one size (lower panel).
 #
@@ -452,10 +452,9 @@ print(f"on paper {18**8:.1e}, measured {sizes[0] / sizes[1]:.1e}")
 # %% [markdown]
 # ## 5 · Does it help?
 #
-# Your two pieces of code are ready for training: `SumBlock`, which has only the `x +`,
-# and the whole connection, which brings a norm and dropout as well. To see which part
-# does it, we also train a fourth network, which has norm and dropout and lacks only the
-# `x +`.
+# Now we train your code: `SumBlock`, which has only the `x +`, and the whole connection,
+# which brings a norm and dropout as well. To see which part does it, we also train blocks
+# that have norm and dropout and lack only the `x +`.
 
 
 # %%
@@ -476,8 +475,7 @@ class WithoutSkip(MyBlock):
 
 
 # %% [markdown]
-# Each has 16 blocks, with the seeds, the rate and the 100 steps of section 1. The plain
-# network learned nothing, as we know.
+# Each network has 16 blocks, with the seeds, the rate and the 100 steps of section 1.
 
 # %% two-by-two
 with predict(
@@ -501,17 +499,15 @@ with predict(
 #
 # Three things belong to an honest picture. Two plain blocks read these digits too: the
 # skip lets 16 blocks learn, it does not make them cleverer. A norm without `x +` is not
-# hopeless, only fussy: at a rate of 0.0003, without dropout, those blocks read 85 to
-# 96 % after 300 steps, where plain ones still read 8 to 9 %. And it was PyTorch's small
-# weights that shrank our signals. With larger ones, drawn as
-# [He and others](https://arxiv.org/abs/1502.01852) proposed, a plain block roughly keeps
-# the size of a difference, and 16 plain blocks read 90 to 92 %.
+# hopeless, only fussy: at a rate of 0.0003 and without dropout, those blocks read 85 to
+# 96 % after 300 steps. And it was PyTorch's small weights that shrank the signal. With
+# larger ones, drawn as [He and others](https://arxiv.org/abs/1502.01852) proposed, a
+# plain block roughly keeps the size of a difference, and 16 of them read 90 to 92 %.
 #
 # Why the norm, then? With those larger weights a branch is as large as x, so each
 # x + f(x) doubles the mean square of x, and 64 of them begin at a loss of billions. With
-# a norm before each branch the 64 read 94 to 97 % after 100 steps. (64 plain ones read
-# 8 to 15 %.) The [investigation](investigations/00_signal_or_gradient.ipynb) has these
-# runs.
+# a norm before each branch the 64 read 94 to 97 %. The
+# [investigation](investigations/00_signal_or_gradient.ipynb) has these runs.
 #
 # If the width changes, x cannot be added as it is. There, and only there, He and others
 # put a layer on the skip that brings x to the new width, `shortcut(x) + f(x)`;
@@ -600,12 +596,11 @@ losses, share = trained(MendedBlock, 16, seed=0)
 print(f"loss at the end {losses[-1]:.2f}, test digits read {share:.0%}")
 
 # %% [markdown]
-# The name x was overwritten three times, so at the end the branch was added to itself,
-# and there was no skip. It is an easy mistake to make, because the line with the plus
-# sign looks right.
+# The name x was overwritten three times, so at the end the branch was added to itself. It
+# is an easy mistake to make, because the line with the plus sign looks right.
 #
-# Here are three relatives, each called with a branch that returns 0. We compare what
-# comes out with x, and with a copy of x that was taken before.
+# Here are three relatives, each called with a branch that returns 0. The first column
+# compares what comes out with x, the second with a copy of x that was taken before.
 
 
 # %% relatives
@@ -623,13 +618,11 @@ def relu_in_place(x, f):
 
 
 torch.manual_seed(21)
-print("                    = x    = copy")
 for wrong in norm_overwritten, dropout_on_the_sum, relu_in_place:
     token = torch.tensor([-1.0, 2.0, -3.0, 4.0])
     copy = token.clone()
     out = wrong(token, torch.zeros_like)
-    same = f"{torch.equal(out, token)!s:6} {torch.equal(out, copy)!s:6}"
-    print(f"{wrong.__name__:19}", same, out)
+    print(f"{wrong.__name__:19}", torch.equal(out, token), torch.equal(out, copy), out)
 
 # %% [markdown]
 # None returns −1, 2, −3, 4, and the comparison with the copy finds all three. The
@@ -672,7 +665,12 @@ for wrong in norm_overwritten, dropout_on_the_sum, relu_in_place:
 # last layer of the branch to 0. The block must return exactly x, compared with a copy that
 # was taken before.</details>
 #
-# **Next.** [Lesson 01](01_gradient_flow.ipynb) builds the tool of section 4, so that you
-# can look into any network. The plain network loses two things, what differs between
-# its inputs and the gradient. Which of the two stops it? That is the question of the
+# **Next.** [Lesson 01](01_gradient_flow.ipynb) builds the tool of section 4. The plain
+# network loses what differs between its inputs, and the gradient. Which of the two stops
+# it? That is the question of the
 # [investigation](investigations/00_signal_or_gradient.ipynb).
+# [Homework](homework/hw_00_01.ipynb) follows lesson 01; the
+# [glossary](../docs/glossary.md) has all words.
+
+# %%
+summary("00")

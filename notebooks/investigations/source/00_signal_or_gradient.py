@@ -80,6 +80,9 @@ def draw(ax, rows, ink, dash="-", first=1):
 
 
 # %%
+ROOT18 = 18**0.5
+
+
 class Switched(SimpleFeedForward):
     signal = gradient = 1.0
 
@@ -102,7 +105,6 @@ def switched(signal, gradient):
 # rate of 0.0003, for 100 steps, with three seeds.
 
 # %% gradient-alone
-ROOT18 = 18**0.5
 with predict(
     "The gradient is kept, the signal vanishes. What share of the digits is read?",
     ["under 15 %", "15 to 50 %", "over 50 %"],
@@ -335,7 +337,7 @@ ax = Figure(figsize=(6, 3.6)).add_subplot()
 looks = {
     "x + f(x)": (A, "--", (14, 1e4)),
     "x + f(norm(x))": (STREAM, "-", (22, 14)),
-    "x + f(x)/√L": (GATE, "-.", (22, 0.4)),
+    "x + f(x)/√L": (GATE, "-.", (22, 0.3)),
 }
 for name, rows in {"x + f(x)": flood, **held}.items():
     ink, dash, place = looks[name]
