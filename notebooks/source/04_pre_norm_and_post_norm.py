@@ -1304,25 +1304,18 @@ holds(near < 0.3, "The stored runs are those of this code.")
 # The finished `pre_norm_residual` and `post_norm_residual`, as the library has them:
 
 # %% tags=["promote:parts/residual"]
-from collections.abc import Iterable
 from typing import Any
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from residual_edu.errors import check_same_shape
-from residual_edu.parts.residual import Map
+from residual_edu.parts.residual import Gates, Map, Stream
 
 
 def pre_norm_residual(
-    x: Float[Tensor, "*batch dim"],
-    layer: Map,
-    norm: Map,
-    gates: Iterable[Map] = (),
-    *inputs: Any,
-    **keywords: Any,
-) -> Float[Tensor, "*batch dim"]:
-    r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or ``x`` if the layer is bypassed."""
+    x: Stream, layer: Map, norm: Map, gates: Gates = (), *inputs: Any, **keywords: Any
+) -> Stream:
+    """Return x + g(f(norm(x))), or ``x`` if the layer is bypassed."""
     if is_bypassed(layer):
         return x
     branch = layer(norm(x), *inputs, **keywords)
@@ -1330,14 +1323,9 @@ def pre_norm_residual(
 
 
 def post_norm_residual(
-    x: Float[Tensor, "*batch dim"],
-    layer: Map,
-    norm: Map,
-    gates: Iterable[Map] = (),
-    *inputs: Any,
-    **keywords: Any,
-) -> Float[Tensor, "*batch dim"]:
-    r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or ``x`` if the layer is bypassed."""
+    x: Stream, layer: Map, norm: Map, gates: Gates = (), *inputs: Any, **keywords: Any
+) -> Stream:
+    """Return norm(x + g(f(x))), or ``x`` if the layer is bypassed."""
     if is_bypassed(layer):
         return x
     branch = layer(x, *inputs, **keywords)
@@ -1351,7 +1339,7 @@ def is_bypassed(layer: Map) -> bool:
     return isinstance(layer, nn.Identity)
 
 
-def apply_gates(gates: Iterable[Map], branch: Tensor, x: Tensor) -> Tensor:
+def apply_gates(gates: Gates, branch: Tensor, x: Tensor) -> Tensor:
     """Apply the gates in their order; of another shape, the sum would broadcast."""
     check_same_shape("a branch", branch, "x", x)
     for gate in gates:

@@ -19,10 +19,10 @@ COLUMN, BANK = 17.6, 9.6  # height of a column of numbers; from the middle of th
 def plot_connection(
     x: ArrayLike, normed: ArrayLike, hidden: ArrayLike, layer: ArrayLike, gated: ArrayLike, ax: Axes
 ) -> Axes:
-    """Draw where each number of x + g f(norm(x)) comes from, for one token of up to four features.
+    """Draw where each number of x + dropout(sublayer(norm(x))) comes from, for one token of up to four features.
 
-    The stream is at the top. The branch leaves it, is normalised, passes f (``hidden`` are its features after the ReLU)
-    and the gate, and is added. Numbers that the ReLU or the gate set to 0 are grey.
+    The skip is at the top. The branch leaves it, is normalised, passes the sublayer (``hidden`` are its features after
+    the ReLU) and dropout at rate 0.1, and is added. Numbers that the ReLU or dropout set to 0 are grey.
     """
     x, normed, hidden, layer, gated = (np.asarray(values, float) for values in (x, normed, hidden, layer, gated))
     blue, orange = [STREAM] * len(x), _inks(gated)
@@ -103,13 +103,13 @@ def _frame(ax: Axes, place: float, height: float, size: tuple[float, float], edg
 def _captions(ax: Axes) -> Axes:
     above, below = IN_STREAM + BANK + 1, IN_BRANCH - COLUMN / 2 - 1.5
     ax.text(1.7, above, "x", color=STREAM, size=13, weight="bold")
-    ax.text((NORM + GATED) / 2, above, "the stream: x itself", color=STREAM, size=11.5, ha="center")
-    ax.text(97, above, "x + g·f(norm(x))", color=STREAM, size=13, weight="bold", ha="right")
+    ax.text((NORM + GATED) / 2, above, "the skip: x itself", color=STREAM, size=11.5, ha="center")
+    ax.text(97, above, "x + branch", color=STREAM, size=13, weight="bold", ha="right")
     ax.text((NORM + GATED) / 2, IN_BRANCH + BANK + 2.5, "the branch: what to add", color=BRANCH, size=11.5, ha="center")
     for place, letter, words, color in (
         (NORM, "norm", "less the mean,\nover the spread", REFERENCE),
-        ((HIDDEN + LAYER) / 2, "f", "two linear maps,\na ReLU between", BRANCH),
-        (GATED, "g", "dropout: set to 0,\nor scaled up", GATE),
+        ((HIDDEN + LAYER) / 2, "sublayer", "two linear layers,\na ReLU between", BRANCH),
+        (GATED, "dropout", "set to 0, or\ndivided by 0.9", GATE),
     ):
         ax.text(place, below, letter, color=color, size=13, weight="bold", ha="center", va="top")
         ax.text(place, below - 3.4, words, color=REFERENCE, ha="center", va="top", linespacing=1.2)

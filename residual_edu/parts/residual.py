@@ -22,17 +22,14 @@ from residual_edu.errors import check_choice, check_rate, check_same_shape
 from residual_edu.parts.layer_norm import LayerNormalization
 
 Map = TypeAliasType("Map", Callable[..., Tensor])
+Gates = Iterable[Map]
+Stream = Float[Tensor, "*batch dim"]
 
 
 def pre_norm_residual(
-    x: Float[Tensor, "*batch dim"],
-    layer: Map,
-    norm: Map,
-    gates: Iterable[Map] = (),
-    *inputs: Any,
-    **keywords: Any,
-) -> Float[Tensor, "*batch dim"]:
-    r"""Return :math:`x + g(f(\mathrm{norm}(x)))`, or ``x`` if the layer is bypassed.
+    x: Stream, layer: Map, norm: Map, gates: Gates = (), *inputs: Any, **keywords: Any
+) -> Stream:
+    """Return x + g(f(norm(x))), or ``x`` if the layer is bypassed.
 
     ``inputs`` and ``keywords`` are further arguments of ``layer``, such as a condition.
     """
@@ -43,14 +40,9 @@ def pre_norm_residual(
 
 
 def post_norm_residual(
-    x: Float[Tensor, "*batch dim"],
-    layer: Map,
-    norm: Map,
-    gates: Iterable[Map] = (),
-    *inputs: Any,
-    **keywords: Any,
-) -> Float[Tensor, "*batch dim"]:
-    r"""Return :math:`\mathrm{norm}(x + g(f(x)))`, or ``x`` if the layer is bypassed."""
+    x: Stream, layer: Map, norm: Map, gates: Gates = (), *inputs: Any, **keywords: Any
+) -> Stream:
+    """Return norm(x + g(f(x))), or ``x`` if the layer is bypassed."""
     if is_bypassed(layer):
         return x
     branch = layer(x, *inputs, **keywords)
@@ -64,7 +56,7 @@ def is_bypassed(layer: Map) -> bool:
     return isinstance(layer, nn.Identity)
 
 
-def apply_gates(gates: Iterable[Map], branch: Tensor, x: Tensor) -> Tensor:
+def apply_gates(gates: Gates, branch: Tensor, x: Tensor) -> Tensor:
     """Apply the gates in their order; of another shape, the sum would broadcast."""
     check_same_shape("a branch", branch, "x", x)
     for gate in gates:
@@ -91,9 +83,7 @@ class ResidualConnection(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm = LayerNormalization(features)
 
-    def forward(
-        self, x: Float[Tensor, "*batch dim"], sublayer: Map
-    ) -> Float[Tensor, "*batch dim"]:
+    def forward(self, x: Stream, sublayer: Map) -> Stream:
         """Add the branch of ``sublayer`` to ``x``; its shape is kept."""
         residual = pre_norm_residual if self.placement == "pre" else post_norm_residual
         return residual(x, sublayer, self.norm, [self.dropout])
