@@ -122,11 +122,13 @@ def other_words(source: Path, stored: NotebookNode) -> bool:
 
 
 def orphans(root: Path) -> list[str]:
-    """Return a sentence for each notebook that has no source, and each appendix that has no lesson."""
+    """Return a sentence for each notebook that has no source, and each appendix or companion that has no lesson."""
     sources, folder = {notebook_of(source) for source in with_homework(root)}, root / "notebooks"
     built = {path for place in (".", "homework", INVESTIGATIONS) for path in folder.glob(f"{place}/*.ipynb")}
     extra = sorted((built - sources) | (set(folder.glob("answers/**/*.json")) - set(map(answers_of, sources))))
     found = [f"{notebook.name} has no source; delete it, or write its source" for notebook in extra]
+    beside = {*(root / "residual_course" / "data" / "lessons").glob("*.toml")} - set(map(companion_of, sources))
+    found += [f"{path.name} is the companion of no lesson" for path in sorted(beside)]
     return found + [f"{source.name} is the appendix of no lesson" for source in lessons(root) if is_stray(source)]
 
 

@@ -152,6 +152,8 @@ def test_a_prediction_s_answer_is_stored_apart_with_the_words_of_its_companion_w
     assert check(capsys)[0] == 0
     companion.write_text(TEXTS.replace("A walk", "A way"))
     assert "00_small.ipynb has other alternative texts than 00_small.toml; run" in check(capsys)[1]
+    companion.rename(companion.with_stem("09_gone"))
+    assert check(capsys)[1] == "09_gone.toml is the companion of no lesson\n"
 
 
 def test_check_is_content_with_what_build_wrote(built, capsys):
