@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from residual_course.commands.answers import answers_of, missing, store
 from residual_course.commands.checkout import APPENDIX, find_root, is_appendix, lessons, notebook_of, with_homework
-from residual_course.commands.notebook import never_executed, outline, plan
+from residual_course.commands.notebook import never_executed, outline, plan, read_notebook
 from tools import runs
 from tools.execute import CellFailed
 from tools.states import execute_and_draw, states_of
@@ -73,7 +73,7 @@ def differences(source: Path) -> list[str]:
     again = f"run: residual-edu build {source.stem}"
     if not target.exists():
         return [f"{target.name} is missing; {again}"]
-    stored = nbformat.read(target, as_version=4)
+    stored = read_notebook(target)
     sides = outline(stored), outline(plan(source))
     lines = list(unified_diff(*sides, f"notebooks/{target.name}", f"notebooks/source/{source.name}", n=1, lineterm=""))
     if missing(stored, answers_of(target)):

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
 from residual_course.commands.answers import answers_of, join
 from residual_course.commands.exercise_cells import tags
+from residual_course.commands.notebook import read_notebook
 from tools.book.explorers import explorer
 from tools.book.pictures import Pictures
 from tools.book.questions import Question, answered, asked, question_of
@@ -39,7 +39,7 @@ class Lesson:
     def __init__(self, notebook: Path, states: Path, pictures: Pictures) -> None:
         top = next(folder for folder in notebook.parents if folder.name == "notebooks")
         self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
-        self.stored = nbformat.read(notebook, as_version=4)
+        self.stored = read_notebook(notebook)
         join(self.stored, answers_of(notebook))
         self.asked: list[Question] = []
         self.revealed = self.explorers = 0

@@ -4,12 +4,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import jupytext
-
 from residual_course.commands.answers import answers_of, join
 from residual_course.commands.checkout import find_root, is_appendix, lessons, notebook_of
 from residual_course.commands.drafts import finished
 from residual_course.commands.exercise_cells import tags
+from residual_course.commands.notebook import read_notebook
 from tools.lint import code, length, links, outputs, pacing, predictions
 
 SOURCE_RULES = pacing.RULES + predictions.SOURCE_RULES + length.SOURCE_RULES
@@ -36,7 +35,7 @@ def lint(path: Path) -> list[str]:
     Cells tagged ``hidden-test`` are left out, since no learner sees them. An appendix is held to no rule of a whole
     lesson.
     """
-    notebook = jupytext.read(path)
+    notebook = read_notebook(path)
     if path.suffix == ".ipynb":
         join(notebook, answers_of(path))
     notebook.cells = [cell for cell in notebook.cells if "hidden-test" not in tags(cell)]

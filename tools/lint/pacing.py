@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import jupytext
 from nbformat import NotebookNode
 
 from residual_course.commands.checkout import APPENDIX, is_appendix
 from residual_course.commands.exercise_cells import tags
+from residual_course.commands.notebook import read_notebook
 from tools.lint.cells import called, code_cells, tree
 
 EXERCISES, FIGURE_BY = (3, 5), 4
@@ -44,7 +44,7 @@ def shows(cell: NotebookNode) -> bool:
 def has_explorer(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """A lesson has an explorer, or its appendix has one."""
     appendix = path.with_stem(path.stem + APPENDIX)
-    more = jupytext.read(appendix) if appendix.exists() else notebook
+    more = read_notebook(appendix) if appendix.exists() else notebook
     if not is_appendix(path) and not tagged(notebook, "explorer") and not tagged(more, "explorer"):
         yield "no cell is tagged explorer"
 
