@@ -129,8 +129,10 @@ def fingerprint(env: Environment) -> str:
 def install(env: Environment) -> None:
     """Run pip, and show in one moving line what it does and for how long."""
     said = ["Starting pip\n"]
-    heard = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
-    with subprocess.Popen(env.pip, cwd=ROOT, env=plain(), **heard) as pip:
+    out, err = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen(
+        env.pip, cwd=ROOT, env=plain(), stdout=out, stderr=err, encoding="utf-8", errors="replace"
+    ) as pip:
         reader = threading.Thread(target=lambda: said.extend(pip.stdout or ()), daemon=True)
         reader.start()
         try:
