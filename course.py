@@ -28,6 +28,8 @@ STEP = re.compile(" *(Starting|Collecting|Downloading|Using cached|Processing|Bu
 CUDA = "several more where pip brings CUDA"
 AGAIN = "then run the same command again."
 BROKEN = f"The environment {{}} is broken: {{}}. Delete that folder, {AGAIN}"
+# What a person's own settings would have pip do elsewhere than in the environment, or otherwise.
+DIVERTED = re.compile("PIP_(USER|TARGET|PREFIX|ROOT|PYTHON|DRY_RUN|NO_DEPS|REQUIRE_\\w+|NO_BUILD_ISOLATION)", re.I)
 CAUSES = {  # what Python, pip or the system says (the first that fits counts), and what we say
     "No space left|Errno 28|not enough space": f"The disk is full. Free at least 3 GB, {CUDA}, {AGAIN}",
     "Permission denied|Read-only file system|Access is denied": f"Cannot write into {ROOT}. Make it yours, {AGAIN}",
@@ -107,7 +109,7 @@ def create(env: Environment) -> None:
         venv.create(env.folder, with_pip=True)
         # An old pip takes half as long again. Where there is no newer one to be had, it will do.
         newest = ["-m", "pip", "install", "--retries=0", "--upgrade", "pip"]
-        subprocess.run([str(env.python), *newest], capture_output=True)
+        subprocess.run([str(env.python), *newest], env=plain(), capture_output=True)
     except BaseException:
         shutil.rmtree(env.folder, ignore_errors=True)
         raise
@@ -127,8 +129,9 @@ def fingerprint(env: Environment) -> str:
 def install(env: Environment) -> None:
     """Run pip, and show in one moving line what it does and for how long."""
     said = ["Starting pip\n"]
+    out, err = subprocess.PIPE, subprocess.STDOUT
     with subprocess.Popen(
-        env.pip, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+        env.pip, cwd=ROOT, env=plain(), stdout=out, stderr=err, encoding="utf-8", errors="replace"
     ) as pip:
         reader = threading.Thread(target=lambda: said.extend(pip.stdout or ()), daemon=True)
         reader.start()
@@ -140,6 +143,12 @@ def install(env: Environment) -> None:
     if pip.returncode:
         env.log.write_text("".join(said), encoding="utf-8")
         sys.exit(explain("".join(said), env))
+
+
+def plain() -> dict[str, str]:
+    """Return the variables of this process without those that divert pip; a pip.conf may say ``user`` too."""
+    kept = {name: text for name, text in os.environ.items() if not DIVERTED.fullmatch(name)}
+    return {**kept, "PIP_USER": "0"}
 
 
 def compile_all(env: Environment) -> None:

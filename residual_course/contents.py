@@ -31,9 +31,14 @@ class Asked(NamedTuple):
 
 
 def lessons(folder: Path) -> dict[str, Path]:
-    """Return the lessons' notebooks in ``folder`` by number, in order; copies that were put aside are no lessons."""
-    found = ((LESSON.fullmatch(path.stem), path) for path in sorted(folder.glob("*.ipynb")))
-    return {match[1]: path for match, path in found if match}
+    """Return the lessons' notebooks in ``folder`` by number, in order; copies that were put aside are no lessons.
+
+    Of two with one number, the lesson is that with the course's own name, which its stored runs have too.
+    """
+    own = {path.stem for path in (Path(__file__).parent / "data" / "runs").glob("*.json")}
+    paths = sorted(folder.glob("*.ipynb"), key=lambda path: (path.stem in own, path.name))
+    found = {match[1]: path for path in paths if (match := LESSON.fullmatch(path.stem))}
+    return dict(sorted(found.items()))
 
 
 def asked(path: Path) -> list[Asked]:

@@ -18,6 +18,7 @@ from filelock import FileLock
 import residual_course.contents as contents
 
 FOLDER, FILE = "my_lessons", "answers.json"
+COPIES = Path(__file__).parents[1] / FOLDER  # of this checkout; a link to it is not seen from within
 KINDS = ("predictions", "measured", "exercises")
 UNREADABLE = f"{{}}/{FILE} cannot be read, so every lesson counts as open; nothing in it is lost."
 UNTIL = "so what you answer is forgotten when the kernel restarts"
@@ -35,6 +36,8 @@ def home() -> Path | None:
         return None
     with suppress(OSError):  # a current folder that was deleted
         here = Path.cwd()
+        if here in (COPIES.resolve(), (COPIES / "homework").resolve()):
+            return COPIES
         return next(filter(has_lessons, (here, here.parent)), None)
     return None
 

@@ -22,7 +22,7 @@ from residual_course.commands.checkout import (
     notebook_of,
     with_homework,
 )
-from residual_course.commands.notebook import never_executed, outline, plan
+from residual_course.commands.notebook import never_executed, outline, plan, read_notebook
 from residual_course.companion import read
 from tools import companions, runs
 from tools.execute import CellFailed
@@ -100,7 +100,7 @@ def differences(source: Path) -> list[str]:
     again = f"run: residual-edu build {source.stem}"
     if not target.exists():
         return [f"{target.name} is missing; {again}"]
-    stored = nbformat.read(target, as_version=4)
+    stored = read_notebook(target)
     planned = plan(source)
     sides = outline(stored), outline(planned)
     lines = list(unified_diff(*sides, f"notebooks/{target.name}", f"notebooks/source/{source.name}", n=1, lineterm=""))

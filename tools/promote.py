@@ -11,11 +11,11 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import NamedTuple
 
-import jupytext
 from nbformat import NotebookNode
 
 from residual_course.commands.checkout import Refusal, find_root, lessons
 from residual_course.commands.exercise_cells import tags
+from residual_course.commands.notebook import read_notebook
 
 PROMOTE = "promote:"  # begins the tag of a cell that shows a module's pieces,
 MODULE = "module:"  # and of one that only imports them, for which a book has a link
@@ -56,7 +56,7 @@ def pieces(lesson: Path, root: Path) -> Iterator[Piece]:
     Raises:
         Refusal: for a module or a definition that there is not.
     """
-    for cell in jupytext.read(lesson, fmt="py:percent").cells:
+    for cell in read_notebook(lesson).cells:
         for module in targets(cell, PROMOTE):
             path = root / "residual_edu" / f"{module}.py"
             if not path.exists():

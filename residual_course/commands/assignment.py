@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 
-import jupytext
 import nbformat
 from nbformat import NotebookNode
 
 from residual_course.commands.checkout import Refusal, chosen, find_root, is_optional
 from residual_course.commands.drafts import handed_out
 from residual_course.commands.exercise_cells import PLACE, tags
+from residual_course.commands.notebook import read_notebook
 from residual_course.commands.student import student
 
 # Names of files as Canvas, Moodle and plain folders give them: lovelaceada_LATE_123_456_hw_00_01.ipynb, where 123 is
@@ -90,7 +90,7 @@ def teacher(source: Path) -> NotebookNode:
         Refusal: for an exercise that is not whole, or a grade_id that comes twice.
     """
     notebook, full = student(source), dict[str, str]()
-    for cell in jupytext.read(source, fmt="py:percent").cells:
+    for cell in read_notebook(source).cells:
         if name := cell.metadata.get("nbgrader", {}).get("grade_id"):
             if name in full:
                 raise Refusal(f"{source.name}: the grade_id {name!r} comes twice.")

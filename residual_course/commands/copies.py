@@ -12,7 +12,7 @@ import residual_course.contents as contents
 import residual_course.progress as progress
 from residual_course.commands.checkout import is_optional, lessons, notebook_of
 from residual_course.commands.drafts import finished, handed_out
-from residual_course.commands.notebook import outline
+from residual_course.commands.notebook import outline, read_notebook
 
 
 def complete(root: Path) -> None:
@@ -39,14 +39,14 @@ def copy_of(source: Path) -> Path:
 
 def copied(source: Path) -> str:
     """Return the built notebook of ``source`` as text, with a mark of what it was copied from."""
-    notebook = nbformat.read(notebook_of(source), as_version=4)
+    notebook = read_notebook(notebook_of(source))
     notebook.metadata["residual_edu"] = {"copy_of": mark(source)}
     return nbformat.writes(notebook) + "\n"
 
 
 def mark(source: Path) -> str:
     """Return a hash of all that the built notebook of ``source`` says, its outputs left out."""
-    lines = outline(nbformat.read(notebook_of(source), as_version=4))
+    lines = outline(read_notebook(notebook_of(source)))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
@@ -87,14 +87,14 @@ def start_anew(root: Path, names: Sequence[str]) -> list[str]:
 
 def renew(source: Path) -> str:
     """Put a fresh copy of ``source`` in place, forget its answers, and say how the old one is called now."""
-    copy = copy_of(source)
+    copy, fresh = copy_of(source), copied(source)
     if not copy.exists():
-        progress.replace(copy, copied(source))
+        progress.replace(copy, fresh)
         return f"{copy.name} is new."
     kept = free_name(copy)
     copy.rename(kept)
     try:
-        progress.replace(copy, copied(source))
+        progress.replace(copy, fresh)
     except OSError:
         kept.rename(copy)
         raise

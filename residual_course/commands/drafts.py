@@ -19,7 +19,7 @@ def is_draft(notebook: NotebookNode) -> bool:
 
 def finished(sources: Iterable[Path]) -> list[Path]:
     """Return those of ``sources`` that are no drafts; of each file only its header is parsed."""
-    headers = {source: HEADER.match(source.read_text(encoding="utf-8")) for source in sources}
+    headers = {source: HEADER.match(source.read_text(encoding="utf-8", errors="replace")) for source in sources}
     return [s for s, header in headers.items() if not (header and is_draft(jupytext.reads(header[0], "py:percent")))]
 
 

@@ -1,11 +1,12 @@
 """``residual-edu grade``: nbgrader's autograde and feedback for all submissions, each kernel shut in by bubblewrap."""
 
 import argparse
-import csv
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ def grade_alone(out: Path, given: argparse.Namespace) -> int:
     if not given.unconfined:
         with tempfile.TemporaryDirectory(prefix="k") as folder:
             confine.check_confinement(Path(folder))
+    scores.read(out / "scores.csv")  # refused now, where it cannot be read when all is graded
     grader = Grader(out, not given.unconfined, given.seconds, due(out, given.due))
     every = find(out, given.assignments, roster(out / "students.csv"))
     known = [each for each in every if grader.source(each.assignment).exists()]
@@ -140,17 +142,18 @@ def due(out: Path, words: Sequence[str]) -> dict[str, str]:
     Raises:
         Refusal: for an unknown assignment, or what is no time.
     """
-    from dateutil.parser import ParserError, parse
-
     told = stored(out / ".grading" / "due.json")
     for word in words:
         name, _, time = word.partition("=")
         if not (out / "source" / name / f"{name}.ipynb").exists():
             raise Refusal(f"--due {word!r}: there is no assignment {name!r} in {out / 'source'}.")
         try:
-            told[name] = str(parse(time))
-        except (ParserError, OverflowError):
-            raise Refusal(f"--due {word!r}: {time!r} is no time; write {name}=2026-12-01 23:59 UTC.") from None
+            moment = datetime.fromisoformat(re.sub(" ?UTC$", "+00:00", time.strip()))
+        except ValueError:
+            moment = None
+        if not (moment and moment.tzinfo):  # another form, or a missing zone, may mean another day or hour
+            raise Refusal(f"--due {word!r}: {time!r} is not as in 2026-12-01 23:59 UTC, or 2026-12-01 23:59+01:00.")
+        told[name] = str(moment)
     replace(out / ".grading" / "due.json", json.dumps(told))
     return told
 
@@ -159,8 +162,4 @@ def roster(path: Path) -> list[str]:
     """Return the students of a list with the column id, as nbgrader has it; none where there is no list."""
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        rows = list(csv.DictReader(file))
-    if rows and "id" not in rows[0]:
-        raise Refusal(f"{path} has no column called id.")
-    return [row["id"] for row in rows if row["id"]]
+    return [row["id"] for row in scores.cells(path, ["id"]) if row["id"].strip()]

@@ -1,7 +1,9 @@
 """A source read as the notebook that a learner opens, before any cell has run."""
 
+import ast
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +20,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 KEPT = ("cellView", "jupyter", "nbgrader", "tags", "title")
+UNFINISHED = re.compile(r'^\s*"?(<{7}|>{7})(?![<>])|\ufffd', re.M)  # as git marks a text, and nbdime a cell
 FIGURE = "figure"  # the tag of plotting code: folded, with its output open
 
 
@@ -25,11 +28,13 @@ def plan(source: Path) -> NotebookNode:
     """Return what ``source`` builds: exercises as learners get them, own cell ids, no output yet.
 
     Raises:
-        Refusal: for an exercise that is not whole.
+        Refusal: for what cannot be read, a cell that is no Python, and an exercise that is not whole.
     """
-    notebook = jupytext.read(source, fmt="py:percent")
+    notebook = read_notebook(source)
     notebook.metadata = from_dict(METADATA)
     try:
+        for cell in notebook.cells:
+            refuse_no_python(cell)
         notebook.cells = list(learner_cells(notebook.cells))
     except Refusal as refusal:
         raise Refusal(f"{source.name}: {refusal}") from None
@@ -43,6 +48,32 @@ def plan(source: Path) -> NotebookNode:
             fold(cell, "hide-input")
     name_cells(notebook.cells)
     return notebook
+
+
+def read_notebook(path: Path) -> NotebookNode:
+    """Return a notebook of the course, from its source or as it was built.
+
+    Raises:
+        Refusal: for a merge that was not finished, another encoding than UTF-8, and a file that is no notebook.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if fault := UNFINISHED.search(text):
+        line = text.count("\n", 0, fault.end()) + 1
+        raise Refusal(f"{path}, line {line}: a merge left its mark here, or it is not UTF-8: mend it, and try again.")
+    try:
+        return jupytext.reads(text, fmt="ipynb" if path.suffix == ".ipynb" else "py:percent")
+    except Exception:  # nbformat raises whatever its own code stumbles over
+        raise Refusal(f"{path} cannot be read as a notebook: get it anew, or build it.") from None
+
+
+def refuse_no_python(cell: NotebookNode) -> None:
+    """Raise ``Refusal`` for a cell of code that neither Python nor IPython reads."""
+    from IPython.core.inputtransformer2 import TransformerManager  # it takes a while, and `lab` needs none
+
+    try:
+        ast.parse(TransformerManager().transform_cell(cell.source) if cell.cell_type == "code" else "")
+    except (SyntaxError, ValueError) as error:
+        raise Refusal(f"the cell {cell.source.partition(chr(10))[0]!r} is no Python: {error}.") from None
 
 
 def fold(cell: NotebookNode, in_a_book: str) -> None:

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from residual_course.commands.checkout import Refusal, find_root, notebook_of
 from residual_course.commands.drafts import handed_out
 from residual_course.commands.exercise_cells import NOTE, tags
-from residual_course.commands.notebook import plan
+from residual_course.commands.notebook import plan, read_notebook
 
 GUIDES = ("docs/glossary.md", "docs/coming_from.md")  # the glossary, which lessons link to, and what it links to
 # Links to a guide: in the checkout docs stands beside notebooks, in a handout among them.
@@ -32,10 +32,10 @@ def run(argv: Sequence[str]) -> int:
     if given.out.exists() and (not given.out.is_dir() or any(given.out.iterdir())):
         raise Refusal(f"{given.out} is not an empty folder, and what stands there might not be for students.")
     root = find_root()
-    for source in handed_out(root, given.lessons):
+    whole = {source: student(source) for source in handed_out(root, given.lessons)}  # nothing is written before
+    for source, notebook in whole.items():
         target = given.out / notebook_of(source).relative_to(root / "notebooks")
         target.parent.mkdir(parents=True, exist_ok=True)
-        notebook = student(source)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = cell.source.replace(ABOVE, BESIDE)
@@ -69,7 +69,7 @@ def built_cells(source: Path) -> list[NotebookNode]:
     """Return the cells of the built notebook of ``source``; none where there is none, as for a private source."""
     if not any(folder.name == "source" for folder in source.parents) or not (built := notebook_of(source)).exists():
         return []
-    return nbformat.read(built, as_version=4).cells
+    return read_notebook(built).cells
 
 
 def keep(cell: NotebookNode) -> None:

@@ -3,9 +3,13 @@
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
+from threading import Thread
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -100,6 +104,56 @@ def test_a_prediction_opens_its_answer_and_is_remembered(opened, book):
         assert page.locator(".answer:visible").count() == page.locator(".prediction").count()
     assert count > 80
     assert f"{count} of {count} predictions" in shown.open("index.html").locator(".answered").inner_text()
+
+
+@contextmanager
+def served(book: Path, **headers: str):
+    """The address of a server with the book in each of its folders, as if they were editions."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def translate_path(self, path):
+            return super().translate_path("/" + path.split("/", 2)[-1])
+
+        def end_headers(self):
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            super().end_headers()
+
+        def log_message(self, *words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=book)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_two_editions_on_one_host_keep_their_own_answers(opened, book):
+    shown, said = opened(), []
+    page = shown.page
+    shown.context.set_offline(False)
+    with served(book) as host:
+        for edition, clicks in (("2025", 1), ("2026", 0), ("2025", 0)):
+            page.goto(f"{host}/{edition}/notebooks/00_residual_connection.html")
+            for button in page.locator(".prediction button").all()[:clicks]:
+                button.click()
+            answers, counted = page.locator(".answer:visible").count(), page.locator(".answered").first.inner_text()
+            page.goto(f"{host}/{edition}/index.html")
+            said.append((answers, counted[:15], page.locator(".answered").inner_text()[:9]))
+    one, none = (1, "On this page: 1", "So far: 1"), (0, "On this page: 0", "So far: 0")
+    assert said == [one, none, one]
+
+
+def test_where_nothing_may_be_kept_a_page_still_works(opened, book):
+    shown = opened()
+    shown.context.set_offline(False)
+    with served(book, Content_Security_Policy="sandbox allow-scripts", Access_Control_Allow_Origin="*") as host:
+        shown.page.goto(f"{host}/book/notebooks/00_residual_connection.html")
+        shown.page.locator(".prediction button").first.click()
+        shown.page.locator(".theme-toggle:visible").first.click()
+        assert shown.page.locator(".answer:visible").count() == 1
+        assert "1 of" in shown.page.locator(".answered").first.inner_text()
+    assert shown.wrong == []
 
 
 def test_nothing_of_an_answer_is_seen_before_it_opens_without_scripts_neither(opened, book):

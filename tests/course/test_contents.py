@@ -54,6 +54,17 @@ def test_lessons_are_found_by_number_and_nothing_else_is_one(tmp_path):
     assert list(found) == sorted(found)
 
 
+def test_of_two_with_one_number_the_lesson_has_the_course_s_own_name(tmp_path):
+    for name in ("02_layer_norm", "02_my_notes", "02_layer_norm_copy", "02_Layer_Norm", "01_own", "03_own", "03_zz"):
+        (tmp_path / f"{name}.ipynb").touch()
+    assert [path.stem for path in contents.lessons(tmp_path).values()] == ["01_own", "02_layer_norm", "03_zz"]
+    sources = Path(__file__).parents[2] / "notebooks" / "source"
+    for source in filter(contents.LESSON.fullmatch, sorted(path.stem for path in sources.glob("*.py"))):
+        (tmp_path / f"{source[:3].rstrip('_')}_zzz.ipynb").touch()
+        (tmp_path / f"{source}.ipynb").touch()
+    assert not [path.stem for path in contents.lessons(tmp_path).values() if "zzz" in path.stem]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"cells": 3}', '{"cells": [3]}'])
 def test_what_is_no_notebook_is_a_value_error(notebook, text):
     notebook.write_text(text)

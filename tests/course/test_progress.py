@@ -63,6 +63,21 @@ def test_beside_the_lessons_of_a_clone_or_a_handout_answers_are_kept_and_git_see
     assert seen.split() == ["??", ".gitignore", "??", f"{lessons}/00_residual_connection.ipynb"]
 
 
+@pytest.mark.parametrize("session", ["", "homework"])
+def test_in_a_my_lessons_that_is_a_link_to_elsewhere_answers_are_kept(tmp_path, monkeypatch, session):
+    (tmp_path / "drive" / "homework").mkdir(parents=True)
+    (tmp_path / "my_lessons").symlink_to(tmp_path / "drive")
+    monkeypatch.setattr(progress, "COPIES", tmp_path / "my_lessons")
+    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
+    monkeypatch.chdir(tmp_path / "my_lessons" / session)
+    assert progress.keep("exercises", "layer_norm", True) == ""
+    assert progress.load(tmp_path / "drive")["exercises"] == {"layer_norm": True}
+
+
+def test_the_copies_of_a_checkout_stand_in_it():
+    assert progress.COPIES == ROOT / "my_lessons"
+
+
 def test_beside_another_course_s_notebooks_its_own_file_is_left_alone(tmp_path, folder, monkeypatch):
     (tmp_path / "01_intro.ipynb").write_text('{"cells": []}')
     (tmp_path / "answers.json").write_text('["theirs"]')

@@ -9,6 +9,15 @@ from sphinx.writers.html5 import HTML5Translator
 
 from tools.book.signatures import skipped, starred, written
 
+# Where a browser or a server forbids to keep anything, the theme's scripts find a store that lasts as long as the page.
+STORE = """<script>
+try { localStorage.length; } catch {
+  const kept = new Map();
+  const store = { getItem: key => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+  Object.defineProperty(window, "localStorage", { value: { ...store, removeItem: key => kept.delete(key) } });
+}
+</script>
+"""
 UNFOUND = "no-search"  # Sphinx's class for what its search does not index
 
 
@@ -56,7 +65,8 @@ def dark_code(app: Sphinx) -> None:
 
 
 def levels(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Give the headings of furo's contents the level that a screen reader asks for."""
+    """Give the headings of furo's contents the level that a screen reader asks for, and its scripts a store."""
+    context["metatags"] = context.get("metatags", "") + STORE
     tree = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from residual_course.commands.answers import answers_of, join
 from residual_course.commands.checkout import companion_of
 from residual_course.commands.exercise_cells import tags
+from residual_course.commands.notebook import read_notebook
 from residual_course.companion import read
 from residual_course.contents import predicts
 from tools.book.explorers import explorer
@@ -45,7 +45,7 @@ class Lesson:
         top = next(folder for folder in notebook.parents if folder.name == "notebooks")
         self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
         self.up = "../" * self.name.count("/")
-        self.stored = nbformat.read(notebook, as_version=4)
+        self.stored = read_notebook(notebook)
         join(self.stored, answers_of(notebook))
         self.told = read(companion_of(notebook))["predictions"]
         self.asked: list[Question] = []

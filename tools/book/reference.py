@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import nbformat
-
 from residual_course.commands.checkout import lessons, notebook_of
 from residual_course.commands.drafts import finished
+from residual_course.commands.notebook import read_notebook
 from tools.promote import PROMOTE, targets
 
 ROOMS = {
@@ -75,7 +74,7 @@ def built_in(root: Path) -> dict[str, list[tuple[str, str]]]:
     """Return file name and title of the lessons that promote a piece to a module, such as ``parts/layer_norm``."""
     found = defaultdict[str, list[tuple[str, str]]](list)
     for source in finished(lessons(root)):
-        notebook = nbformat.read(notebook_of(source), as_version=4)
+        notebook = read_notebook(notebook_of(source))
         title = notebook.cells[0].source.partition("\n")[0].lstrip("# ")
         for module in dict.fromkeys(target for cell in notebook.cells for target in targets(cell, PROMOTE)):
             found[module].append((notebook_of(source).name, title))

@@ -4,19 +4,16 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import nbformat
-
 from residual_course.commands.answers import answers_of, join
 from residual_course.commands.checkout import find_root, is_optional, lessons, notebook_of
 from residual_course.commands.drafts import finished
 from residual_course.commands.exercise_cells import tags
-from residual_course.commands.notebook import plan
+from residual_course.commands.notebook import plan, read_notebook
 from tools.companions import faults
 from tools.lint import code, links, numbers, outputs, predictions
 
 # Lessons that are not rewritten yet, and are held to what protects a learner, not to the form's numbers.
 OLD_FORM = {
-    "00_residual_connection",
     "01_gradient_flow",
     "02_layer_norm",
     "03_dropout_and_stochastic_depth",
@@ -51,7 +48,7 @@ def lint(source: Path) -> list[str]:
 def broken(source: Path) -> Iterator[str]:
     """Yield what is wrong; what is optional has no way in and on and no numbers. Nobody sees cells of hidden tests."""
     built = notebook_of(source)
-    notebook = nbformat.read(built, as_version=4) if built.exists() else plan(source)
+    notebook = read_notebook(built) if built.exists() else plan(source)
     notebook.cells = [cell for cell in notebook.cells if "hidden-test" not in tags(cell)]
     yield from outputs.nothing_is_stored(notebook)
     join(notebook, answers_of(built))

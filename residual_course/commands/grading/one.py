@@ -20,6 +20,7 @@ from traitlets.config import Config, PyFileConfigLoader
 from residual_course.commands.exercise_cells import HIDDEN
 from residual_course.commands.grading.submission import STUDENT, NotGradable, Submission, printable, read
 
+ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Died)\b|(\w+\.)+[A-Z]\w*(:|$)")  # or jinja2.TemplateNotFound: x
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -41,7 +42,7 @@ def release(folder: Path, name: str, due: str) -> dict[str, Any]:
     done = api.generate_assignment(name, force=True, create=True)
     with Gradebook(config.CourseDirectory.db_url) as book:
         book.update_or_create_assignment(name, **({"duedate": due} if due else {}))
-    return {"state": "released" if done["success"] else reason(done["log"])}
+    return {"state": "released" if done["success"] else reason(said(done))}
 
 
 def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
@@ -56,8 +57,8 @@ def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
     done = api.autograde(name, STUDENT, force=True)
     done = give_feedback(api, folder, name) if done["success"] else done
     if not done["success"]:
-        print(said := f"{done['log']}\n{done['error']}")
-        return {"state": f"could not be graded: {reason(said)}"}
+        print(said(done))
+        return {"state": f"could not be graded: {reason(said(done))}"}
     with Gradebook(config.CourseDirectory.db_url) as book:
         return {"state": "graded", **points(book.find_submission(name, STUDENT))}
 
@@ -94,12 +95,17 @@ def points(submission: Any) -> dict[str, Any]:
     return {"parts": parts, "possible": submission.max_score, "late": late}
 
 
+def said(done: dict[str, Any]) -> str:
+    """Return nbgrader's log of a failure and its traceback; it leaves out what is empty."""
+    return "\n".join(done.get(part) or "" for part in ("log", "error"))
+
+
 def reason(log: str) -> str:
     """Return what nbgrader's log says last of an error, in a line."""
     lines = [line.strip() for line in COLOUR.sub("", log).splitlines() if line.strip()]
     if any("Kernel died" in line for line in lines):
         return "its kernel ended (it was stopped, or took too much memory)"
-    errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception|Died)\b", line)]
+    errors = [line for line in lines if ERROR.match(line)]
     errors = [line for line in errors if "NbGraderException" not in line] or errors  # which only points above
     return printable((errors or lines or ["nbgrader said nothing"])[-1])[:300]
 

@@ -93,13 +93,14 @@ class Grader:
         """Put the graded notebook and the feedback where nbgrader would."""
         self.take_back(submission)
         for kind in KINDS:
-            target = self.out / kind / submission.student / submission.assignment
+            target = self.out / kind / submission.folder.parent.name / submission.assignment
             shutil.copytree(folder / kind / STUDENT / submission.assignment, target)
 
     def take_back(self, submission: Submission) -> None:
         """Remove what stands there of an earlier submission."""
         for kind in KINDS:
-            shutil.rmtree(self.out / kind / submission.student / submission.assignment, ignore_errors=True)
+            folder = self.out / kind / submission.folder.parent.name / submission.assignment
+            shutil.rmtree(folder, ignore_errors=True)
 
     def release(self, assignment: str) -> None:
         """Make the database of an assignment from its source by nbgrader, unless its source is as it was.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from residual_course.commands.checkout import Refusal
-from residual_course.commands.grading.submission import printable
+from residual_course.commands.grading.submission import printable, spelled
 from residual_course.progress import replace
 
 FIRST = ["student", "assignment", "points", "possible", "late", "state", "confined"]
@@ -41,11 +41,23 @@ def update(out: Path, rows: Sequence[Row]) -> None:
 
 def read(path: Path) -> list[Row]:
     """Return the rows of a file of scores, each with what it says; none where there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = cells(path, FIRST) if path.exists() else []
     return [{name: each[name] for name in each if name in FIRST or each[name] != ""} for each in rows]
+
+
+def cells(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """Return the rows of a CSV file that has ``columns``; raise ``Refusal`` for what a spreadsheet makes of it."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, restval="", strict=True)
+            rows, names = list(reader), reader.fieldnames or ()
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise Refusal(f"{path} cannot be read ({error}): save it as CSV UTF-8, with commas.") from None
+    if missing := [name for name in columns if name not in names]:
+        raise Refusal(f"{path} has no column called {missing[0]}: save it as CSV UTF-8, with commas.")
+    if longer := [each for each in rows if None in each]:
+        raise Refusal(f"{path}: the row of {longer[0][columns[0]]!r} is longer than the first line.")
+    return rows
 
 
 def write(out: Path, rows: Sequence[Row]) -> None:
@@ -56,7 +68,8 @@ def write(out: Path, rows: Sequence[Row]) -> None:
     students: dict[str, Row] = {}
     for each in rows:
         column = "ID" if each["student"].isdigit() else "SIS Login ID"  # Canvas's own number, or a login name
-        canvas = students.setdefault(each["student"], {"Student": each["student"], column: each["student"]})
+        who = spelled(safe(each["student"]))
+        canvas = students.setdefault(who, {"Student": each["student"], column: each["student"]})
         canvas[each["assignment"]] = each["points"]
     replace(out / "canvas.csv", table([*CANVAS, *assignments], students.values()))
 
@@ -89,9 +102,9 @@ def join(out: Path, folders: Sequence[Path]) -> int:
         if not (path := folder / "scores.csv").exists():
             raise Refusal(f"There is no {path}.")
         for each in read(path):
-            key = each["student"], each["assignment"]
+            key = spelled(each["student"]), each["assignment"]
             if key in rows:
-                raise Refusal(f"{key[0]} has {key[1]} twice, in {path} and before: leave one of the two out.")
+                raise Refusal(f"{each['student']} has {key[1]} twice, in {path} and before: leave one of the two out.")
             rows[key] = each
     out.mkdir(parents=True, exist_ok=True)
     write(out, list(rows.values()))

@@ -11,8 +11,13 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
+from residual_course.commands.checkout import Refusal
+from residual_course.commands.notebook import read_notebook
+
 NONE = "nothing was handed in"
 STUDENT = "student"  # in a folder of its own nobody needs another name
+# What an archive, a system or Jupyter leaves beside what was handed in, besides names that begin with a dot or __.
+LEFT = {"thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information", "lost+found"}
 LARGEST = 300_000_000  # bytes of a notebook with its outputs
 MAKERS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
@@ -31,15 +36,15 @@ class Submission:
 
     def notebooks(self) -> list[Path]:
         """Return the notebooks in the folder; what is no plain file is left alone."""
-        found = sorted(self.folder.glob("*.ipynb")) if self.folder.is_dir() else []
+        found = [path for path in there(self.folder) if path.suffix == ".ipynb"]
         return [path for path in found if path.is_file() and not path.is_symlink()]
 
     def without_notebook(self) -> str:
         """Return what there is instead of a notebook."""
-        others = sorted(path.name for path in self.folder.glob("*") if path.suffix != ".txt")
+        others = [path.name for path in there(self.folder) if path.suffix != ".txt"]
         if others:
             return f"could not be graded: there is no notebook, only {', '.join(others)}"
-        if list(self.folder.parent.glob("*.ipynb")):
+        if any(path.suffix == ".ipynb" for path in there(self.folder.parent)):
             return f"could not be graded: its notebook does not stand in a folder {self.assignment}"
         return NONE
 
@@ -48,14 +53,51 @@ class Submission:
         return [*self.notebooks(), *self.folder.glob("timestamp.txt")]
 
 
+def there(folder: Path) -> list[Path]:
+    """Return what stands in ``folder``, in order, without what nobody put there."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in found if not path.name.startswith((".", "__")) and path.name.lower() not in LEFT]
+
+
 def find(out: Path, assignments: Sequence[str], students: Sequence[str]) -> list[Submission]:
     """Return a submission for each student of the list or with a folder, and each assignment that anybody handed in."""
     top = out / "submitted"
-    names = sorted({*students, *(folder.name for folder in top.glob("*") if folder.is_dir())})
-    there = assignments or sorted({path.name for path in top.glob("*/*") if path.is_dir()})
-    every = [Submission(name, each, top / name / each) for each in there for name in names]
-    known = {path.stem for path in (out / "source").glob("*/*.ipynb")}
+    folders = [folder for folder in there(top) if folder.is_dir()]
+    handed_in = sorted({path.name for folder in folders for path in there(folder) if path.is_dir()})
+    place = by_student([folder.name for folder in folders], top)
+    names = place | by_student(students, out / "students.csv")
+    every = [
+        Submission(tidy(name), each, top / place.get(who, name) / each)
+        for each in assignments or handed_in
+        for who, name in sorted(names.items())
+    ]
+    known = sources(out / "source")
     return [each for each in every if each.assignment in known or each.folder.is_dir()]
+
+
+def by_student(names: Sequence[str], where: Path) -> dict[str, str]:
+    """Return ``names`` by what their spellings share; raise ``Refusal`` for two of one student."""
+    found = dict[str, str]()
+    for name in names:
+        if (first := found.setdefault(spelled(name), name)) != name:
+            raise Refusal(f"{where} has {first!a} and {name!a}, which read alike: leave one spelling of this student.")
+    return found
+
+
+def spelled(student: str) -> str:
+    """Return what the spellings of one name share."""
+    return unicodedata.normalize("NFKC", tidy(student)).lower()
+
+
+def tidy(name: str) -> str:
+    """Return ``name`` in Unicode's composed form, without blanks around it and without signs that take no room."""
+    return "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf").strip()
+
+
+def sources(folder: Path) -> dict[str, Path]:
+    """Return the assignments' source notebooks by name."""
+    found = (each / f"{each.name}.ipynb" for each in there(folder))
+    return {path.stem: path for path in found if path.exists()}
 
 
 def read(submission: Submission, source: Path) -> NotebookNode:
@@ -121,10 +163,10 @@ def grade_ids(notebook: NotebookNode) -> set[str]:
 
 def refuse_another(ids: set[str], assignment: str, source: Path) -> None:
     """Raise ``NotGradable`` for a notebook with no graded cell of ``assignment``, and say whose cells it has."""
-    paths = {path.stem: path for path in sorted(source.glob("*/*.ipynb"))}
-    own = grade_ids(nbformat.read(paths[assignment], as_version=4))
+    paths = sources(source)
+    own = grade_ids(read_notebook(paths[assignment]))
     if not ids & own:
-        others = [name for name, path in paths.items() if ids & grade_ids(nbformat.read(path, as_version=4))]
+        others = [name for name, path in paths.items() if ids & grade_ids(read_notebook(path))]
         raise NotGradable(f"this is {others[0]}" if others else f"none of the graded cells of {assignment} are in it")
 
 

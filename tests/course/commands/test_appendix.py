@@ -1,4 +1,4 @@
-"""What is optional is built, compared, copied and handed out; nobody has to do it. A draft is built, and nobody's yet."""
+"""Appendices and investigations are built, compared and handed out, and nobody has to do them."""
 
 import os
 import subprocess

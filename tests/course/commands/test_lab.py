@@ -165,6 +165,21 @@ def test_a_lesson_that_was_not_built(checkout):
         lab.run(["--edit"])
 
 
+@pytest.mark.parametrize("text", ["{\n<<<<<<< HEAD\n}", '{"cells": [\n"<<<<<<< local\\n"]}', "", "[]", '{"cells": 3}'])
+def test_a_notebook_of_the_course_that_a_merge_broke_is_named_and_no_copy_is_moved(started, checkout, text):
+    lab.run([])
+    before = (checkout / "my_lessons" / lab.FIRST).read_bytes()
+    (checkout / "notebooks" / lab.FIRST).write_text(text)
+    said = r"00_residual_connection\.ipynb" + (
+        ", line 2: a merge left its mark here" if "<<" in text else " cannot be read"
+    )
+    for words in ([], ["--fresh", "00"]):
+        with pytest.raises(Refusal, match=said):
+            lab.run(words)
+    assert (checkout / "my_lessons" / lab.FIRST).read_bytes() == before
+    assert len(list((checkout / "my_lessons").glob("*.ipynb"))) == len(started) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="ends the server by its process group")
 def test_it_really_starts_and_asks_nothing(checkout):

@@ -88,3 +88,27 @@ def test_a_refusal_names_the_lesson(source):
     source.write_text('# %% tags=["exercise"]\ny = 1\n')
     with pytest.raises(Refusal, match="^00_small.py: The exercise 'y = 1' has no nbgrader metadata"):
         plan(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "# %%\n<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> main\n",
+            "00_small.py, line 2: a merge left its mark here",
+        ),
+        ("# %% [markdown]\n# Words.\n>>>>>>> 2fc9301\n", "00_small.py, line 3: a merge left its mark here"),
+        ("# %%\nx = 'M\udcfcller'\n", "00_small.py, line 2: .* or it is not UTF-8"),
+        ("# %%\nx = 1\n=======\nx = 2\n", "00_small.py: the cell 'x = 1' is no Python"),
+        ("# %%\nfor x in\n", "00_small.py: the cell 'for x in' is no Python"),
+    ],
+)
+def test_a_source_that_is_not_whole_is_refused_by_its_name(source, text, said):
+    source.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(Refusal, match=said):
+        plan(source)
+
+
+def test_what_only_ipython_reads_and_arrows_are_python_too(source):
+    source.write_text("# %%\n# %%time\nx = 1 << 7\n!ls\nawait f()\nprint('>>> x', '<<<<<<<<')\n")
+    assert len(plan(source).cells) == 1

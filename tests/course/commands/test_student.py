@@ -121,6 +121,15 @@ def test_every_link_of_a_handout_leads_to_a_file_of_it(tmp_path, monkeypatch):
     assert [(page.name, target.name) for page, target in leads if not target.exists()] == []
 
 
+def test_nothing_is_written_where_a_source_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "notebooks" / "source").mkdir(parents=True)
+    for name, text in (("00_a", "# %%\nx = 1\n"), ("01_b", "# %%\n<<<<<<< HEAD\n")):
+        (tmp_path / "notebooks" / "source" / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["student", "out"]) == 2
+    assert "01_b.py, line 2: a merge" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
 def test_it_writes_into_an_empty_folder_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     (tmp_path / "key.txt").write_text("solutions")

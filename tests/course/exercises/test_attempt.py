@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from residual_course.exercises import attempt
@@ -22,3 +25,9 @@ def test_what_fails_is_raised_and_what_holds_is_said(capsys):
     with attempt("twice"):
         pass
     assert capsys.readouterr().out.startswith("twice: the tests of this cell hold. ")
+
+
+def test_a_python_that_skips_asserts_is_refused():
+    code = "from residual_course.exercises import attempt\nwith attempt('twice'):\n    assert 1 == 2"
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "") and "InvalidInput: twice: Python runs with -O" in done.stderr

@@ -63,6 +63,7 @@ def right_answers(handout):
     make = lambda answer=RIGHT, *before, after=(): notebook(handout, answer, before, after)  # noqa: E731
     forms = {
         "plain": make(),
+        "clock": make(f"import time\nassert len({{time.process_time() for _ in range(9999)}}) > 999\n{RIGHT}"),
         "cell-time": make(f"%%time\n{RIGHT}"),
         "shell": make(RIGHT, "!ls", "import asyncio\nawait asyncio.sleep(0)", "display(3)"),
         "partial": make("import functools\nanswer = functools.partial(torch.mul, torch.tensor(2.0))"),

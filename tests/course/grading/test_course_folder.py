@@ -61,6 +61,9 @@ def test_a_lesson_can_be_graded_too(course, released, residual_edu):
     done = residual_edu("grade", course, name)
     row = rows(course / "scores.csv")["ada"]
     assert row["points"] == row["possible"] and float(row["points"]) > 0, done.stdout + done.stderr
+    graded = nbformat.read(course / "autograded" / "ada" / name / f"{name}.ipynb", as_version=4)
+    outputs = [output for cell in graded.cells for output in cell.get("outputs", [])]
+    assert len(outputs) > 20 and [each for each in outputs if each.output_type == "error"] == []
 
 
 COLLECTED = {

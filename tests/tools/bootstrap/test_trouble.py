@@ -81,6 +81,21 @@ def test_a_full_disk_while_the_stamp_is_written(course, monkeypatch):
         course.main(["lab"])
 
 
+@pytest.mark.parametrize("name", ["USER", "TARGET", "PREFIX", "ROOT", "PYTHON", "REQUIRE_VIRTUALENV", "DRY_RUN"])
+def test_settings_that_would_divert_pip_are_left_out_and_where_it_finds_packages_is_not(course, monkeypatch, name):
+    monkeypatch.setenv(f"PIP_{name}", "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "x")
+    said = "import os, sys; sys.exit(str({k: v for k, v in os.environ.items() if k in sys.argv}))"
+    monkeypatch.setattr(
+        course.LEARNING, "pip", [sys.executable, "-c", said, f"PIP_{name}", "PIP_INDEX_URL", "PIP_USER"]
+    )
+    monkeypatch.setattr(course.LEARNING, "log", course.ROOT / "log")
+    with pytest.raises(SystemExit, match="PIP_INDEX_URL") as stopped:
+        course.install(course.LEARNING)
+    assert "'PIP_INDEX_URL': 'x'" in str(stopped.value) and "'PIP_USER': '0'" in str(stopped.value)
+    assert f"'PIP_{name}': '1'" not in str(stopped.value)
+
+
 @WINDOWS
 def test_an_environment_whose_python_has_moved(prepared):
     python = prepared / ".venv" / "bin" / "python"

@@ -3,7 +3,8 @@
 
 const PAGE = (path => path.slice(path.lastIndexOf("/") + 1).replace(/\.html$/, ""))(location.pathname);
 const SMALLEST = 7;  // pixels of an output's letters, as of a figure's: about 80 columns on a phone of 420
-const KEY = page => `residual_edu/${page}`;
+const BOOK = new URL(document.documentElement.dataset.content_root, location).pathname;  // other editions, other answers
+const KEY = page => `residual_edu${BOOK}${page}`;
 
 function recall(page) {
   try { return JSON.parse(localStorage.getItem(KEY(page))) || {}; } catch { return {}; }
