@@ -15,8 +15,9 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from residual_edu.config import Spec, build
+from residual_edu.config import Spec, build, build_beside
 from residual_edu.errors import InvalidInput, check_shape, check_size
+from residual_edu.mixers.film import check_no_film, reads_condition
 from residual_edu.mixers.vit5_attention import Tokens, ViT5Attention
 from residual_edu.parts.drop_path import DropPath
 from residual_edu.parts.flop_count import flop_count
@@ -31,7 +32,8 @@ class ViT5ResidualBlock(nn.Module):
     """A sequence mixer and an MLP, each with a gate per channel and stochastic depth.
 
     The tokens are ordered [patches, CLS, registers, padding]. Pooled registers reach
-    the mixer as ``conditioning=``. ``nn.Identity`` leaves a branch out.
+    a mixer that reads them, as ``conditioning=``. ``nn.Identity`` leaves a branch out,
+    with its norm and gates.
 
     Args:
         sequence_mixer_cfg: mixes the tokens, with projections of its own.
@@ -68,18 +70,20 @@ class ViT5ResidualBlock(nn.Module):
         check_size("register_start_idx", register_start_idx, least=0)
         self.hidden_dim, self.num_registers = hidden_dim, num_registers
         self.register_start_idx = register_start_idx
-        self.input_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
-        self.sequence_mixer = build(sequence_mixer_cfg)
-        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
-        self.mlp = build(mlp_cfg)
+        mixer, mlp = build(sequence_mixer_cfg), build(mlp_cfg)
+        norm = build_beside(mixer, sequence_mixer_norm_cfg)
+        self.input_norm, self.sequence_mixer = no_weight_decay(norm), mixer
+        norm = build_beside(mlp, mlp_norm_cfg)
+        self.mlp_norm, self.mlp = no_weight_decay(norm), mlp
         scale = partial(LayerScale, hidden_dim, layer_scale_init)
-        self.ls_attn = scale() if layer_scale_init else nn.Identity()
-        self.ls_mlp = scale() if layer_scale_init else nn.Identity()
+        gate = scale if layer_scale_init else nn.Identity
+        self.ls_attn, self.ls_mlp = build_beside(mixer, gate), build_beside(mlp, gate)
         self.drop_path = DropPath(drop_path_rate) if drop_path_rate else nn.Identity()
-        self.grn = None if grn_cfg is None else build(grn_cfg)
+        self.grn = None if grn_cfg is None else build_beside(mixer, grn_cfg)
         self.register_pooling = None
-        mixing = not is_bypassed(self.sequence_mixer)
-        if mixing and num_registers and register_pooling_cfg is not None:
+        if not num_registers or register_pooling_cfg is None:
+            check_no_film("sequence_mixer_cfg", mixer)
+        elif reads_condition(mixer) is not False:
             self.register_pooling = build(register_pooling_cfg)
 
     @classmethod
