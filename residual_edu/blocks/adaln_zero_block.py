@@ -41,9 +41,6 @@ class AdaLNZeroResidualBlock(nn.Module):
         condition_norm_cfg: the norm of the condition.
         dropout_cfg: stands between each branch and its gate.
         hidden_dim: number of channels of ``x`` and of the condition.
-
-    Raises:
-        InvalidInput: for no branch, no condition or an empty one, or another width.
     """
 
     def __init__(

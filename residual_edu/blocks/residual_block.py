@@ -39,9 +39,6 @@ class ResidualBlock(nn.Module):
         mlp_cfg: maps each position by itself, ``forward(x)``.
         mlp_norm_cfg: the norm before it, left out as above.
         dropout_cfg: the gate of all three branches: ``Dropout``, ``DropPath``, ...
-
-    Raises:
-        InvalidInput: for a norm without its layer, or no condition for its mixer.
     """
 
     def __init__(

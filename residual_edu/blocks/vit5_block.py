@@ -46,9 +46,6 @@ class ViT5ResidualBlock(nn.Module):
         num_registers: number of registers; with 0 nothing is pooled.
         register_start_idx: number of tokens before them, patches and CLS.
         grn_cfg: lets the mixer's channels compete: ``GlobalResponseNorm``.
-
-    Raises:
-        InvalidInput: for numbers below 0, or an ``x`` of another shape or too short.
     """
 
     def __init__(

@@ -29,9 +29,6 @@ class ConfigurableBlock(nn.Module):
 
     Args:
         config: which classes to look up, and the numbers that they read.
-
-    Raises:
-        InvalidInput: for an unknown name, or more than ``max_seq_len`` positions.
     """
 
     def __init__(self, config: BlockConfig) -> None:

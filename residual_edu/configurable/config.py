@@ -31,9 +31,6 @@ class BlockConfig:
         rope_dim: features of each ``mla`` key that all heads share and that are
             rotated, 0 to ``head_dim``; None: half of it with ``rope``, else 0.
         qk_norm: whether each head's queries and keys are normalised, but for ``mla``.
-
-    Raises:
-        InvalidInput: for a number out of range, or heads that do not divide.
     """
 
     attention: str = "mha"
@@ -104,9 +101,6 @@ class ModelConfig:
         n_layers: number of blocks.
         tie_embeddings: whether the head's matrix is the embedding's, transposed.
         block_configs: one config for each block, all of the same ``d_model``.
-
-    Raises:
-        InvalidInput: for a size below 1, or another number of configs than of blocks.
     """
 
     block: BlockConfig = field(default_factory=BlockConfig)

@@ -21,9 +21,6 @@ class Registry(Generic[T]):
     Args:
         name: what is registered here, for messages.
         aliases: other spellings of a name, until a class is registered under them.
-
-    Raises:
-        InvalidInput: for a name that is taken, or one that is not known.
     """
 
     def __init__(self, name: str, aliases: Mapping[str, str] | None = None) -> None:

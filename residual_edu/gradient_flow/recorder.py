@@ -38,9 +38,6 @@ class GradientFlowRecorder:
             stream is the first tensor that each takes and the first that it returns. A
             block that runs several times may be listed as often; else its first counts.
         every: number of steps from one that is recorded to the next, at least 1.
-
-    Raises:
-        InvalidInput: for blocks outside ``model``, or inside of a compiled module.
     """
 
     activation = result("activation")  # of the stream before each block, after the last

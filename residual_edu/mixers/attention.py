@@ -41,9 +41,6 @@ class Attention(nn.Module):
         rope_spatial_dims: lengths of the axes of a signal that comes flattened to one.
         fused: let torch call a kernel for the whole; False computes step by step, which
             has second derivatives and forward ones (``torch.func.jvp``).
-
-    Raises:
-        InvalidInput: for numbers out of range, or signals whose shapes do not fit.
     """
 
     def __init__(

@@ -47,9 +47,6 @@ class MambaLayer(nn.Module):
         dt_init_floor: steps below it start at it, above 0.
         bias, conv_bias: whether both projections, and the convolution, have a bias.
         chunk_size: number of positions that the scan takes at once.
-
-    Raises:
-        InvalidInput: for a size or a step out of range.
     """
 
     def __init__(

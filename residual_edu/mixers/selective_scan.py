@@ -37,9 +37,6 @@ def selective_scan(
         B: vector by which a position writes to the state.
         C: vector by which a position reads from it.
         D: weight of x itself in the output; None for 0.
-
-    Raises:
-        InvalidInput: for shapes that do not fit each other, or integers.
     """
     check_scan(x, dt, A, B, C, D)
     keep, write = (dt * A).exp(), dt[..., None] * x

@@ -63,9 +63,6 @@ class Denoiser(nn.Module):
         hidden_dim: number of channels of the stream.
         depth: number of blocks, at least 1.
         num_classes: number of classes; the label ``num_classes`` means "any class".
-
-    Raises:
-        InvalidInput: for images of another size, or times or labels of another number.
     """
 
     def __init__(

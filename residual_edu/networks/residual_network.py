@@ -41,9 +41,6 @@ class ResidualNetwork(nn.Module):
         target_size: how many last positions to return, a number or one for each axis.
         gradient_checkpointing: run each block again in the backward pass, to store only
             the stream between blocks: less memory, more time, the same numbers.
-
-    Raises:
-        InvalidInput: for sizes that do not fit, or blocks that share weights.
     """
 
     def __init__(

@@ -49,9 +49,6 @@ class ViT5ClassificationNet(nn.Module):
         drop_path_rate: rate in [0, 1) of the last block, growing linearly from 0.
         neck_compression_ratio: how many times ``"register_concat"`` narrows a register.
         pad_to_multiple_of: zeros are appended up to a multiple of this many tokens.
-
-    Raises:
-        InvalidInput: for sizes that do not fit, or blocks that share weights.
     """
 
     def __init__(
