@@ -23,7 +23,7 @@ from residual_edu.parts.drop_path import DropPath
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.layer_scale import LayerScale
 from residual_edu.parts.mlp import MLP
-from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
+from residual_edu.parts.residual import Map, pre_norm_residual
 from residual_edu.parts.rms_norm import RMSNorm
 from residual_edu.parts.weight_decay import no_weight_decay
 
@@ -125,12 +125,7 @@ class ViT5ResidualBlock(nn.Module):
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample of ``num_tokens``; sums are not counted."""
-        parts: list[nn.Module] = []
-        if not is_bypassed(self.sequence_mixer):
-            parts += [self.input_norm, self.sequence_mixer, self.ls_attn]
-            parts += [] if self.grn is None else [self.grn]
-        if not is_bypassed(self.mlp):
-            parts += [self.mlp_norm, self.mlp, self.ls_mlp]
+        parts = [part for part in self.children() if part is not self.register_pooling]
         cost = sum(flop_count(part, num_tokens, inference) for part in parts)
         if self.register_pooling is not None:
             cost += flop_count(self.register_pooling, self.hidden_dim)

@@ -20,7 +20,6 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_shape, check_size
 from residual_edu.mixers.projections import Signal
 from residual_edu.networks.stack import build_blocks, build_with
-from residual_edu.parts.residual import is_bypassed
 from residual_edu.parts.weight_decay import no_weight_decay
 
 
@@ -79,7 +78,8 @@ class ResidualNetwork(nn.Module):
         self.out_proj = build_with(
             out_proj_cfg, in_features=hidden_dim, out_features=out_channels
         )
-        if self.condition_in_proj and not any(map(reads_condition, self.blocks)):
+        mixers = {type(getattr(each, "condition_mixer", each)) for each in self.blocks}
+        if self.condition_in_proj and mixers <= {nn.Identity, ViT5ResidualBlock}:
             raise InvalidInput("condition_in_proj_cfg must be None: no block reads it")
         own = [m for m in self.blocks.modules() if getattr(m, "generator", None)]
         if gradient_checkpointing and own:
@@ -114,12 +114,6 @@ class ClassificationResNet(ResidualNetwork):
         """Return the logits of the mean over the last positions."""
         x = last_positions(x, self.target_size)
         return self.out_proj(self.out_norm(x.flatten(1, -2).mean(dim=1)))
-
-
-def reads_condition(block: nn.Module) -> bool:
-    """Whether ``block`` makes use of its second argument."""
-    mixer = getattr(block, "condition_mixer", block)
-    return not (is_bypassed(mixer) or isinstance(block, ViT5ResidualBlock))
 
 
 def lengths(size: int | Sequence[int] | None, data_dim: int) -> tuple[int, ...] | None:
