@@ -30,8 +30,7 @@ class AdaLNZeroResidualBlock(nn.Module):
     """A sequence mixer and an MLP, each modulated and gated by a condition.
 
     At the start the gates are 0: the block returns ``x`` bit for bit, and only their
-    rows of ``condition_proj`` receive a gradient. ``nn.Identity`` leaves a branch out,
-    with its norm; one must stay.
+    rows of ``condition_proj`` get a gradient. ``nn.Identity`` leaves one branch out.
 
     Args:
         sequence_mixer_cfg: mixes positions, ``forward(x, *, conditioning)``, where

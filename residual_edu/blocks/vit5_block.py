@@ -31,9 +31,8 @@ from residual_edu.parts.weight_decay import no_weight_decay
 class ViT5ResidualBlock(nn.Module):
     """A sequence mixer and an MLP, each with a gate per channel and stochastic depth.
 
-    The tokens are ordered [patches, CLS, registers, padding]. Pooled registers reach
-    a mixer that reads them, as ``conditioning=``. ``nn.Identity`` leaves a branch out,
-    with its norm and gates.
+    The tokens are ordered [patches, CLS, registers, padding]. Pooled registers reach a
+    mixer that reads ``conditioning=``. ``nn.Identity`` leaves a branch out, norm too.
 
     Args:
         sequence_mixer_cfg: mixes the tokens, with projections of its own.
@@ -125,8 +124,7 @@ class ViT5ResidualBlock(nn.Module):
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample of ``num_tokens``; sums are not counted."""
-        parts = [part for part in self.children() if part is not self.register_pooling]
+        pooling = self.register_pooling
+        parts = [part for part in self.children() if part is not pooling]
         cost = sum(flop_count(part, num_tokens, inference) for part in parts)
-        if self.register_pooling is not None:
-            cost += flop_count(self.register_pooling, self.hidden_dim)
-        return cost
+        return cost + (0 if pooling is None else flop_count(pooling, self.hidden_dim))

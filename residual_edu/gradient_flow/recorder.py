@@ -29,10 +29,9 @@ class GradientFlowRecorder:
     Every number is the root mean square over all elements of a tensor, so that a
     normalised stream gives 1 whatever its batch and width. It is nan where nothing was
     measured: no gradient, an input that was overwritten, two ends of other shapes.
-    Weight gradients are read from ``.grad`` when the backward pass ends: they are the
-    sum so far, with gradient accumulation or after a second backward pass of a step,
-    whose stream gradients replace the first one's. On several processes each measures
-    what it has, its own samples and its shards of the weights.
+    Weight gradients are read from ``.grad`` when the backward pass ends: the sum so
+    far, also after a second pass of a step, though the stream's are the second's. On
+    several processes each measures its own samples and its shards of the weights.
 
     Args:
         model: the module whose call begins a step.

@@ -1,8 +1,4 @@
-"""Mixers: layers that let positions exchange information.
-
-The signals of a batch have one length, and so have their conditions: none takes a mask
-for padding, as ``LanguageModel`` does.
-"""
+"""Mixers let positions exchange information; none takes a mask for padding."""
 
 from residual_edu.mixers.attention import Attention
 from residual_edu.mixers.ckconv import CKConv, CKConvND

@@ -52,8 +52,7 @@ def generate(
     ended = torch.zeros_like(prompt[:, :1], dtype=torch.bool)
     tokens, cache, masks = prompt, None, []
     if prompt_mask is not None:
-        known = prompt_mask.to(prompt.device)
-        tokens = prompt.where(known, prompt[:, -1:])  # no penalty for what only pads
+        tokens = prompt.where(prompt_mask.to(prompt.device), prompt[:, -1:])
         masks = [prompt_mask.cpu()]  # where its values can be checked
     new = tokens
     with evaluation_mode(model), torch.inference_mode():

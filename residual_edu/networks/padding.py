@@ -1,7 +1,6 @@
 """Rows of different length in one batch: padding on the left, which no token reads.
 
-Positions are counted from each row's first token, so that a row gives what it gives
-alone: rotations and biases by distance do so already, what is added to the stream not.
+A row gives what it gives alone: its positions are counted from its first token.
 """
 
 import torch
@@ -27,17 +26,15 @@ def mask_padding(token_mask: Tensor, new: int) -> Tensor:
     return (key <= query) & token_mask[:, None] | (key == query)  # padding: to itself
 
 
-def check_padding(
-    token_mask: Tensor, shape: tuple[int, int], attention: object
-) -> None:
+def check_padding(mask: Tensor, shape: tuple[int, int], attention: object) -> None:
     """Raise ``InvalidInput`` for padding that is not on the left, or would be read."""
-    fits = token_mask.dtype == torch.bool and token_mask.shape == shape
-    if fits and token_mask.is_cpu and not torch.compiler.is_compiling():
-        grows = token_mask[:, :-1] <= token_mask[:, 1:]
-        fits = bool(grows.all() and token_mask[:, -1].all())
+    fits = mask.dtype == torch.bool and mask.shape == shape
+    if fits and mask.is_cpu and not torch.compiler.is_compiling():
+        fits = bool(mask[:, -1].all() and (mask[:, :-1] <= mask[:, 1:]).all())
     if not fits:
         wanted = f"boolean of shape {shape}, False and then True in each row"
-        raise InvalidInput(f"token_mask must be {wanted}, got {token_mask}")
+        raise InvalidInput(f"token_mask must be {wanted}, got {mask}")
     if not isinstance(attention, AttentionBase | NoAttention):
-        kind = type(attention).__name__
-        raise InvalidInput(f"token_mask must be None for {kind}, which may not read it")
+        raise InvalidInput(
+            f"token_mask must be None: {type(attention)} may not read it"
+        )

@@ -98,7 +98,7 @@ WANTED = "token_mask must be boolean of shape (4, 7), False and then True in eac
         (torch.zeros(4, 7, dtype=torch.bool), {}, WANTED),
         (MASK.long(), {}, WANTED),
         (MASK[:1], {}, WANTED),
-        (MASK, {"attention": "deaf"}, "token_mask must be None for Deaf, which may not read it"),
+        (MASK, {"attention": "deaf"}, f"token_mask must be None: {Deaf} may not read it"),
     ],
 )
 @pytest.mark.usefixtures("as_installed")
