@@ -60,6 +60,7 @@ class Environment:
 
 LEARNING, GRADING = Environment(".venv", "lab,test"), Environment(".venv-grading", "grading")
 BOOK = Environment(".venv", "book", "-book")  # the same folder: only those who build the book wait for Sphinx
+PEERS = Environment(".venv", "peers", "-peers")  # likewise: other libraries, whose networks one test records
 
 
 def main(arguments: list[str]) -> int:
@@ -86,7 +87,7 @@ def environments(arguments: list[str]) -> list[Environment]:
         return [GRADING]
     if arguments[0] == "book":
         return [LEARNING, BOOK]
-    return [LEARNING, GRADING, BOOK] if arguments[0] == "test" and "--all" in arguments else [LEARNING]
+    return [LEARNING, GRADING, BOOK, PEERS] if arguments[0] == "test" and "--all" in arguments else [LEARNING]
 
 
 def prepare(env: Environment) -> None:

@@ -62,6 +62,11 @@ def build(spec: Spec) -> nn.Module:
     return module
 
 
+def build_beside(branch: nn.Module, spec: Spec) -> nn.Module:
+    """Build a norm or gate of ``branch``, which is left out where that is."""
+    return nn.Identity() if isinstance(branch, nn.Identity) else build(spec)
+
+
 def from_mapping(mapping: Mapping[str, Any]) -> Call:
     """Return the call that ``mapping`` describes. No value in it is run as code."""
     keywords = dict(mapping)

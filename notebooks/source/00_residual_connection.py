@@ -572,7 +572,7 @@ print("x in ", some[0, 2:8])
 print("out  ", handed(some)[0, 2:8].detach())  # its branch is silent now
 
 # %% [markdown]
-# **Then mend** `forward`.
+# Then mend `forward`.
 #
 # <details><summary>Hint</summary>Read the old <code>forward</code> line by line and say
 # aloud what the name x stands for after each line. Which x is added at the

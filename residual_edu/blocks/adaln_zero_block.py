@@ -13,7 +13,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from residual_edu.config import Spec, build
+from residual_edu.config import Spec, build, build_beside
 from residual_edu.errors import InvalidInput, check_shape
 from residual_edu.mixers import Attention, QKVSequenceMixer
 from residual_edu.mixers.projections import Condition, Signal
@@ -21,7 +21,7 @@ from residual_edu.parts.adaln_zero import modulations, zero_projection
 from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.layer_norm import LayerNorm
 from residual_edu.parts.mlp import MLP
-from residual_edu.parts.residual import Map, pre_norm_residual
+from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
 from residual_edu.parts.start import fill
 from residual_edu.parts.weight_decay import no_weight_decay
 
@@ -30,7 +30,7 @@ class AdaLNZeroResidualBlock(nn.Module):
     """A sequence mixer and an MLP, each modulated and gated by a condition.
 
     At the start the gates are 0: the block returns ``x`` bit for bit, and only their
-    rows of ``condition_proj`` receive a gradient. ``nn.Identity`` leaves a branch out.
+    rows of ``condition_proj`` get a gradient. ``nn.Identity`` leaves one branch out.
 
     Args:
         sequence_mixer_cfg: mixes positions, ``forward(x, *, conditioning)``, where
@@ -40,9 +40,6 @@ class AdaLNZeroResidualBlock(nn.Module):
         condition_norm_cfg: the norm of the condition.
         dropout_cfg: stands between each branch and its gate.
         hidden_dim: number of channels of ``x`` and of the condition.
-
-    Raises:
-        InvalidInput: for no condition or an empty one, or an ``x`` of another width.
     """
 
     def __init__(
@@ -58,9 +55,12 @@ class AdaLNZeroResidualBlock(nn.Module):
         super().__init__()
         self.hidden_dim = hidden_dim
         self.sequence_mixer = build(sequence_mixer_cfg)
-        self.sequence_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
+        norm = build_beside(self.sequence_mixer, sequence_mixer_norm_cfg)
+        self.sequence_norm = no_weight_decay(norm)
         self.mlp = build(mlp_cfg)
-        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
+        self.mlp_norm = no_weight_decay(build_beside(self.mlp, mlp_norm_cfg))
+        if is_bypassed(self.sequence_mixer) and is_bypassed(self.mlp):
+            raise InvalidInput("sequence_mixer_cfg or mlp_cfg must build a branch")
         self.condition_norm = no_weight_decay(build(condition_norm_cfg))
         self.dropout = build(dropout_cfg)
         self.condition_proj = zero_projection(hidden_dim)
@@ -90,10 +90,7 @@ class AdaLNZeroResidualBlock(nn.Module):
         mixer, norm = self.sequence_mixer, mixing.modulate(self.sequence_norm)
         gates: list[Map] = [self.dropout, mixing.apply_gate]
         x = pre_norm_residual(x, mixer, norm, gates, conditioning=c)
-        norm, gates = (
-            mapping.modulate(self.mlp_norm),
-            [self.dropout, mapping.apply_gate],
-        )
+        norm, gates = mapping.modulate(self.mlp_norm), [gates[0], mapping.apply_gate]
         return pre_norm_residual(x, self.mlp, norm, gates)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput
 from residual_edu.mixers import Attention, QKVSequenceMixer
+from residual_edu.mixers.film import check_no_film
 from residual_edu.parts.dropout import Dropout
 from residual_edu.parts.flop_count import Shape, flop_count
 from residual_edu.parts.layer_norm import LayerNorm
@@ -38,9 +39,6 @@ class ResidualBlock(nn.Module):
         mlp_cfg: maps each position by itself, ``forward(x)``.
         mlp_norm_cfg: the norm before it, left out as above.
         dropout_cfg: the gate of all three branches: ``Dropout``, ``DropPath``, ...
-
-    Raises:
-        InvalidInput: for a norm without its layer, or no condition for its mixer.
     """
 
     def __init__(
@@ -95,7 +93,8 @@ class ResidualBlock(nn.Module):
 
 
 def check_pair(name: str, layer: nn.Module, norm: nn.Module) -> None:
-    """Raise ``InvalidInput`` for a norm that would never run, its layer left out."""
+    """Raise ``InvalidInput`` for what would never run: a norm alone, or FiLM."""
+    check_no_film(f"{name}_cfg", layer)
     if is_bypassed(layer) and not is_bypassed(norm):
         wanted = f"{name}_norm_cfg must be nn.Identity where {name}_cfg is"
         raise InvalidInput(f"{wanted}, got {type(norm).__name__}")

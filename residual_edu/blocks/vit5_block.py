@@ -16,14 +16,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from residual_edu.config import Spec, build
+from residual_edu.config import Spec, build, build_beside
 from residual_edu.errors import InvalidInput, check_shape, check_size
+from residual_edu.mixers.film import check_no_film, reads_condition
 from residual_edu.mixers.vit5_attention import Tokens, ViT5Attention
 from residual_edu.parts.drop_path import DropPath
 from residual_edu.parts.flop_count import flop_count
 from residual_edu.parts.layer_scale import LayerScale
 from residual_edu.parts.mlp import MLP
-from residual_edu.parts.residual import Map, is_bypassed, pre_norm_residual
+from residual_edu.parts.residual import Map, pre_norm_residual
 from residual_edu.parts.rms_norm import RMSNorm
 from residual_edu.parts.weight_decay import no_weight_decay
 
@@ -31,8 +32,8 @@ from residual_edu.parts.weight_decay import no_weight_decay
 class ViT5ResidualBlock(nn.Module):
     """A sequence mixer and an MLP, each with a gate per channel and stochastic depth.
 
-    The tokens are ordered [patches, CLS, registers, padding]. Pooled registers reach
-    the mixer as ``conditioning=``. ``nn.Identity`` leaves a branch out.
+    The tokens are ordered [patches, CLS, registers, padding]. Pooled registers reach a
+    mixer that reads ``conditioning=``. ``nn.Identity`` leaves a branch out, norm too.
 
     Args:
         sequence_mixer_cfg: mixes the tokens, with projections of its own.
@@ -45,9 +46,6 @@ class ViT5ResidualBlock(nn.Module):
         num_registers: number of registers; with 0 nothing is pooled.
         register_start_idx: number of tokens before them, patches and CLS.
         grn_cfg: lets the mixer's channels compete: ``GlobalResponseNorm``.
-
-    Raises:
-        InvalidInput: for numbers below 0, or an ``x`` of another shape or too short.
     """
 
     def __init__(
@@ -69,18 +67,20 @@ class ViT5ResidualBlock(nn.Module):
         check_size("register_start_idx", register_start_idx, least=0)
         self.hidden_dim, self.num_registers = hidden_dim, num_registers
         self.register_start_idx = register_start_idx
-        self.input_norm = no_weight_decay(build(sequence_mixer_norm_cfg))
-        self.sequence_mixer = build(sequence_mixer_cfg)
-        self.mlp_norm = no_weight_decay(build(mlp_norm_cfg))
-        self.mlp = build(mlp_cfg)
+        mixer, mlp = build(sequence_mixer_cfg), build(mlp_cfg)
+        norm = build_beside(mixer, sequence_mixer_norm_cfg)
+        self.input_norm, self.sequence_mixer = no_weight_decay(norm), mixer
+        norm = build_beside(mlp, mlp_norm_cfg)
+        self.mlp_norm, self.mlp = no_weight_decay(norm), mlp
         scale = partial(LayerScale, hidden_dim, layer_scale_init)
-        self.ls_attn = scale() if layer_scale_init else nn.Identity()
-        self.ls_mlp = scale() if layer_scale_init else nn.Identity()
+        gate = scale if layer_scale_init else nn.Identity
+        self.ls_attn, self.ls_mlp = build_beside(mixer, gate), build_beside(mlp, gate)
         self.drop_path = DropPath(drop_path_rate) if drop_path_rate else nn.Identity()
-        self.grn = None if grn_cfg is None else build(grn_cfg)
+        self.grn = None if grn_cfg is None else build_beside(mixer, grn_cfg)
         self.register_pooling: Any = None
-        mixing = not is_bypassed(self.sequence_mixer)
-        if mixing and num_registers and register_pooling_cfg is not None:
+        if not num_registers or register_pooling_cfg is None:
+            check_no_film("sequence_mixer_cfg", mixer)
+        elif reads_condition(mixer) is not False:
             self.register_pooling = build(register_pooling_cfg)
 
     @classmethod
@@ -126,13 +126,7 @@ class ViT5ResidualBlock(nn.Module):
 
     def flop_count(self, num_tokens: int, inference: bool = False) -> int:
         """Return the cost for one sample of ``num_tokens``; sums are not counted."""
-        parts: list[nn.Module] = []
-        if not is_bypassed(self.sequence_mixer):
-            parts += [self.input_norm, self.sequence_mixer, self.ls_attn]
-            parts += [] if self.grn is None else [self.grn]
-        if not is_bypassed(self.mlp):
-            parts += [self.mlp_norm, self.mlp, self.ls_mlp]
+        pooling = self.register_pooling
+        parts = [part for part in self.children() if part is not pooling]
         cost = sum(flop_count(part, num_tokens, inference) for part in parts)
-        if self.register_pooling is not None:
-            cost += flop_count(self.register_pooling, self.hidden_dim)
-        return cost
+        return cost + (0 if pooling is None else flop_count(pooling, self.hidden_dim))

@@ -6,6 +6,7 @@ under checkpointing, and networks within DistributedDataParallel or ``fully_shar
 
 from collections.abc import Iterable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
@@ -28,9 +29,9 @@ class GradientFlowRecorder:
     Every number is the root mean square over all elements of a tensor, so that a
     normalised stream gives 1 whatever its batch and width. It is nan where nothing was
     measured: no gradient, an input that was overwritten, two ends of other shapes.
-    Weight gradients are read from ``.grad`` when the backward pass ends: with gradient
-    accumulation they are the sum so far. On several processes each measures what it
-    has, its own samples and its shards of the weights.
+    Weight gradients are read from ``.grad`` when the backward pass ends: the sum so
+    far, also after a second pass of a step, though the stream's are the second's. On
+    several processes each measures its own samples and its shards of the weights.
 
     Args:
         model: the module whose call begins a step.
@@ -38,9 +39,6 @@ class GradientFlowRecorder:
             stream is the first tensor that each takes and the first that it returns. A
             block that runs several times may be listed as often; else its first counts.
         every: number of steps from one that is recorded to the next, at least 1.
-
-    Raises:
-        InvalidInput: for blocks outside ``model``, or inside of a compiled module.
     """
 
     activation = result("activation")  # of the stream before each block, after the last
@@ -89,15 +87,23 @@ class GradientFlowRecorder:
 
     def enter(self, block: nn.Module, args: tuple[Any, ...], kwargs: Any) -> None:
         """Mark the stream before a block."""
-        if self.number % self.every == 0 and torch.is_grad_enabled():
-            x = first_tensor(*args, *kwargs.values())
-            if x is not None and not x.is_inference():
+        if not torch.is_grad_enabled():
+            return
+        again = torch._C._current_graph_task_id() >= 0  # in backward, by checkpointing
+        if not again and (self.number < 0 or self.runs):
+            wanted = "called in each step: its forward, or a block by hand, begins none"
+            raise InvalidInput(f"model must be {wanted}")
+        if self.number % self.every == 0:
+            forward = getattr(block, "_orig_mod", block).forward  # of a compiled one
+            order = signature(forward).parameters if kwargs else ()
+            named = [kwargs[name] for name in order if name in kwargs]
+            x = stream_in(block, *args, *named, *kwargs.values())
+            if not x.is_inference():
                 self.inside[block] = self.stream.mark(x)
 
     def leave(self, block: nn.Module, args: object, output: object) -> None:
         """Measure the stream after a block; await the end of the backward pass."""
-        y = first_tensor(output)
-        if block in self.inside and y is not None and y.requires_grad:
+        if block in self.inside and (y := stream_in(block, output)).requires_grad:
             run = self.stream.leave(self.inside.pop(block), y)
             measure = partial(self.measure_weights, block, run)
             self.stream.hooks.append(y.register_hook(lambda g: after_backward(measure)))
@@ -107,6 +113,14 @@ class GradientFlowRecorder:
         run.sizes["weight_gradient"] = size_of_gradients(self.weights[block])
         run.end.gradient = None  # its memory is freed
         self.runs.append((block, run))
+
+
+def stream_in(block: nn.Module, *values: Any) -> Tensor:
+    """Return the first tensor in ``values``; raise ``InvalidInput`` for none."""
+    if (found := first_tensor(*values)) is None:
+        wanted = "take and return a tensor of numbers, or a container with one"
+        raise InvalidInput(f"{type(block).__name__} must {wanted}")
+    return found
 
 
 def check_runs_hooks(model: nn.Module, blocks: list[nn.Module]) -> None:

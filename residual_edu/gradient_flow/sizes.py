@@ -10,14 +10,15 @@ Measured = tuple[Tensor, int]
 
 def size(x: Tensor) -> Measured:
     """Return the norm of ``x``, summed in float64, and its number of elements."""
-    dtype = torch.float32 if x.device.type == "mps" else torch.float64  # mps has none
-    return torch.linalg.vector_norm(x.detach(), dtype=dtype), x.numel()
+    wide = torch.float32 if x.device.type == "mps" else torch.float64  # mps has none
+    dense, dtype = x.detach().to_dense(), torch.promote_types(x.dtype, wide)
+    return torch.linalg.vector_norm(dense, dtype=dtype), x.numel()
 
 
 def size_between(x: Tensor, y: Tensor | None) -> Measured:
     """Return the size of ``x - y``, or nan where they cannot be subtracted."""
     if y is None or x.shape != y.shape or x.device != y.device:
-        return x.new_full((), torch.nan), 1
+        return torch.tensor(torch.nan, device=x.device), 1
     return size(x.detach() - y.detach())
 
 

@@ -1,7 +1,8 @@
 """What a recorder keeps of a step: a table of sizes, and the results read from it."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -15,11 +16,13 @@ QUANTITIES = AT_PLACES + OF_BLOCKS
 
 
 def first_tensor(*values: Any) -> Tensor | None:
-    """Return the first floating-point tensor in ``values``, also within containers."""
+    """Return the first real or complex tensor in ``values``, also within containers."""
     for value in values:
-        inner = tuple(value.values()) if isinstance(value, dict) else value
+        inner = tuple(value.values()) if isinstance(value, Mapping) else value
+        if is_dataclass(inner) and not isinstance(inner, type):
+            inner = tuple(getattr(inner, each.name) for each in fields(inner))
         found = first_tensor(*inner) if isinstance(inner, tuple | list) else inner
-        if isinstance(found, Tensor) and found.is_floating_point():
+        if isinstance(found, Tensor) and found.real.is_floating_point():
             return found
     return None
 

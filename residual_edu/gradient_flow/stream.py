@@ -11,8 +11,7 @@ Write :math:`x_l` for the stream that enters block l, :math:`f_l` for its branch
 
 so that the branch's part, forward and backward, is the difference of the block's ends:
 
-.. math::
-    f_l(x_l) = x_{l+1} - x_l, \qquad J_l^\top g_{l+1} = g_l - g_{l+1}
+.. math:: f_l(x_l) = x_{l+1} - x_l, \qquad J_l^\top g_{l+1} = g_l - g_{l+1}
 """
 
 from dataclasses import dataclass, field

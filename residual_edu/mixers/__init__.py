@@ -1,4 +1,4 @@
-"""Mixers: layers that let positions exchange information."""
+"""Mixers let positions exchange information; none takes a mask for padding."""
 
 from residual_edu.mixers.attention import Attention
 from residual_edu.mixers.ckconv import CKConv, CKConvND
@@ -25,31 +25,11 @@ from residual_edu.mixers.selective_scan import chunked_scan, selective_scan
 from residual_edu.mixers.vit5_attention import ViT5Attention
 from residual_edu.mixers.vit5_hyena import ViT5HyenaAdapter
 
-__all__ = [
-    "Attention",
-    "CKConv",
-    "CKConvND",
-    "ExponentialModulation",
-    "ExponentialModulationND",
-    "GaussianModulation",
-    "GaussianModulationND",
-    "Hyena",
-    "KernelFiLMGenerator",
-    "Mamba",
-    "MambaLayer",
-    "QKVConditionMixer",
-    "QKVSequenceMixer",
-    "RegisterCompressConcat",
-    "RegisterPooling",
-    "SIRENKernel",
-    "SIRENKernelND",
-    "SIRENPositionalEmbedding",
-    "SIRENPositionalEmbeddingND",
-    "ViT5Attention",
-    "ViT5HyenaAdapter",
-    "chunked_scan",
-    "convolution_matrix",
-    "long_convolution",
-    "position_grid",
-    "selective_scan",
-]
+__all__ = ["Attention", "CKConv", "CKConvND", "ExponentialModulation"]
+__all__ += ["ExponentialModulationND", "GaussianModulation", "GaussianModulationND"]
+__all__ += ["Hyena", "KernelFiLMGenerator", "Mamba", "MambaLayer", "QKVConditionMixer"]
+__all__ += ["QKVSequenceMixer", "RegisterCompressConcat", "RegisterPooling"]
+__all__ += ["SIRENKernel", "SIRENKernelND", "SIRENPositionalEmbedding"]
+__all__ += ["SIRENPositionalEmbeddingND", "ViT5Attention", "ViT5HyenaAdapter"]
+__all__ += ["chunked_scan", "convolution_matrix", "long_convolution", "position_grid"]
+__all__ += ["selective_scan"]

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_choice, check_positive, check_shape
+from residual_edu.errors import InvalidInput, check_choice, check_positive, check_shape
 from residual_edu.parts.flop_count import Shape
 from residual_edu.parts.start import copy_values
 from residual_edu.parts.weight_decay import no_weight_decay as exempt
@@ -77,3 +77,17 @@ class KernelFiLMGenerator(nn.Module):
         """Return the cost of one condition, the same for a signal of any length."""
         outputs = self.num_film_layers * 2 * self.kernel_hidden_dim
         return self.film_hidden_dim * (2 * (self.cond_dim + outputs) + 1)
+
+
+def reads_condition(mixer: nn.Module) -> bool | None:
+    """Whether ``mixer`` has FiLM; None for parts from elsewhere, which may read one."""
+    parts, known = list(mixer.modules()), ("residual_edu.", "torch.")
+    if not all(type(part).__module__.startswith(known) for part in parts):
+        return None
+    return any(isinstance(part, KernelFiLMGenerator) for part in parts)
+
+
+def check_no_film(name: str, mixer: nn.Module) -> None:
+    """Raise ``InvalidInput`` for FiLM that gets no condition: it would not learn."""
+    if reads_condition(mixer):
+        raise InvalidInput(f"{name} must have no film_cfg, since it gets no condition")

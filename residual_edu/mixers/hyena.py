@@ -1,7 +1,6 @@
 r"""Hyena: a long convolution between two gates, so that mixing depends on the signal.
 
-.. math::
-    z = q \cdot \sigma(k), \qquad h = \mathrm{conv}(\mathrm{norm}(z)), \qquad
+.. math:: z = q \cdot \sigma(k), \qquad h = \mathrm{conv}(\mathrm{norm}(z)), \qquad
     y = \mathrm{norm}(h \cdot \sigma_2(v))
 
 Poli et al., 2023, https://arxiv.org/abs/2302.10866

@@ -1,7 +1,6 @@
 r"""The Fourier transform of real signals, with a gradient that is a real transform too.
 
-.. math::
-    \hat x_f = \sum_t x_t\, e^{-2 \pi i f t / n}, \qquad
+.. math:: \hat x_f = \sum_t x_t\, e^{-2 \pi i f t / n}, \qquad
     \bar x_t = \mathrm{Re} \sum_{f=0}^{n/2} \bar{\hat x}_f\, e^{2 \pi i f t / n}
 
 f runs over frequencies, t over n positions; a bar marks the gradient of the loss.

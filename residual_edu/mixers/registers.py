@@ -1,7 +1,6 @@
 r"""Registers: learned tokens beside the patches of an image, read out as one vector.
 
-.. math::
-    \text{pooled:} \quad c = \sum_r \mathrm{softmax}(a)_r\, t_r \qquad
+.. math:: \text{pooled:} \quad c = \sum_r \mathrm{softmax}(a)_r\, t_r \qquad
     \text{concatenated:} \quad c = [W t_1, \dots, W t_R]
 
 Darcet et al., 2023, https://arxiv.org/abs/2309.16588

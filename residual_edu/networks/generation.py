@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from residual_edu.errors import InvalidInput, check_positive, check_size
 from residual_edu.networks.evaluation_mode import evaluation_mode
@@ -21,6 +22,7 @@ def generate(
     repetition_penalty: float = 1.0,
     stop_tokens: Sequence[int] = (),
     seed: int | None = None,
+    prompt_mask: Bool[Tensor, "batch positions"] | None = None,
 ) -> Int[Tensor, "batch longer"]:
     """Return ``prompt`` and up to ``max_tokens`` more tokens, in evaluation mode.
 
@@ -34,9 +36,8 @@ def generate(
         repetition_penalty: above 1, tokens that are in the row already become rarer.
         stop_tokens: a row ends with the first of these, which pads it until all end.
         seed: seeds the draws; without it they come from torch's global generator.
-
-    Raises:
-        InvalidInput: for a setting out of range, or more positions than the model has.
+        prompt_mask: False where a shorter prompt is padded, on its left; without it all
+            of ``prompt`` is read as text.
     """
     check_size("max_tokens", max_tokens)
     check_size("top_k", top_k, least=0)
@@ -49,14 +50,20 @@ def generate(
     generator = None if seed is None else torch.Generator().manual_seed(seed)
     stops = torch.tensor(stop_tokens).to(prompt)
     ended = torch.zeros_like(prompt[:, :1], dtype=torch.bool)
-    tokens, new, cache = prompt, prompt, None
+    tokens, cache, masks = prompt, None, []
+    if prompt_mask is not None:
+        tokens = prompt.where(prompt_mask.to(prompt.device), prompt[:, -1:])
+        masks = [prompt_mask.cpu()]  # where its values can be checked
+    new = tokens
     with evaluation_mode(model), torch.inference_mode():
         for _ in range(max_tokens):
-            logits, cache = model(new, cache)
+            logits, cache = model(new, cache, *masks)
+            masks = [pad(mask, (0, 1), value=True) for mask in masks]
             scores = penalize(logits[:, -1], tokens, repetition_penalty)
             new = choose(scores, temperature, top_k, top_p, generator)[:, None]
             new = new.where(~ended, tokens[:, -1:])
             tokens = torch.cat([tokens, new], dim=1)
             if stop_tokens and (ended := torch.isin(new, stops)).all():
                 break
-    return tokens.clone()  # one made in inference mode could not be trained on
+    # a new tensor: one made in inference mode could not be trained on
+    return torch.cat([prompt, tokens[:, prompt.shape[1] :]], dim=1)

@@ -10,7 +10,7 @@ https://arxiv.org/abs/1608.05859
 
 from typing import Any, cast
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
@@ -19,6 +19,7 @@ from residual_edu.configurable.position import PositionBase
 from residual_edu.configurable.registry import norm_registry
 from residual_edu.errors import InvalidInput
 from residual_edu.networks.generation import generate
+from residual_edu.networks.padding import check_padding, embed_rows, mask_padding
 from residual_edu.parts.attention import attention_mask
 from residual_edu.parts.dropout import Dropout
 
@@ -52,17 +53,30 @@ class LanguageModel(nn.Module):
         nn.init.normal_(self.embed.weight, std=self.config.block.d_model**-0.5)
 
     def forward(
-        self, tokens: Int[Tensor, "batch positions"], cache: ModelCache | None = None
+        self,
+        tokens: Int[Tensor, "batch positions"],
+        cache: ModelCache | None = None,
+        token_mask: Bool[Tensor, "batch keys"] | None = None,
     ) -> tuple[Float[Tensor, "batch positions vocabulary"], ModelCache]:
-        """Return the logits after ``tokens``, which continue ``cache``, and a cache."""
+        """Return the logits after ``tokens``, which continue ``cache``, and a cache.
+
+        ``token_mask`` is False at padding, on the left of cached and new positions.
+        """
         cache = cache or ModelCache(0, (None,) * len(self.blocks))
         start, new = cache.length, tokens.shape[1]
         check_cache(cache, new, self.config.block.max_seq_len)
         x = self.dropout(self.embed(tokens))  # (batch, positions, d_model)
-        x = cast(ConfigurableBlock, self.blocks[0]).position.embed(x, start)
+        position = cast(ConfigurableBlock, self.blocks[0]).position
         mask = None  # one new position may attend to all before it
-        if new > 1:
-            mask = attention_mask(new, start + new, causal=True, device=x.device)
+        if token_mask is not None:
+            for block in self.blocks:
+                check_padding(token_mask, (len(x), start + new), block.attention)
+            token_mask = token_mask.to(x.device)
+            x, mask = embed_rows(position, x, token_mask), mask_padding(token_mask, new)
+        else:
+            x = position.embed(x, start)
+            if new > 1:
+                mask = attention_mask(new, start + new, causal=True, device=x.device)
         kept: list[Any] = []
         for block, before in zip(self.blocks, cache.blocks, strict=True):
             x, after = block(x, mask, before)

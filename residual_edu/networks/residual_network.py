@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from residual_edu.blocks.vit5_block import ViT5ResidualBlock
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_shape, check_size
 from residual_edu.mixers.projections import Signal
@@ -39,9 +40,6 @@ class ResidualNetwork(nn.Module):
         target_size: how many last positions to return, a number or one for each axis.
         gradient_checkpointing: run each block again in the backward pass, to store only
             the stream between blocks: less memory, more time, the same numbers.
-
-    Raises:
-        InvalidInput: for sizes that do not fit, or blocks that share weights.
     """
 
     def __init__(
@@ -80,10 +78,9 @@ class ResidualNetwork(nn.Module):
         self.out_proj = build_with(
             out_proj_cfg, in_features=hidden_dim, out_features=out_channels
         )
-        own = [m for m in self.blocks.modules() if getattr(m, "generator", None)]
-        if gradient_checkpointing and own:
-            why = "a block's second run would draw other numbers from it"
-            raise InvalidInput(f"gradient_checkpointing, got a generator: {why}")
+        mixers = {type(getattr(each, "condition_mixer", each)) for each in self.blocks}
+        if self.condition_in_proj and mixers <= {nn.Identity, ViT5ResidualBlock}:
+            raise InvalidInput("condition_in_proj_cfg must be None: no block reads it")
 
     def forward(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return ``{"logits": ...}`` for ``{"input": ..., "condition": ...}``."""

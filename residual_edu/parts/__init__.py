@@ -40,49 +40,14 @@ from residual_edu.parts.rms_norm import RMSNorm, rms_norm
 from residual_edu.parts.start import reset_parameters
 from residual_edu.parts.weight_decay import no_weight_decay, parameter_groups
 
-__all__ = [
-    "CausalConv1D",
-    "DropPath",
-    "Dropout",
-    "GlobalResponseNorm",
-    "L2Norm",
-    "LayerNorm",
-    "LayerNormalization",
-    "LayerScale",
-    "MLP",
-    "Modulation",
-    "Patchify",
-    "PerHeadRMSNorm",
-    "PositionEmbedding",
-    "PositionEmbeddingND",
-    "RMSNorm",
-    "ResidualConnection",
-    "SimpleFeedForward",
-    "Unpatchify",
-    "alibi_bias",
-    "alibi_slopes",
-    "attention",
-    "attention_mask",
-    "drop_path",
-    "drop_path_schedule",
-    "dropout",
-    "fused_attention",
-    "global_response_norm",
-    "is_bypassed",
-    "layer_norm",
-    "merge_heads",
-    "modulations",
-    "no_weight_decay",
-    "parameter_groups",
-    "post_norm_residual",
-    "pre_norm_residual",
-    "reset_parameters",
-    "rms_norm",
-    "rotary_angles",
-    "rotary_cos_sin",
-    "rotate",
-    "rotate_by",
-    "sinusoidal",
-    "split_heads",
-    "zero_projection",
-]
+__all__ = ["CausalConv1D", "DropPath", "Dropout", "GlobalResponseNorm", "L2Norm"]
+__all__ += ["LayerNorm", "LayerNormalization", "LayerScale", "MLP", "Modulation"]
+__all__ += ["Patchify", "PerHeadRMSNorm", "PositionEmbedding", "PositionEmbeddingND"]
+__all__ += ["RMSNorm", "ResidualConnection", "SimpleFeedForward", "Unpatchify"]
+__all__ += ["alibi_bias", "alibi_slopes", "attention", "attention_mask", "drop_path"]
+__all__ += ["drop_path_schedule", "dropout", "fused_attention", "global_response_norm"]
+__all__ += ["is_bypassed", "layer_norm", "merge_heads", "modulations"]
+__all__ += ["no_weight_decay", "parameter_groups", "post_norm_residual"]
+__all__ += ["pre_norm_residual", "reset_parameters", "rms_norm", "rotary_angles"]
+__all__ += ["rotary_cos_sin", "rotate", "rotate_by", "sinusoidal", "split_heads"]
+__all__ += ["zero_projection"]

@@ -34,7 +34,7 @@ class DropPath(nn.Module):
 
     Args:
         drop_prob: rate in [0, 1) at which samples are dropped.
-        generator: source of the random numbers; by default torch's global one.
+        generator: as in ``Dropout``, by default torch's global one.
     """
 
     def __init__(

@@ -10,13 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from residual_edu.errors import check_rate
+from residual_edu.errors import InvalidInput, check_rate
 
 
 def bernoulli_mask(
     shape: tuple[int, ...], rate: float, x: Tensor, generator: torch.Generator | None
 ) -> Tensor:
     """Return a boolean mask for ``x``, each element False with probability ``rate``."""
+    if generator is not None and torch._C._current_graph_task_id() >= 0:  # in backward
+        why = "where the second run would draw other numbers"
+        raise InvalidInput(f"generator must be None under checkpointing, {why}")
     device = x.device if generator is None else generator.device
     # in 16 bits a rate would be one of 256
     draws = torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
@@ -41,7 +44,8 @@ class Dropout(nn.Module):
 
     Args:
         p: rate in [0, 1) at which elements are dropped.
-        generator: source of the random numbers; by default torch's global one.
+        generator: source of the random numbers; by default torch's global one, which
+            alone can be checkpointed or compiled into one graph.
     """
 
     def __init__(

@@ -232,8 +232,16 @@ def adaln(mixer=OFF, mlp=OFF, hidden_dim=C):
     return AdaLNZeroResidualBlock(mixer, NORM, mlp, NORM, OFF, OFF, hidden_dim)
 
 
-def vit5(**changes):
-    return ViT5ResidualBlock(MIXER, NORM, MAP, NORM, C, **changes)
+POOLING = partial(RegisterPooling, 4)
+
+
+class Hearing(nn.Module):
+    def forward(self, x, *, conditioning):
+        return x * conditioning[:, None]
+
+
+def vit5(mixer=MIXER, **changes):
+    return ViT5ResidualBlock(mixer, NORM, MAP, NORM, C, **changes)
 
 
 def network(kind=ResidualNetwork, x=None, **changes):
@@ -269,7 +277,7 @@ NO_ANSWER = {
     "a negative layer scale": lambda: vit5(layer_scale_init=-0.1),
     "a negative rate": lambda: vit5(drop_path_rate=-0.1),
     "a rate above 1": lambda: DropPath(1.5),
-    "registers past the end": lambda: vit5(register_pooling_cfg=partial(RegisterPooling, 4), num_registers=4)(X[:, 1:]),
+    "registers past the end": lambda: vit5(Hearing, register_pooling_cfg=POOLING, num_registers=4)(X[:, 1:]),
     "registers of another number": lambda: RegisterPooling(4)(zeros(2, 3, C)),
     "a gain that broadcasts": lambda: LayerScale(1)(X),
     "a norm that broadcasts": lambda: RMSNorm(1)(X),

@@ -31,43 +31,40 @@ class Most(NamedTuple):
 LARGE = dict.fromkeys(("07b", "08a", "08b", "08c", "09", "10"), Most(75, 5500, 220, 160, 50))
 PREDICTIONS, EXERCISES, BOLD, LINES, WHOLE = 3, (2, 3), 7, 20, 25
 WORDS_A_MINUTE = 90
-EXERCISE = re.compile(r"^#+ Exercise.*?(\d+) minutes?", re.M)
-TERM = re.compile(r"\*\*([^*\n]+)\*\*")
+EXERCISE = re.compile(r"^#+ .*\bExercise \d+\b.*$", re.M)
+MINUTES = re.compile(r"\((\d+) minutes?\)$")
+TERM = re.compile(r"\*\*([^*\n]+[^*\n.])\*\*")
 
 
 def numbers_are_in_range(notebook: NotebookNode, source: Path) -> Iterator[str]:
     """A lesson has no more minutes, words, lines, predictions, exercises, terms and seconds than the form allows."""
     most = LARGE.get(source.stem.partition("_")[0], Most())
-    words, tasks, text = len(page(notebook, []).split()), tagged(notebook, "exercise"), prose(notebook)
-    stated = [int(minutes) for minutes in EXERCISE.findall(text)]
+    words, text = len(page(notebook, []).split()), prose(notebook)
+    tasks = EXERCISE.findall(text)
+    stated = [int(minutes[1]) for minutes in map(MINUTES.search, tasks) if minutes]
     counted = {
         "minutes": (ceil(words / WORDS_A_MINUTE + sum(stated)), most.minutes),
         "words": (words, most.words),
         "visible lines of code": (sum(code_lines(cell) for cell in visible(notebook)), most.visible),
         "hidden lines of code": (sum(code_lines(cell) for cell in hidden(notebook)), most.hidden),
         "predictions": (sum(bool(predicts(cell.source)) for _, cell in code_cells(notebook)), PREDICTIONS),
-        "exercises": (tasks, EXERCISES[1]),
+        "exercises": (len(tasks), EXERCISES[1]),
         "bold terms": (len({term.lower() for term in TERM.findall(text)}), BOLD),
         "seconds": (seconds(source), most.seconds),
     }
     yield from (f"the lesson has {got} {what}, more than {top}" for what, (got, top) in counted.items() if got > top)
-    if tasks < EXERCISES[0]:
-        yield f"the lesson has {tasks} exercises, fewer than {EXERCISES[0]}"
-    if len(stated) < tasks:
-        yield f"{tasks - len(stated)} exercises do not say their minutes in their heading"
+    if len(tasks) < EXERCISES[0]:
+        yield f"the lesson has {len(tasks)} exercises, fewer than {EXERCISES[0]}"
+    if len(stated) < len(tasks):
+        yield f"{len(tasks) - len(stated)} exercises do not say their minutes at the end of their heading"
 
 
 def short_cells(notebook: NotebookNode, source: Path) -> Iterator[str]:
-    """A cell has at most 20 lines of code, 25 where a finished piece stands whole."""
+    """An open cell has at most 20 lines of code, 25 where a finished piece stands whole."""
     for place, cell in code_cells(notebook):
         limit = WHOLE if targets(cell, PROMOTE) else LINES
-        if "solution" not in tags(cell) and code_lines(cell) > limit:
+        if not is_folded(cell) and "solution" not in tags(cell) and code_lines(cell) > limit:
             yield f"{place} has {code_lines(cell)} lines of code, more than {limit}"
-
-
-def tagged(notebook: NotebookNode, tag: str) -> int:
-    """Return how many cells carry ``tag``."""
-    return sum(tag in tags(cell) for cell in notebook.cells)
 
 
 def visible(notebook: NotebookNode) -> Iterator[NotebookNode]:

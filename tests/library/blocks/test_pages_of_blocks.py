@@ -191,7 +191,7 @@ def test_the_condition_may_go_without_a_norm():
 
 @pytest.mark.parametrize("copied", [lambda made: made, copy.deepcopy])
 def test_norms_under_adaln_zero_are_spared_by_weight_decay_also_in_a_copy(copied):
-    made = copied(adaln_zero_block(norm=Table))
+    made = copied(adaln_zero_block(Listener, norm=Table))
     spared = {id(p) for p in parameter_groups(made, 0.1)[1]["params"]}
     tables = {name: id(p) in spared for name, p in made.named_parameters() if "table" in name}
     assert tables == dict.fromkeys(["sequence_norm.table", "mlp_norm.table", "condition_norm.table"], True)

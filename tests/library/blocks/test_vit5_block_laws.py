@@ -11,12 +11,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import (
     MLP,
+    CKConv,
     DropPath,
     GlobalResponseNorm,
     InvalidInput,
+    KernelFiLMGenerator,
     LayerScale,
     RegisterPooling,
     RMSNorm,
+    SIRENKernel,
     ViT5Attention,
     ViT5ResidualBlock,
 )
@@ -35,9 +38,26 @@ class Listener(nn.Module):
         return x
 
 
+class Hearing(ViT5Attention):
+    """Attention that adds what it hears to each token."""
+
+    def forward(self, x, *, conditioning):
+        return super().forward(x + conditioning[:, None])
+
+
+ATTENTION = {"hidden_dim": C, "num_heads": 2, "num_patches_h": 2, "num_patches_w": 3, "num_registers": R}
+ATTENTION |= {"qk_norm": partial(RMSNorm, 4)}
+HEARING = partial(Hearing, **ATTENTION)
+POOLED = {"sequence_mixer_cfg": HEARING, "register_pooling_cfg": POOLING, "num_registers": R}
+POOLED |= {"register_start_idx": BEFORE}
+FILM = partial(KernelFiLMGenerator, C, 3, 1)
+KERNEL = partial(SIRENKernel, C, 1, 3, 2, 3, 1.0, TOKENS, True, film_cfg=FILM)
+FILMED = partial(CKConv, 1, C, KERNEL, nn.Identity, "double", "zero")
+
+
 def block(awake=True, **changes):
     parts = {
-        "sequence_mixer_cfg": partial(ViT5Attention, C, 2, 2, 3, R, qk_norm=partial(RMSNorm, 4)),
+        "sequence_mixer_cfg": partial(ViT5Attention, **ATTENTION),
         "sequence_mixer_norm_cfg": NORM,
         "mlp_cfg": partial(MLP, C, "gelu", nn.Identity),
         "mlp_norm_cfg": NORM,
@@ -55,7 +75,7 @@ def tokens(batch=3):
 
 
 def test_attributes_and_state_dict_keys_in_order():
-    made = block(register_pooling_cfg=POOLING, num_registers=R, register_start_idx=BEFORE, grn_cfg=GRN)
+    made = block(True, **POOLED, grn_cfg=GRN)
     prefixes = dict.fromkeys(key.split(".")[0] for key in made.state_dict())
     expected = ["input_norm", "sequence_mixer", "mlp_norm", "mlp", "ls_attn", "ls_mlp", "grn", "register_pooling"]
     assert list(prefixes) == expected
@@ -164,7 +184,7 @@ def test_cost_is_the_sum_of_the_parts_and_0_for_those_that_do_not_know():
 
 
 def test_cost_agrees_with_torchs_counter():
-    made = block(register_pooling_cfg=POOLING, num_registers=R, register_start_idx=BEFORE, grn_cfg=GRN)
+    made = block(True, **POOLED, grn_cfg=GRN)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # it cannot see into the fast one
         made(tokens(1))
     per_number = 3 + 3 + 1 + 1 + 6 + 6 + 6 + 2  # two norms, two scales, grn, qk-norms, two rotations, GELU of 2 C
@@ -176,7 +196,7 @@ def run(*shape, **changes):
 
 
 def pooled(start, pooling=POOLING):
-    return run(3, TOKENS, C, register_pooling_cfg=pooling, num_registers=R, register_start_idx=start)
+    return run(3, TOKENS, C, **POOLED | {"register_pooling_cfg": pooling, "register_start_idx": start})
 
 
 @pytest.mark.parametrize(
@@ -186,6 +206,7 @@ def pooled(start, pooling=POOLING):
         (lambda: block(drop_path_rate=1.0), "drop_prob must "),
         (lambda: block(num_registers=-1), "num_registers must be a whole number, at least 0, got -1"),
         (lambda: block(register_start_idx=-1), "register_start_idx must be a whole number, at least 0, got -1"),
+        (lambda: block(sequence_mixer_cfg=FILMED), "sequence_mixer_cfg must have no film_cfg, since it gets no cond"),
         (lambda: pooled(8), "registers 8 to 11 must lie inside the sequence, got 11 tokens"),
         (lambda: pooled(200), "registers 200 to 203 must lie inside the sequence, got 11 tokens"),
         (lambda: pooled(11, partial(nn.AdaptiveAvgPool2d, (1, C))), "registers 11 to 14 must lie inside the sequence"),

@@ -96,6 +96,7 @@ def model() -> library.LanguageModel:
 
 
 TOKENS = torch.tensor([[0, 3, 2], [1, 1, 6]])
+PADDED = torch.tensor([[False, True, True], [True, True, True]])  # a row of two tokens beside one of three
 MASK, BIAS = torch.ones(5, 6, dtype=torch.bool), torch.zeros(5, 6)
 ROTATED = {"head_dim": 4, "base": 100.0, "start": 2}
 ADALN = {"sequence_mixer_cfg": MIXER, "sequence_mixer_norm_cfg": NORM, "mlp_cfg": DENSE, "mlp_norm_cfg": NORM}

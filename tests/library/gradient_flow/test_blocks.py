@@ -1,9 +1,14 @@
 """Blocks of every kind."""
 
+from collections import UserDict
+from dataclasses import dataclass
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
+from residual_edu import InvalidInput
 from residual_edu.gradient_flow import GradientFlowRecorder
 
 from .stacks import QUANTITIES, Block, expected, hooks, loss, record, rms, same, stack
@@ -17,12 +22,20 @@ def test_blocks_that_write_over_their_input(x):
     same(flow, expected(model, x), names=[name for name in QUANTITIES if name != "added"])
 
 
+@dataclass
+class Output:
+    count: int
+    hidden: torch.Tensor
+
+
 @pytest.mark.parametrize(
     ("wrap", "unwrap"),
     [
         (lambda y: (y, "attention map"), lambda out: out[0]),
         (lambda y: [torch.arange(3), y], lambda out: out[1]),
         (lambda y: {"hidden": y, "cache": None}, lambda out: out["hidden"]),
+        (lambda y: Output(3, y), lambda out: out.hidden),
+        (lambda y: UserDict(hidden=y), lambda out: out["hidden"]),
     ],
 )
 def test_blocks_that_return_more_than_the_stream(x, wrap, unwrap):
@@ -30,9 +43,62 @@ def test_blocks_that_return_more_than_the_stream(x, wrap, unwrap):
     same(record(model, x), expected(model, x))
 
 
-def test_blocks_called_by_keyword(x):
-    model = stack(run=lambda block, x: block(x=x))
-    same(record(model, x), expected(model, x))
+@pytest.mark.parametrize("way", ["as it is", "compiled"])
+@pytest.mark.filterwarnings("ignore")  # torch's own, while it compiles
+def test_blocks_called_by_keyword_in_any_order(x, way, as_installed):
+    """The first that ``forward`` lists is the stream, also where a mask is given first."""
+    model = stack(run=lambda block, x: block(mask=torch.ones(7), x=x))
+    want = expected(model, x)
+    for place, block in enumerate(model.blocks):
+        block.forward = partial(Masked.forward, block)
+        if way == "compiled":
+            model.blocks[place] = torch.compile(block, backend="eager")
+    same(record(model, x), want)
+
+
+class Masked(Block):
+    def forward(self, x, mask):
+        return x + self.branch(x)
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules")  # are new, torch says
+def test_a_complex_stream_and_complex_weights(x):
+    model, z, stream = stack(depth=2).to(torch.complex128), torch.complex(x, x.flip(0)), []
+    model.stem.register_forward_hook(lambda module, args, y: stream.append(y) or y.retain_grad())
+    with GradientFlowRecorder(model, model.blocks) as flow:
+        model(z).abs().square().sum().backward()
+    assert flow.activation[0, 0] == pytest.approx(stream[0].abs().square().mean().sqrt().item(), rel=1e-12)
+    assert flow.stream_gradient[0, 0] == pytest.approx(stream[0].grad.abs().square().mean().sqrt().item(), rel=1e-12)
+    gradient = torch.cat([weight.grad.flatten() for weight in model.blocks[0].parameters()])
+    assert flow.weight_gradient[0, 0] == pytest.approx(gradient.abs().square().mean().sqrt().item(), rel=1e-12)
+
+
+class Lookup(nn.Embedding):
+    def forward(self, x):
+        return x + super().forward(torch.tensor([0, 2, 2]))
+
+
+def test_sparse_gradients_of_weights_count_their_zeros():
+    x, sizes = torch.randn(3, 4, requires_grad=True), []
+    for sparse in (True, False):
+        model = nn.Sequential(Lookup(9, 4, sparse=sparse), nn.Tanh())
+        with GradientFlowRecorder(model, model) as flow:
+            model[0].weight.data.fill_(1)
+            model(x).square().sum().backward()
+        sizes.append(flow.weight_gradient[0, 0])
+    assert sizes[0] == sizes[1] > 0
+
+
+class Closed:
+    def __init__(self, hidden):
+        self.hidden = hidden
+
+
+def test_what_hides_the_stream_is_refused(x):
+    model = stack(wrap=Closed, run=lambda block, x: block(x).hidden)
+    with pytest.raises(InvalidInput, match="^Block must take and return a tensor of numbers, or a container with one"):
+        record(model, x)
+    assert hooks(model) == 0
 
 
 def test_a_bypassed_block_adds_nothing(x):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._dynamo.exc import UserError
 from torch.export import Dim, export
 
 from .models import NETWORKS
@@ -11,13 +12,13 @@ pytestmark = pytest.mark.usefixtures("all_as_installed")
 QUICK = ["AdaLN_Hyena", "ViT5Net_attention", "LanguageModel_gqa_rope"]
 OF_ANY_LENGTH = ["ResidualNetwork_cross", "Configurable_window", "Configurable_mla_alibi"]
 OF_ANY_LENGTH += ["LanguageModel_gqa_rope", "LanguageModel_mla", "LanguageModel_sinusoidal"]
+AXES = {name: [0, 1] if name in OF_ANY_LENGTH else [0] for name in NETWORKS}
 
 
-def agree(name):
+def agree(name, axes):
     if torch.__version__ < "2.7" and "Hyena" in name:
         pytest.skip("torch 2.6 does not export a Fourier transform of a free size")
     model, call = NETWORKS[name].made(), NETWORKS[name].inputs()
-    axes = [0, 1] if name in OF_ANY_LENGTH else [0]
     shapes = replaced(call, lambda each: dict.fromkeys(axes_of(each, axes), Dim.DYNAMIC), lambda other: None)
     program = export(model, (), call, dynamic_shapes=shapes).module()
     same(program(**call), model(**call))
@@ -39,10 +40,18 @@ def larger(x, axes):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_of_another_size(name):
-    agree(name)
+    agree(name, AXES[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name not in QUICK])
 def test_each_of_another_size(name):
-    agree(name)
+    agree(name, AXES[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Classification_Mamba_2d", "ResidualNetwork_Hyena_2d", "ViT5Net_attention"])
+def test_a_scan_a_long_convolution_and_a_grid_of_patches_are_of_one_length(name):
+    """Another one is refused, at the export or at the call."""
+    with pytest.raises((AssertionError, UserError), match="^(Guard failed|Constraints violated)"):
+        agree(name, [0, 1, 2])

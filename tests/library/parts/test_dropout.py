@@ -3,8 +3,9 @@ import pickle
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
-from residual_edu import Dropout, InvalidInput, drop_path, dropout
+from residual_edu import Dropout, DropPath, InvalidInput, drop_path, dropout
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -72,6 +73,21 @@ def test_a_generator_determines_the_mask_and_leaves_torchs_own_alone():
     assert torch.get_rng_state().equal(before)
     module = Dropout(0.5, seeded_generator(1))
     assert module(x).equal(first) and not module(x).equal(first)  # the generator has moved on
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("kind", [Dropout, DropPath])
+def test_under_checkpointing_the_masks_agree_and_a_generators_would_not(kind, reentrant):
+    x = torch.ones(64, 2, requires_grad=True)
+    y = checkpoint(lambda x: kind(0.5)(x.exp()).sin(), x, use_reentrant=reentrant)
+    y.sum().backward()
+    assert ((y == 0) == (x.grad == 0)).all() and 0 < (y == 0).sum() < 128
+    own = kind(0.5, seeded_generator())
+    y = checkpoint(lambda x: own(x.exp()).sin(), x, use_reentrant=reentrant)
+    with pytest.raises(
+        InvalidInput, match="^generator must be None under checkpointing, where the second run would dra"
+    ):
+        y.sum().backward()
 
 
 def test_the_same_mask_in_every_dtype():

@@ -57,7 +57,7 @@ def test_the_learner_sees_that_something_moves(course, monkeypatch, capsys):
     [
         (["lab"], [".venv"]),
         (["test"], [".venv"]),
-        (["test", "--all"], [".venv", ".venv-grading", "book"]),
+        (["test", "--all"], [".venv", ".venv-grading", "book", "peers"]),
         (["book"], [".venv", "book"]),
         (["grade", "out"], [".venv-grading"]),
         (["assignment", "out"], [".venv-grading"]),
@@ -68,9 +68,9 @@ def test_nbgrader_has_an_environment_of_its_own_and_sphinx_comes_with_the_book(p
     shutil.copytree(prepared / ".venv", prepared / ".venv-grading")
     done = run(prepared, *words)
     installed = [line for line in (prepared / "asked").read_text().splitlines() if "pip install" in line]
-    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]", "book": ".[book]"}
+    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]", "book": ".[book]", "peers": ".[peers]"}
     stamps = {name: prepared / name / "installed-by-course-py" for name in (".venv", ".venv-grading")}
-    stamps["book"] = prepared / ".venv" / "installed-by-course-py-book"
+    stamps |= {name: prepared / ".venv" / f"installed-by-course-py-{name}" for name in ("book", "peers")}
     assert [line.split()[-1] for line in installed] == [extras[name] for name in made]
     assert [name for name, stamp in stamps.items() if stamp.exists()] == made
     assert done.stdout.splitlines()[-1] == f"verb residual_course {' '.join(words)}"
