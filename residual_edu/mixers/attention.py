@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from residual_edu.errors import InvalidInput, check_rate, check_same_shape, check_shape
+from residual_edu.errors import InvalidInput, check_rate, check_same_shape
 from residual_edu.parts.attention import fused_attention, split_heads
 from residual_edu.parts.flop_count import Shape, count_positions
 from residual_edu.parts.position import rotary_angles, rotate
@@ -71,7 +71,9 @@ class Attention(nn.Module):
         self, query: Signal, key: Other, value: Other, *, conditioning: object = None
     ) -> Signal:
         """Return a mean of ``value`` at each place of ``query``, unconditioned."""
-        check_shape("query", query, "...", "batch", "positions", self.hidden_dim)
+        if query.shape[-1] != self.hidden_dim:
+            wanted = f"query must have {self.hidden_dim} channels"
+            raise InvalidInput(f"{wanted}, got {query.shape[-1]}")
         check_same_shape("value", value, "key", key)
         # batch, head, position, head_dim
         q, k, v = (split_heads(x, self.num_heads) for x in (query, key, value))
@@ -79,15 +81,14 @@ class Attention(nn.Module):
             if key.ndim != query.ndim:
                 raise InvalidInput(f"key must have {query.ndim} axes, got {key.ndim}")
             q, k = rotate(q, self._angles(query)), rotate(k, self._angles(key))
-        y = self._attend(self.qk_norm(q), self.qk_norm(k), v)
-        return y.transpose(1, 2).reshape_as(query)
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.apply_qk_norm:
+            q, k = self.qk_norm(q), self.qk_norm(k)
         dropout = self.attn_dropout if self.training else 0.0
         with nullcontext() if self.fused else sdpa_kernel(SDPBackend.MATH):
-            return fused_attention(
+            y = fused_attention(
                 q, k, v, scale=self.scale, dropout=dropout, is_causal=self.is_causal
             )
+        return y.transpose(1, 2).reshape_as(query)
 
     def _angles(self, x: Tensor) -> Float[Tensor, "positions pairs"]:
         lengths = self.rope_spatial_dims or x.shape[1:-1]
