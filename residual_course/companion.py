@@ -1,6 +1,7 @@
 """What belongs to a lesson and stands where no learner reads it: ``data/lessons/NN_name.toml``.
 
     [predictions."How does the loss end?"]        # the question itself
+    truth = "'lower' if losses[-1] < 2 else 'the same'"  # which choice it is, from what the cell has measured
     after = "It is no overfitting."               # shown with the answer, whatever was predicted
     why."lower" = "That is what one hopes for."   # a reason for each choice
 
@@ -31,9 +32,9 @@ def read(path: Traversable) -> Companion:
     return {"predictions": {}, "cells": {}} | said
 
 
-def answer_of(question: str) -> tuple[dict[str, str], str]:
-    """Return the reason for each choice of a question, and what explains its answer; nothing where no file has it."""
+def answer_of(question: str) -> dict[str, Any]:
+    """Return what is said of a question: truth, why and after; nothing where no file has it."""
     for path in FOLDER.iterdir() if FOLDER.is_dir() else ():
         if said := read(path)["predictions"].get(question):
-            return said.get("why", {}), said.get("after", "")
-    return {}, ""
+            return said
+    return {}

@@ -15,7 +15,7 @@ from residual_course.commands.checkout import companion_of
 from residual_course.companion import Companion, read
 from residual_course.contents import predicts
 
-KEYS = {"predictions": {"why", "after"}, "cells": {"holds", "alt"}}
+KEYS = {"predictions": {"truth", "why", "after"}, "cells": {"holds", "alt"}}
 
 
 class Question(NamedTuple):
@@ -59,6 +59,8 @@ def faults(lesson: Path, notebook: NotebookNode) -> Iterator[str]:
             yield from (
                 f"{path.name}: {band!r} is no expression" for band in entry.get("holds", []) if not is_code(band)
             )
+            if "truth" in entry and not is_code(entry["truth"]):
+                yield f"{path.name}: {entry['truth']!r} is no expression"
 
 
 def is_code(text: str) -> bool:

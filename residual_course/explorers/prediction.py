@@ -2,9 +2,10 @@
 
 One cell asks, and measures:
 
-    with predict("How does the loss end?", ["lower", "as high as guessing"]) as guess:
+    with predict("How does the loss end?", ["lower", "as high as guessing"]):
         runs = train(...)  # at once; its names stay, what it shows is held back until a choice is clicked
-        guess.truth = "lower" if runs[-1] < 2.3 else "as high as guessing"
+
+Which choice is true says the lesson's companion, or ``guess.truth = ...`` in a block ``with predict(...) as guess``.
 
 Or the cell that asks holds ``guess = predict(...)`` and nothing else, and a folded cell below it measures and ends with
 ``guess.reveal(truth)``. Either displays what was predicted beside what was measured, the reason that belongs to what
@@ -20,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import ipywidgets as widgets
+from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
 from residual_course import companion, progress
@@ -66,17 +68,25 @@ class Prediction(widgets.VBox):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.held.__exit__(kind, error, trace)
+        if kind is None:
+            self.look_up()
         if kind or (self.choices and str(self.truth) not in self.choices):
             replay(self.held.outputs)  # an error hides nothing
             self.children = [self.asked]
         if kind is None:
             self.keep_back()
 
+    def look_up(self) -> None:
+        """Ask the companion for the reasons, and for the truth, unless the block has set it."""
+        said = companion.answer_of(self.question)
+        self.why, self.after = said.get("why", {}), said.get("after", "")
+        if self.truth is None and "truth" in said and (shell := get_ipython()):
+            self.truth = eval(said["truth"], shell.user_ns)  # the course's own words, over what the cell measured
+
     def keep_back(self) -> None:
         """Keep back what the block showed, unless the question is answered already, or this is a build."""
         if self.choices:
             check_choice("guess.truth", str(self.truth), self.choices)
-        self.why, self.after = companion.answer_of(self.question)
         self.waits = True
         if self.answer or os.environ.get("RESIDUAL_EDU_BUILD"):
             self.uncover()

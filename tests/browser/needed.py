@@ -50,7 +50,8 @@ def cut(notebook: NotebookNode, tags: tuple[str, ...]) -> NotebookNode:
 def questions(cell: NotebookNode) -> dict[str, str]:
     """Return the statements of a cell that ask for a prediction, by the name that they bind."""
     if call := predicts(cell.source):
-        name = ast.unparse(ast.parse(cell.source).body[0].items[0].optional_vars)
+        bound = ast.parse(cell.source).body[0].items[0].optional_vars
+        name = ast.unparse(bound) if bound else "guess"
         return {name: f"with {ast.unparse(call)} as {name}:\n    {name}.truth = {name}.choices[0]"}
     body = ast.parse(cell.source).body if "predict" in cell.metadata.get("tags", []) else []
     found = [node for node in body if isinstance(node, ast.Assign) and "predict(" in ast.unparse(node)]

@@ -11,7 +11,7 @@ from residual_course.commands.answers import apart
 from residual_course.commands.checkout import companion_of
 from residual_course.companion import read
 from residual_course.contents import predicts
-from tools.companions import question
+from tools.companions import is_code, question
 from tools.lint.cells import code_cells, tree
 
 MEASURED = re.compile(r"we measured (.+?)\.\*\*")
@@ -26,18 +26,19 @@ def every_choice_has_its_reason(notebook: NotebookNode, source: Path) -> Iterato
             if not (asked := question(call)) or not asked.choices:
                 yield f"{place} must write out its question and its choices"
                 continue
-            why = read(companion_of(source))["predictions"].get(asked.text, {}).get("why", {})
-            if lacking := [choice for choice in asked.choices if choice not in why]:
+            said = read(companion_of(source))["predictions"].get(asked.text, {})
+            if lacking := [choice for choice in asked.choices if choice not in said.get("why", {})]:
                 yield f"{place} has no reason in {companion_of(source).name} for {', '.join(map(repr, lacking))}"
-            if not is_computed(cell):
+            if not is_computed(cell, said.get("truth", "")):
                 yield f"{place} must compute the truth from what it measured"
 
 
-def is_computed(cell: NotebookNode) -> bool:
-    """Whether the last truth that a cell sets reads a name."""
+def is_computed(cell: NotebookNode, told: str) -> bool:
+    """Whether the truth that the companion tells, or the last one that the cell sets, reads a name."""
     sets = [node for node in ast.walk(tree(cell)) if isinstance(node, ast.Assign)]
-    truths = [node.value for node in sets if getattr(node.targets[0], "attr", "") == "truth"]
-    return bool(truths) and any(isinstance(node, ast.Name) for node in ast.walk(truths[-1]))
+    truths = [ast.unparse(node.value) for node in sets if getattr(node.targets[0], "attr", "") == "truth"]
+    said = (truths or [told])[-1]
+    return is_code(said) and any(isinstance(node, ast.Name) for node in ast.walk(ast.parse(said)))
 
 
 def nothing_is_given_away(notebook: NotebookNode, source: Path) -> Iterator[str]:

@@ -77,6 +77,13 @@ def test_a_learner_sees_the_question_then_after_a_choice_all_of_it_and_after_a_r
     assert again == [question, *all_of_it]
 
 
+def test_the_companion_tells_the_truth_where_the_block_does_not(tmp_path, monkeypatch):
+    untold = ASK.rpartition("\n")[0]
+    monkeypatch.setattr(f"{__name__}.TEXTS", TEXTS + "truth = \"'lower' if runs else 1\"")
+    (shown,) = run(tmp_path, untold, lenient=False)
+    assert shown[1] == "**You made no prediction; we measured lower.** One hopes so."
+
+
 def test_a_build_shows_all_of_it(tmp_path):
     (shown,) = run(tmp_path, ASK, lenient=False)
     verdict = "**You made no prediction; we measured higher.** It grows."
@@ -109,4 +116,4 @@ def test_a_truth_that_is_missing_is_asked_for():
 
 def test_no_companion_knows_the_question(monkeypatch, tmp_path):
     monkeypatch.setattr(companion, "FOLDER", tmp_path / "none")
-    assert companion.answer_of("How?") == ({}, "")
+    assert companion.answer_of("How?") == {}

@@ -35,7 +35,11 @@ def exercise(name):
         f"def {name}():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION", "exercise", nbgrader=about
     )
     about = {"grade_id": f"{name}-check", "solution": False, "grade": True}
-    return [new_markdown_cell("### Exercise · 5 minutes"), task, code(f'check({name}, "{name}")', nbgrader=about)]
+    return [
+        new_markdown_cell("### Exercise 1 · The mean (5 minutes)"),
+        task,
+        code(f'check({name}, "{name}")', nbgrader=about),
+    ]
 
 
 @pytest.fixture
