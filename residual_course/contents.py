@@ -33,9 +33,9 @@ class Asked(NamedTuple):
 def lessons(folder: Path) -> dict[str, Path]:
     """Return the lessons' notebooks in ``folder`` by number, in order; copies that were put aside are no lessons.
 
-    Of two with one number, the lesson is that with the course's own name, which its stored runs have too.
+    Of two with one number, the lesson is that with the course's own name, which its stored runs or companion have too.
     """
-    own = {path.stem for path in (Path(__file__).parent / "data" / "runs").glob("*.json")}
+    own = {path.stem for path in (Path(__file__).parent / "data").glob("[rl]*/*.*")}  # stored runs and companions
     paths = sorted(folder.glob("*.ipynb"), key=lambda path: (path.stem in own, path.name))
     found = {match[1]: path for path in paths if (match := LESSON.fullmatch(path.stem))}
     return dict(sorted(found.items()))

@@ -48,6 +48,11 @@ def runs_of(source: Path) -> Path:
     return course_of(source) / "residual_course" / "data" / "runs" / f"{source.stem}.json"
 
 
+def has_runs(source: Path) -> bool:
+    """Whether a cell of the lesson computes its stored runs; those of an investigation have a script of their own."""
+    return runs_of(source).exists() and any("runs" in tags(cell) for cell in plan(source).cells)
+
+
 def compute(source: Path, seeds: tuple[int, ...] = SEEDS) -> Runs:
     """Execute the lesson up to its cell tagged ``runs``, and then ``runs`` for each of ``seeds``.
 
@@ -89,7 +94,7 @@ def hash_of(cells: Sequence[NotebookNode]) -> str:
 
 def to_compute_again(sources: Sequence[Path]) -> list[Path]:
     """Return those of ``sources`` whose cells are not the ones that computed what is stored."""
-    stored = [source for source in sources if runs_of(source).exists()]
+    stored = filter(has_runs, sources)
     return [one for one in stored if json.loads(runs_of(one).read_text())["code"] != hash_of(up_to_runs(one))]
 
 

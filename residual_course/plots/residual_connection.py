@@ -8,7 +8,7 @@ from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 from numpy.typing import ArrayLike
 
-from residual_course.plots.style import BRANCH, DROPPED, GATE, GRADIENT, REFERENCE, STREAM
+from residual_course.plots.style import BRANCH, DROPPED, GATE, REFERENCE, STREAM
 
 # Coordinates in the picture of one connection, which is 100 wide and 64 high.
 X, NORM, HIDDEN, LAYER, GATED, OUT = 6.5, 24.0, 41.0, 58.0, 75.0, 91.5
@@ -122,38 +122,3 @@ def _digits(value: float) -> str:
 
 def _inks(values: np.ndarray) -> list[str]:
     return [DROPPED if value == 0 else BRANCH for value in values]
-
-
-def plot_gate_gradients(gates: ArrayLike, with_skip: ArrayLike, without: ArrayLike, ax: Axes) -> Axes:
-    """Draw each entry of the input's gradient over the gate: ``(gates, entries)``, with the skip and without it.
-
-    The gates begin at 0, where all entries of a kind meet in one point.
-    """
-    gates = np.asarray(gates, float)
-    looks = ((with_skip, GRADIENT, "-", "with the skip"), (without, DROPPED, "--", "without it"))
-    for entries, color, dash, words in looks:
-        values = np.asarray(entries, float)
-        meeting = values[0].mean()
-        ax.plot(gates, values, color=color, ls=dash, lw=1.2)
-        ax.plot(0, meeting, "o", color=color, ms=8, clip_on=False, zorder=3)
-        ax.annotate(
-            f" {words}: {meeting:g}", (0, meeting), (8, 11), color=color, weight="bold", textcoords="offset points"
-        )
-    ax.set(xlabel="g, the gate on the branch", ylabel="entries of the input's gradient", xlim=(0, gates.max()))
-    return ax
-
-
-def plot_profile(signal: ArrayLike, gradient: ArrayLike, ax: Axes, depth: int = 64) -> Axes:
-    """Draw the size of signal and gradient at each place of one stack, both beginning at 1.
-
-    The signal runs from left to right and the gradient from right to left; the zone within a factor of 2 is shaded.
-    The first two lines of the axes are the two sizes.
-    """
-    for sizes, color in ((signal, STREAM), (gradient, GRADIENT)):
-        values = np.asarray(sizes, float)
-        ax.plot(np.arange(len(values)), values, color=color)
-    ax.axhspan(0.5, 2, color=REFERENCE, alpha=0.08, lw=0)
-    for height, words in ((0.95, "floods"), (0.05, "dries out")):
-        ax.text(0.5, height, words, transform=ax.transAxes, color=DROPPED, ha="center", va="center", style="italic")
-    ax.set(yscale="log", ylim=(1e-3, 1e3), xlim=(0, depth), xlabel="connections passed", ylabel="size (1: as it came)")
-    return ax

@@ -18,7 +18,7 @@ def answer(x, delta):
 def answer(x, delta):
     return delta.T @ x / len(x)
 
-wrong("input_gradient_sum", "the demo's")(lambda: 12)
+wrong("branch_gradient", "the demo's")(lambda: 12)
 """
 
 
@@ -46,7 +46,7 @@ def test_a_wrong_one_that_passes_and_a_right_one_that_is_refused(as_installed, t
 
 def test_with_reports_and_one_exercise_alone(as_installed, tried):
     _, out = tried(ANSWERS, "--reports", "--only", "weight_gradient")
-    assert "not yet: a batch: summed over its samples" in out and "2 answers" in out and "input_gradient_sum" not in out
+    assert "not yet: a batch: summed over its samples" in out and "2 answers" in out and "branch_gradient" not in out
 
 
 def test_each_answer_stands_alone(as_installed):

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_course.plots.residual_connection import (
-    plot_connection,
-    plot_gate_gradients,
-    plot_profile,
-)
-from residual_course.plots.style import BRANCH, DROPPED, GRADIENT, STREAM
+from residual_course.plots.residual_connection import plot_connection
+from residual_course.plots.style import BRANCH, DROPPED, STREAM
 
 STAGES = (
     [1.0, 2, 3, 4],
@@ -57,18 +53,3 @@ class TestConnection:
         plot_connection(*STAGES, ax)
         for line in ax.lines:
             assert ((np.asarray(line.get_xydata()) >= 0) & (np.asarray(line.get_xydata()) <= 100)).all()
-
-
-def test_gate_gradients_name_where_they_meet(ax):
-    gates, lost = np.array([0, 0.5, 1]), np.array([[0, 0], [0.5, -0.5], [1, -1]])
-    assert plot_gate_gradients(gates, 1 + lost, lost, ax) is ax
-    assert [text.strip() for text in texts(ax)] == ["with the skip: 1", "without it: 0"]
-    entries = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 3]
-    assert np.array_equal(entries, np.concatenate([1 + lost, lost], axis=1).T)
-
-
-def test_profile_draws_signal_then_gradient(ax):
-    assert plot_profile([1, 2, 4], [8, 4, 1], ax, depth=2) is ax
-    assert np.array_equal(ax.lines[0].get_ydata(), [1, 2, 4]) and ax.lines[0].get_color() == STREAM
-    assert np.array_equal(ax.lines[1].get_ydata(), [8, 4, 1]) and ax.lines[1].get_color() == GRADIENT
-    assert texts(ax) == ["floods", "dries out"]

@@ -18,10 +18,10 @@ def found_in(find, name="00_lesson"):
     ("cell", "said"),
     [
         (new_markdown_cell("word " * 4500), "words, more than 4000"),
-        (new_markdown_cell("### Exercise · 59 minutes"), "minutes, more than 60"),
+        (new_markdown_cell("### Exercise 3 · Long (59 minutes)"), "minutes, more than 60"),
         (new_code_cell("x = 1\n" * 18), "visible lines of code, more than 170"),
         (new_code_cell("x = 1\n" * 18, metadata=FOLDED), "hidden lines of code, more than 120"),
-        (new_markdown_cell("### Exercise · 1 minute"), ""),
+        (new_markdown_cell("### Exercise 3 · Short (1 minute)"), ""),
         (new_markdown_cell(" ".join(f"**term {n}**" for n in range(7))), "8 bold terms, more than 7"),
         (new_code_cell("x = 1\n" * 21), "has 21 lines of code, more than 20"),
         (new_code_cell("import torch\n" * 40), ""),
@@ -49,8 +49,8 @@ def test_a_fourth_prediction_and_another_number_of_exercises_are_found(source, f
 
 
 def test_an_exercise_says_its_minutes(source, find):
-    source.cells[5].source = "### Exercise"
-    assert found_in(find) == ["1 exercises do not say their minutes in their heading"]
+    source.cells[5].source = "### Exercise 1"
+    assert found_in(find) == ["1 exercises do not say their minutes at the end of their heading"]
 
 
 def test_the_seconds_are_those_of_the_last_run(find, checkout):
