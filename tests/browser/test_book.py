@@ -48,7 +48,7 @@ def opened(chromium, book):
 
 
 def lessons(book: Path) -> list[str]:
-    return [name for name in pages_of(book) if re.match(r"notebooks/\d", name)]
+    return [name for name in pages_of(book) if re.match(r"notebooks/(investigations/)?\d", name)]
 
 
 def serious(found: dict) -> list[str]:
