@@ -56,7 +56,11 @@ def build(spec: Spec) -> nn.Module:
     """Return the module that ``spec`` is or makes; raise ``InvalidInput`` if none."""
     if isinstance(spec, nn.Module):
         return spec
-    module = from_mapping(spec)() if isinstance(spec, Mapping) else spec()
+    call: Any = spec
+    if isinstance(spec, Mapping):  # no value in it is run as code
+        keywords = dict(spec)
+        call = LazyConfig(keywords.pop("__target__"))(**keywords)
+    module = call()
     if not isinstance(module, nn.Module):
         raise InvalidInput(f"{spec!r} must return a module, got {module!r}")
     return module
@@ -65,12 +69,6 @@ def build(spec: Spec) -> nn.Module:
 def build_beside(branch: nn.Module, spec: Spec) -> nn.Module:
     """Build a norm or gate of ``branch``, which is left out where that is."""
     return nn.Identity() if isinstance(branch, nn.Identity) else build(spec)
-
-
-def from_mapping(mapping: Mapping[str, Any]) -> Call:
-    """Return the call that ``mapping`` describes. No value in it is run as code."""
-    keywords = dict(mapping)
-    return LazyConfig(keywords.pop("__target__"))(**keywords)
 
 
 def import_target(name: str) -> Callable[..., nn.Module]:

@@ -7,7 +7,6 @@ r"""The block of ViT-5: a mixer and an MLP, each with RMSNorm, LayerScale and Dr
 
 The condition c, if there is one, is pooled from the registers of norm(x). Both gammas
 start small, so that the block starts near the identity.
-
 Wang et al., 2026, https://arxiv.org/abs/2602.08071
 """
 
@@ -70,8 +69,7 @@ class ViT5ResidualBlock(nn.Module):
         mixer, mlp = build(sequence_mixer_cfg), build(mlp_cfg)
         norm = build_beside(mixer, sequence_mixer_norm_cfg)
         self.input_norm, self.sequence_mixer = no_weight_decay(norm), mixer
-        norm = build_beside(mlp, mlp_norm_cfg)
-        self.mlp_norm, self.mlp = no_weight_decay(norm), mlp
+        self.mlp_norm, self.mlp = no_weight_decay(build_beside(mlp, mlp_norm_cfg)), mlp
         scale = partial(LayerScale, hidden_dim, layer_scale_init)
         gate = scale if layer_scale_init else nn.Identity
         self.ls_attn, self.ls_mlp = build_beside(mixer, gate), build_beside(mlp, gate)
@@ -105,9 +103,8 @@ class ViT5ResidualBlock(nn.Module):
     def forward(self, x: Tokens, condition: Tensor | None = None) -> Tokens:
         """Add both branches to ``x``; ``condition``, for other blocks, is ignored."""
         check_shape("x", x, "batch", "tokens", self.hidden_dim)
-        mixer: Map = self.sequence_mixer
-        if self.register_pooling is not None:
-            mixer = self._mix_with_registers
+        pooled = self.register_pooling is not None
+        mixer: Map = self._mix_with_registers if pooled else self.sequence_mixer
         competing = [] if self.grn is None else [self.grn]
         gates = [*competing, self.ls_attn, self.drop_path]
         x = pre_norm_residual(x, mixer, self.input_norm, gates)

@@ -7,17 +7,15 @@ r"""A block that is assembled from names.
                             x \leftarrow \mathrm{norm}(x + \mathrm{ffn}(x))
 """
 
+from functools import partial
+
 from torch import Tensor, nn
 
+from residual_edu.config import build_beside
+from residual_edu.configurable import registry
 from residual_edu.configurable.cache import Cache, Mask, Stream, cache_length
 from residual_edu.configurable.config import BlockConfig
 from residual_edu.configurable.position import PositionBase, check_room
-from residual_edu.configurable.registry import (
-    attention_registry,
-    ffn_registry,
-    norm_registry,
-    position_registry,
-)
 from residual_edu.parts import is_bypassed, post_norm_residual, pre_norm_residual
 from residual_edu.parts.dropout import Dropout
 
@@ -34,13 +32,14 @@ class ConfigurableBlock(nn.Module):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.config = config
-        self.attention = attention_registry.get(config.attention)(config)
-        self.ffn = ffn_registry.get(config.ffn)(config)
-        self.attn_norm = self._norm_of(self.attention)
-        self.ffn_norm = self._norm_of(self.ffn)
+        self.attention = registry.attention_registry.get(config.attention)(config)
+        self.ffn = registry.ffn_registry.get(config.ffn)(config)
+        norm = partial(registry.norm_registry.get(config.norm), config)
+        self.attn_norm = build_beside(self.attention, norm)
+        self.ffn_norm = build_beside(self.ffn, norm)
         self.resid_dropout = Dropout(config.dropout)
         shared = getattr(self.attention, "position", None)  # a learner's may have none
-        own = position_registry.get(config.position)
+        own = registry.position_registry.get(config.position)
         self.position: PositionBase = shared or own(config)
 
     def forward(
@@ -70,9 +69,3 @@ class ConfigurableBlock(nn.Module):
         h, cache = self.attention(h, mask=mask, cache=cache)
         kept.append(cache)
         return h
-
-    def _norm_of(self, branch: nn.Module) -> nn.Module:
-        """Return the norm of a branch, which is left out with it."""
-        if is_bypassed(branch):
-            return nn.Identity()
-        return norm_registry.get(self.config.norm)(self.config)

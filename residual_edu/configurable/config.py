@@ -63,9 +63,6 @@ class BlockConfig:
         check_rate("dropout", self.dropout)
         check_positive("norm_eps", self.norm_eps)
         check_positive("rope_theta", self.rope_theta)
-        self._check_heads()
-
-    def _check_heads(self) -> None:
         model, heads, kv_heads = self.d_model, self.n_heads, self.effective_n_kv_heads
         if model % heads or heads % kv_heads:
             wanted = "n_kv_heads must divide n_heads, and n_heads d_model"

@@ -16,11 +16,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from residual_edu.errors import InvalidInput, check_rate, check_same_shape
 from residual_edu.parts.attention import fused_attention, split_heads
-from residual_edu.parts.flop_count import Shape, count_positions
+from residual_edu.parts.flop_count import Shape, Signal, count_positions
 from residual_edu.parts.position import rotary_angles, rotate
 from residual_edu.parts.qk_norm import L2Norm
 
-Signal = Float[Tensor, "batch *space channels"]
 Other = Float[Tensor, "#batch *elsewhere channels"]
 
 

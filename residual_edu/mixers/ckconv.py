@@ -16,7 +16,7 @@ from torch import nn
 
 from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_choice, check_shape
-from residual_edu.mixers.implicit_kernel import Condition
+from residual_edu.mixers.implicit_kernel import Condition, halved
 from residual_edu.mixers.long_convolution import (
     Padding,
     Taps,
@@ -84,19 +84,14 @@ class CKConv(nn.Module):
 
     def taps(self, space: Sequence[int], conditioning: Condition | None = None) -> Taps:
         """Return the masked kernel for a signal with axes of the lengths ``space``."""
-        kernel, grid = self.kernel(self._lengths(space), conditioning)
+        kernel, grid = self.kernel(halved(space, self.single), conditioning)
         kernel = kernel if is_bypassed(self.mask) else self.mask(grid, kernel)
         return kernel[:, kernel.shape[1] // 2 :] if self.is_causal else kernel
-
-    def _lengths(self, space: Sequence[int]) -> list[int]:
-        """Return the number of taps to one side of each axis, with the middle one."""
-        each = zip(space, self.single, strict=True)
-        return [(length + 1) // 2 if single else length for length, single in each]
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost for one sample: the kernel, the transforms, and products."""
         space = [shape] if isinstance(shape, int) else list(shape)
-        lengths = self._lengths(space)
+        lengths = halved(space, self.single)  # taps to one side, with the middle one
         taps = [length if self.is_causal else 2 * length - 1 for length in lengths]
         sizes = list(map(fft_size, space, taps, self.paddings))
         generated = flop_count(self.kernel, lengths, inference)

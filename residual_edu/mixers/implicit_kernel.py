@@ -160,10 +160,8 @@ class SIRENKernel(nn.Module):
     def halve_grid(self, axes: Sequence[bool]) -> None:
         """Halve ``L_cache`` along ``axes`` that are True, and enlarge the weights."""
         reach = self.positional_embedding.L_cache
-        each = zip(reach, axes, strict=True)
-        halved = [(length + 1) // 2 if half else length for length, half in each]
-        self.positional_embedding.L_cache = halved
-        self.out_linear.weight.data *= sqrt(prod(reach) / prod(halved))
+        shorter = self.positional_embedding.L_cache = halved(reach, axes)
+        self.out_linear.weight.data *= sqrt(prod(reach) / prod(shorter))
 
     def flop_count(self, shape: Shape, inference: bool = False) -> int:
         """Return the cost of all taps, 0 at inference if no condition changes them."""
@@ -176,6 +174,12 @@ class SIRENKernel(nn.Module):
             return 0 if inference else taps * each
         modulation = 2 * film.num_film_layers * film.kernel_hidden_dim
         return taps * (each + modulation) + film.flop_count()
+
+
+def halved(lengths: Sequence[int], axes: Sequence[bool]) -> list[int]:
+    """Return ``lengths``, half of them, rounded up, along ``axes`` that are True."""
+    each = zip(lengths, axes, strict=True)
+    return [(length + 1) // 2 if half else length for length, half in each]
 
 
 def uniform(layer: nn.Linear, bound: float | None = None) -> nn.Linear:

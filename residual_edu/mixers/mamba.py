@@ -22,13 +22,12 @@ from residual_edu.config import Spec, build
 from residual_edu.errors import InvalidInput, check_positive, check_size
 from residual_edu.mixers.selective_scan import chunked_scan
 from residual_edu.parts.causal_conv import CausalConv1D
-from residual_edu.parts.flop_count import Shape, count_positions, flop_count
+from residual_edu.parts.flop_count import Shape, Signal, count_positions, flop_count
 from residual_edu.parts.norm import widened
 from residual_edu.parts.rms_norm import RMSNorm
 from residual_edu.parts.start import copy_values
 
 Sequence = Float[Tensor, "batch positions channels"]
-Signal = Float[Tensor, "batch *space channels"]
 
 
 class MambaLayer(nn.Module):

@@ -7,7 +7,6 @@ r"""The selective scan: a linear recurrence whose coefficients depend on the sig
 The state S, (headdim, state) in each head, is zero before the first position.
 :math:`A < 0` is one number for each head; :math:`\Delta_t > 0`, :math:`B_t` and
 :math:`C_t` are computed from the input at t.
-
 Gu & Dao, 2023, https://arxiv.org/abs/2312.00752
 In chunks: Dao & Gu, 2024, https://arxiv.org/abs/2405.21060
 """

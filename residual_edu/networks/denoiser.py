@@ -5,7 +5,6 @@ On the straight line from noise :math:`n` to an image :math:`p`, time t from 0 t
 .. math:: x_t = (1 - t)\, n + t\, p, \qquad \dot x_t = p - n
 
 and the network learns to predict that velocity from :math:`x_t`, t and the class.
-
 Lipman et al., 2022, https://arxiv.org/abs/2210.02747; a smaller version of the network
 of Peebles & Xie, 2022, https://arxiv.org/abs/2212.09748
 Guidance: Ho & Salimans, 2022, https://arxiv.org/abs/2207.12598
@@ -79,8 +78,7 @@ class Denoiser(nn.Module):
         )
         self.blocks = nn.ModuleList(denoiser_block(hidden_dim) for _ in range(depth))
         self.norm = LayerNorm(hidden_dim, elementwise_affine=False)
-        self.final = nn.Linear(hidden_dim, patch_size**2)
-        fill(self.final, nn.init.zeros_)
+        self.final = fill(nn.Linear(hidden_dim, patch_size**2), nn.init.zeros_)
         no_weight_decay(self, "position")
 
     def reset_parameters(self) -> None:

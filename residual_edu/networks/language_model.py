@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from residual_edu.configurable import ConfigurableBlock, ModelCache, ModelConfig
+from residual_edu.configurable.cache import cache_length
 from residual_edu.configurable.position import PositionBase
 from residual_edu.configurable.registry import norm_registry
 from residual_edu.errors import InvalidInput
@@ -97,8 +98,7 @@ def check_positions(kinds: list[type[PositionBase]]) -> None:
 def check_cache(cache: ModelCache, new: int, limit: int) -> None:
     """Raise ``InvalidInput`` unless each block has kept what the model has seen."""
     for kept in cache.blocks:
-        length = 0 if kept is None else kept[0].shape[-2]
-        if length != cache.length:
+        if (length := cache_length(kept)) != cache.length:
             raise InvalidInput(f"cache.length must be {length}, got {cache.length}")
     if cache.length + new > limit:
         given = f"{cache.length} and {new} new ones"

@@ -35,6 +35,5 @@ def check_padding(mask: Tensor, shape: tuple[int, int], attention: object) -> No
         wanted = f"boolean of shape {shape}, False and then True in each row"
         raise InvalidInput(f"token_mask must be {wanted}, got {mask}")
     if not isinstance(attention, AttentionBase | NoAttention):
-        raise InvalidInput(
-            f"token_mask must be None: {type(attention)} may not read it"
-        )
+        kind = type(attention)
+        raise InvalidInput(f"token_mask must be None: {kind} may not read it")

@@ -6,7 +6,6 @@ r"""ViT-5: patches, a CLS token and registers, a stack of blocks, a readout.
     \mathrm{logits} &= W\, \mathrm{neck}(\mathrm{norm}(\mathrm{pool}(x_L)))
 
 The learned table ``tokens`` holds the patches' positions, CLS token and registers.
-
 Wang et al., 2026, https://arxiv.org/abs/2602.08071
 Registers: Darcet et al., 2023, https://arxiv.org/abs/2309.16588
 """
@@ -77,13 +76,12 @@ class ViT5ClassificationNet(nn.Module):
         self.image_size, self.readout = image_size, readout
         self.num_registers = num_registers
         self.num_patches = (image_size // patch_size) ** 2
-        self.register_start_idx = self.num_patches + (readout == "cls")
-        self.num_tokens = self.register_start_idx + num_registers
+        start = self.register_start_idx = self.num_patches + (readout == "cls")
+        self.num_tokens = start + num_registers
         self.padding = -self.num_tokens % pad_to_multiple_of
         self.patch_embed = Patchify(in_channels, hidden_dim, 2, patch_size)
         self.tokens = no_weight_decay(nn.Embedding(self.num_tokens, hidden_dim))
-        registers = {"num_registers": num_registers}
-        registers["register_start_idx"] = self.register_start_idx
+        registers = {"num_registers": num_registers, "register_start_idx": start}
         rates = drop_path_schedule(num_blocks, drop_path_rate)
         given = [{"drop_path_rate": rate, **registers} for rate in rates]
         self.blocks = build_blocks(block_cfg, given)
