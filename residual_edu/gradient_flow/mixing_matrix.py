@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.autograd import grad
 
 
 def mixing_matrix(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -34,6 +33,8 @@ def mean_squares(y: Tensor, x: Tensor) -> Tensor:
     """Return the mean squared Jacobian of ``y`` at each position of ``x``."""
     total = torch.zeros(x[0, ..., 0].numel(), dtype=torch.float64)  # (positions of x,)
     for channel in y.unbind(-1):
-        (gradient,) = grad(channel.sum(), x, retain_graph=True, materialize_grads=True)
+        (gradient,) = torch.autograd.grad(
+            channel.sum(), x, retain_graph=True, materialize_grads=True
+        )
         total += gradient.cpu().double().flatten(1, -2).square().sum(dim=-1).mean(dim=0)
     return total
