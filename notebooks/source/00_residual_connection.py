@@ -68,7 +68,7 @@ def plot_depths(runs):
     looks = (DROPPED, "-", (45, 0.9)), (A, "--", (45, 1.95))
     for (name, seeds), (ink, dash, place) in zip(runs.items(), looks, strict=True):
         draw_losses(ax, seeds, ink, dash)
-        words = f"{name}\ntest digits read correctly: {shares(seeds)}"
+        words = f"{name}\nread correctly: {shares(seeds)}"
         ax.text(*place, words, color=ink, weight="bold", va="center")
     ax.text(1, 2.4, "guessing: ln 10 = 2.303")
     ax.set(xlabel="training step", ylabel="loss on training data")
@@ -235,8 +235,8 @@ print(dropped[0])
 # are functions of one tensor, like the ones above.
 #
 # <details><summary>Hint</summary>Follow the lower path of the drawing: three calls, one
-# inside the other, with the norm innermost. Then follow the upper path: which parts
-# does x pass there?</details>
+# inside the other, with the norm innermost. Then follow the upper path: what does x
+# pass through there?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "residual-forward", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -406,7 +406,7 @@ show(along_depth(nets, test_x.double(), lambda out: F.cross_entropy(out, test_y)
 
 # %% [markdown]
 # Read the middle panel from right to left, as the gradient travels. Each plain block
-# divides it by about 4, and 4¹⁶ is more than four billion. With skips the gradient
+# divides it by more than 4, and 4¹⁶ is more than four billion. With skips the gradient
 # arrives at block 1 about as large as it was after block 16, so the weights of all blocks
 # get gradients of one size (lower panel).
 #
@@ -416,8 +416,8 @@ show(along_depth(nets, test_x.double(), lambda out: F.cross_entropy(out, test_y)
 #
 # Why about 4? `nn.Linear` draws weights of variance 1/(3n) for n inputs, so it leaves 1/3
 # of the mean square of a difference. The ReLU leaves about half of it, the second layer
-# 1/3 again: together 1/18, and √18 is 4.2. The gradient meets the same factors in the
-# other order. With x + f(x) the block only *adds* its 1/18: what came in stays.
+# 1/3 again: together 1/18, and √18 is 4.2. For the gradient the factors are 1/6, 1/2 and
+# 2/3, whose product is 1/18 too. With x + f(x) the block only *adds* its 1/18: what came in stays.
 #
 # ## 5 · Does it help?
 #
@@ -444,7 +444,7 @@ class WithoutSkip(MyBlock):
 
 # %% two-by-two
 with predict(
-    "16 blocks with norm and dropout, but without x +: what do they read correctly?",
+    "16 blocks with norm and dropout, but without x +: what share of digits is read?",
     ["about 10 %, as in guessing", "about half", "over 90 %"],
 ):
     four = {
@@ -459,10 +459,10 @@ with predict(
 # With PyTorch's weights and at this rate, one plus sign makes the difference. Norm and
 # dropout do not replace it, and at this depth they are not needed beside it.
 #
-# Two plain blocks read these digits too: the skip lets 16 blocks learn, it does not make
-# them cleverer. What else lets a plain stack learn (larger weights, a norm at a smaller
-# rate), and why many skips need a norm beside them, is measured in the
-# [investigation](investigations/00_signal_or_gradient.ipynb).
+# Two plain blocks read these digits too: the skip lets 16 blocks learn, and what they gain
+# over 2 is small here. What else lets a plain stack learn (larger weights, or a norm
+# without dropout and at a smaller rate), and why many skips need a norm beside them, is
+# measured in the [investigation](investigations/00_signal_or_gradient.ipynb).
 #
 # If the width changes, x cannot be added as it is. There one usually puts a layer on the
 # skip that brings x to the new width, `shortcut(x) + f(x)`;
@@ -551,8 +551,8 @@ losses, share = trained(MendedBlock, 16, seed=0)
 print(f"loss at the end {losses[-1]:.2f}, test digits read correctly {share:.0%}")
 
 # %% [markdown]
-# The name x was overwritten three times, so at the end the branch was added to its
-# dropped-out copy. It
+# The name x was overwritten three times, so in the last line x was the branch itself:
+# branch + dropout(branch). It
 # is an easy mistake to make, because the line with the plus sign looks right.
 #
 # Here are three relatives, each called with a branch that returns 0. The first column
