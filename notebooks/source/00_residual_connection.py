@@ -163,7 +163,7 @@ check(SumBlock, "sum_block")
 # Train it at once: 16 blocks, and everything else as before.
 
 
-# %% sum-trained
+# %% sum-trained tags=["trained"]
 def sum_block():
     return SumBlock(64, 128)
 
@@ -476,7 +476,7 @@ with predict(
 # sign, the shapes are right, no error is raised:
 
 
-# %% handed
+# %% handed tags=["trained"]
 class HandedBlock(nn.Module):
     def __init__(self):
         super().__init__()
@@ -546,7 +546,7 @@ class MendedBlock(HandedBlock):
 # %% nbgrader={"grade": true, "grade_id": "mended-skip-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check(MendedBlock, "mended_skip")
 
-# %% mended
+# %% mended tags=["trained"]
 losses, share = trained(MendedBlock, 16, seed=0)
 print(f"loss at the end {losses[-1]:.2f}, test digits read correctly {share:.0%}")
 

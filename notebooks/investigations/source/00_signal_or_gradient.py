@@ -104,7 +104,7 @@ def switched(signal, gradient):
 # weights stay as PyTorch draws them, and nothing else changes. We train with Adam at a
 # rate of 0.0003, for 100 steps, with three seeds.
 
-# %% gradient-alone
+# %% gradient-alone tags=["trained"]
 with predict(
     "The gradient is kept, the signal vanishes. What share of the digits is read?",
     ["under 15 %", "15 to 50 %", "over 50 %"],
@@ -117,7 +117,7 @@ with predict(
     low = "under 15 %" if middle < 0.15 else "15 to 50 %"
     guess.truth = "over 50 %" if middle > 0.5 else low
 
-# %% signal-alone
+# %% signal-alone tags=["trained"]
 with predict(
     "The signal is kept, the gradient vanishes. What share of the digits is read?",
     ["under 15 %", "15 to 50 %", "over 50 %"],
@@ -208,7 +208,7 @@ show(figure)
 # If that is right, then one number of the optimizer should make a difference, while the
 # network stays as it is and both its losses remain.
 
-# %% small-eps
+# %% small-eps tags=["trained"]
 with predict(
     "Plain network, eps 1e-30, 200 steps at 0.001: how much is read (middle seed)?",
     ["under 15 %", "15 to 25 %", "over 25 %"],
@@ -225,7 +225,7 @@ with predict(
 # It begins, so it was eps that kept it from beginning. And where the signal is kept, what
 # does the vanished gradient cost if eps is small?
 
-# %% signal-and-eps
+# %% signal-and-eps tags=["trained"]
 signal_eps = shares(lambda: switched(ROOT18, 1), eps=1e-30)
 say("signal kept, eps 1e-8", signal_alone)
 say("signal kept, eps 1e-30", signal_eps)
@@ -305,7 +305,7 @@ def sizes(wiring, seed):
     return [rms(x) for x in found]
 
 
-# %% flood
+# %% flood tags=["trained"]
 with predict(
     "How large is x after 64 blocks x + f(x) with He's weights? (It starts at 1.)",
     ["about 1", "about 8", "about 64", "over a million"],
