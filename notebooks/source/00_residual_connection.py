@@ -89,7 +89,7 @@ def plot_four(runs):
         ax.set_ylabel("training loss")
     for ax in axes[1]:
         ax.set_xlabel("training step")
-    figure.suptitle("Only the lower row learns")
+    figure.suptitle("At this rate only the lower row learns")
     return figure
 
 
@@ -137,7 +137,8 @@ with predict(
 # ```
 #
 # The whole is a **residual connection** (or skip connection, or shortcut), the upper path
-# is its **skip**, the lower one its **branch**.
+# is its **skip**, the lower one its **branch**; what the branch adds is the residual, the
+# rest that x still lacks.
 #
 # ### Exercise 1 · The decisive line (3 minutes)
 #
@@ -289,7 +290,7 @@ print("with the sum", whole[0, 0])
 print("difference  ", (whole - alone)[0, 0])
 
 # %% [markdown]
-# The sum adds exactly 1 to every number. If we write f(x) for all that the branch does,
+# The sum adds exactly 1, the gradient that arrives at `out`, to every number. If we write f(x) for all that the branch does,
 # then the connection is x + f(x), and its derivative is 1 + f′. This 1 is there whatever
 # the branch does, though a branch of slope −1 would cancel it.
 #
