@@ -65,7 +65,7 @@ def shares(seeds):
 
 
 LOOKS = {
-    "2 plain blocks": (DROPPED, "-", 0.9),
+    "2 plain blocks": (DROPPED, "-", 1.15),
     "16 plain blocks": (A, "--", 1.9),
     "16 blocks x + f(x)": (B, "-", 0.9),
 }
@@ -116,7 +116,8 @@ def network(block, depth):
 
 # %% [markdown]
 # Whatever the 2 blocks can do, 16 can do too: the other 14 only have to copy what they
-# receive. They could, since 128 = 2 · 64 and relu(x) − relu(−x) = x.
+# receive. They could: of the 128 hidden numbers, 64 can keep x where it is positive and
+# 64 where it is negative, and the second layer puts them together again.
 
 # %% sixteen-blocks
 with predict(
@@ -130,8 +131,8 @@ with predict(
     show(plot_losses("2 plain blocks", "16 plain blocks"))
 
 # %% [markdown]
-# More steps do not help: after 1,000, at a rate of 0.0003, the network still guesses.
-# (What does help is to draw larger initial weights than PyTorch does. Section 5 comes
+# More steps do not help: after 1,000 the network still guesses, at this rate and at
+# 0.0003. (What does help is to draw larger initial weights than PyTorch does. Section 5 comes
 # back to this.)
 #
 # ## 2 · What exactly is it?
@@ -142,8 +143,8 @@ with predict(
 # it returns 0.
 #
 # ```
-# x ──┬────────── + ──▶ x + f(x)      the skip: x itself
-#     └──▶  f  ───┘                   the branch: what to add
+# x ──┬────────── + ──▶ x + f(x)
+#     └──▶  f  ───┘
 # ```
 #
 # The whole is a **residual connection** (or skip connection, or shortcut), the upper path
@@ -183,12 +184,13 @@ runs["16 blocks x + f(x)"] = [trained(sum_block, 16, seed) for seed in range(3)]
 show(plot_losses("16 blocks x + f(x)", "16 plain blocks"))
 
 # %% [markdown]
-# That is all it takes here. In a Transformer the branch usually has two helpers around
-# the layer that does the work, the sublayer: a norm before it and dropout after it.
+# That is all it takes here. In today's Transformers the branch usually has two helpers
+# around the layer that does the work, the sublayer: a norm before it and dropout after
+# it.
 #
 # ```
-# x ──┬─────────────────────────────────── + ──▶ out
-#     └──▶ norm ──▶ sublayer ──▶ dropout ──┘
+# x ─┬──────────────────────────────── + ─▶ out
+#    └─▶ norm ─▶ sublayer ─▶ dropout ──┘
 # ```
 #
 # ### Step 1 · The input
@@ -411,8 +413,8 @@ show(along_depth(nets, test_x.double(), lambda out: F.cross_entropy(out, test_y)
 # Read the middle panel from right to left, as the gradient travels. Each plain block
 # divides it by a little more than 4, and 4¹⁶ is more than four billion. With skips it
 # arrives at block 1 about as large as it was after block 16, and the weights of all
-# blocks get gradients of one size (lower panel). A weight's gradient is the product of
-# this gradient and of what the block receives. In the first plain blocks what they
+# blocks get gradients of one size (lower panel). A weight's gradient grows with
+# this gradient and with what the block receives. In the first plain blocks what they
 # receive shrinks about as fast as the gradient grows, so that curve begins flat.
 #
 # The upper panel shows the way forward, and follows what *differs* between the digits.
@@ -422,7 +424,7 @@ show(along_depth(nets, test_x.double(), lambda out: F.cross_entropy(out, test_y)
 # ## 5 · Does it help?
 #
 # `SumBlock` did. Now we train your `my_residual`, with its norm and dropout, and a block
-# that lacks only the `x +`: do norm and dropout do the same service?
+# that lacks only the `x +`. Are norm and dropout enough?
 
 
 # %%
@@ -456,14 +458,14 @@ with predict(
     show(plot_four(four))
 
 # %% [markdown]
-# At this rate norm and dropout do not replace the `x +`, and at this depth it does not
-# need them. Why the norm fails here stays open, since before training it keeps both sizes
+# At this rate norm and dropout do not replace the `x +`, and with these initial weights
+# it does not need them. Why the norm fails here stays open, since before training it keeps both sizes
 # of section 4 from vanishing. At a rate of 0.0003 and without dropout, such blocks learn.
 #
 # With larger initial weights 16 plain blocks learn too. With those, 64 blocks do not,
 # plain or x + f(x), but x + f(norm(x)) does. The
 # [investigation](investigations/00_signal_or_gradient.ipynb) has these runs, and computes
-# the 4 of section 4 on paper.
+# the factor 4 on paper.
 #
 # If a block changes the width, x cannot be added as it is. There one usually puts a
 # linear layer on the skip: `shortcut(x) + f(x)`.
@@ -581,10 +583,12 @@ for wrong in dropout_on_the_sum, relu_in_place:
 # mistake; in [another](https://github.com/znxlwm/UGATIT-pytorch/issues/32) one of the
 # blocks had no `x +`.
 #
-# Take this test into your own projects. Silence the branch of a `copy.deepcopy` of the
-# block, since the zeros stay in its weights, leave it in training mode, where dropout
-# acts, and ask for x. Blocks with a layer on the skip, or with a norm or a ReLU after the
-# sum, change x on purpose.
+# Take this test into your own projects:
+#
+# - silence the branch of a `copy.deepcopy` of the block, since the zeros stay in it;
+# - leave it in training mode, where dropout acts;
+# - ask for x. (Blocks with a layer on the skip, or with a norm or a ReLU after the sum,
+#   change x on purpose.)
 #
 # ## 7 · What do I keep?
 #
