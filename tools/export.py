@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 from residual_course.commands.answers import answers_of, join
 from residual_course.commands.checkout import Refusal, find_root, notebook_of, with_homework
+from residual_course.commands.notebook import read_notebook
 
 INLINE = re.compile(r"data:image/[a-z]+;base64,[A-Za-z0-9+/=]+")
 PAGE = "lesson.md"
@@ -41,7 +41,7 @@ def run(argv: Sequence[str]) -> int:
 
 def built(path: Path) -> NotebookNode:
     """Return a built notebook with what is stored apart."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = read_notebook(path)
     join(notebook, answers_of(path))
     return notebook
 

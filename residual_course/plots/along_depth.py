@@ -100,16 +100,18 @@ def name_ends(ax: Axes, names: list[str]) -> None:
     ends = [np.asarray(line.get_ydata())[np.isfinite(np.asarray(line.get_ydata(), float))][-1:] for line in lines]
     to_axes = ax.transData + ax.transAxes.inverted()
     heights = [to_axes.transform((1, end[0]))[1] if len(end) else 0.0 for end in ends]
-    lowest = -np.inf
-    for at in np.argsort(heights):
-        lowest = max(heights[at], lowest + APART)
+    order = np.argsort(heights)
+    steps = APART * np.arange(len(order))
+    places = np.maximum.accumulate(np.take(heights, order) - steps) + steps
+    places += np.mean(heights) - places.mean()  # what moved some up moves all down a little
+    for at, place in zip(order, places, strict=True):
         name = f"{names[at]}{'' if len(ends[at]) else ' is 0'}".strip()
         style: dict[str, Any] = {
             "color": lines[at].get_color() if len(ends[at]) else DROPPED,
             "weight": "bold",
             "va": "center",
         }
-        ax.annotate(name, (1.01, lowest), xycoords="axes fraction", annotation_clip=False, **style)
+        ax.annotate(name, (1.01, place), xycoords="axes fraction", annotation_clip=False, **style)
 
 
 def told(sizes: Mapping[str, list[np.ndarray]]) -> Iterable[str]:
