@@ -1,7 +1,6 @@
 """``residual-edu test`` runs every step in order, goes on after a failure, and says at the end how it went."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -55,11 +54,3 @@ def test_in_ci_a_skip_is_a_failure(three, capfd, monkeypatch, value, code):
 def test_all_leaves_no_test_out_and_test_those_that_are_slow():
     assert set(command.USUAL) <= set(command.STEPS)
     assert all("-m" not in words for words in command.STEPS.values())
-
-
-def test_files_with_slow_tests_come_first(request):
-    files = dict[Path, bool]()
-    for item in request.session.items:
-        files[item.path] = files.get(item.path, False) or item.get_closest_marker("slow") is not None
-    first = list(files.values()).index(False)
-    assert not any(list(files.values())[first:])
