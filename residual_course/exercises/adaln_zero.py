@@ -1,138 +1,254 @@
-"""Exercise on AdaLN: a norm whose output a condition shifts and scales."""
+"""Exercises on AdaLN-Zero: a branch that a condition shifts, scales and gates, and the block of two of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from residual_course.checking.exercise import Exercise, Mistake, Part, Property, close, draw, run, same_gradients
+from residual_course.checking.exercise import (
+    Exercise,
+    Mistake,
+    Part,
+    Property,
+    Unmet,
+    close,
+    construct,
+    draw,
+    filled,
+    run,
+    same_gradients,
+)
 
 Map = Callable[[Tensor], Tensor]
-Modulated = Callable[[Tensor, Map, Tensor, Tensor], Tensor]
+Branch = Callable[[Tensor, Map, Tensor, Tensor, Tensor], Tensor]
+
+# x + gate * f(norm(x) (1 + scale) + shift)
+
+X = (5 * draw(3, 3, 4) + 1).float()
+THREE = tuple(draw(3, 4, seed=seed).float() for seed in (1, 2, 3))  # shift, scale, gate
 
 
 def norm(x: Tensor) -> Tensor:
-    """Centre each row and halve it, so that norming twice changes the result."""
-    return 0.5 * (x - x.mean(-1, keepdim=True))
+    """Return each row without its mean, over its standard deviation."""
+    return F.layer_norm(x, x.shape[-1:])
 
 
-def wide(piece: Tensor, x: Tensor) -> Tensor:
-    """Return ``(batch, channels)`` as ``(batch, 1, ..., 1, channels)``, with as many axes as ``x``."""
-    return piece.view(len(x), *[1] * (x.ndim - 2), -1)
+def right(x: Tensor, f: Map, shift: Tensor, scale: Tensor, gate: Tensor) -> Tensor:
+    """Return x plus the gated branch."""
+    shift, scale, gate = (one[:, None] for one in (shift, scale, gate))
+    return x + gate * f(norm(x) * (1 + scale) + shift)
 
 
-# AdaLN: norm(x) (1 + scale) + shift
-
-SHAPES = ((3, 3, 4), (3, 5, 4), (3, 4), (2, 3, 2, 4), (2, 2, 1, 3, 4))
-SHIFT, SCALE = draw(3, 4, seed=1), draw(3, 4, seed=2)
-
-
-def adaln(x: Tensor, norm: Map, shift: Tensor, scale: Tensor) -> Tensor:
-    """Return the modulated norm."""
-    return norm(x) * (1 + wide(scale, x)) + wide(shift, x)
+def wide(step: Branch) -> Branch:
+    """Return ``step`` with an axis of positions in each of the three vectors."""
+    return lambda x, f, *three: step(x, f, *(one[:, None] for one in three))
 
 
-def modulated(f: Modulated, shape: tuple[int, ...], shift: Tensor = SHIFT, scale: Tensor = SCALE) -> Tensor:
-    """Return the output of ``f`` for one signal; each sample has its own row of ``shift`` and ``scale``."""
-    x = draw(*shape) + 1
-    return run(lambda x, shift, scale: f(x, norm, shift, scale), x, shift[: shape[0]], scale[: shape[0]], like=x)
+def bent(x: Tensor) -> Tensor:
+    """Return something that is neither linear nor 0 at 0."""
+    return torch.tanh(x) + 0.5 * x - 1
 
 
-def fits(f: Modulated, shape: tuple[int, ...], shift: Tensor = SHIFT, scale: Tensor = SCALE) -> None:
-    """Test one shape."""
-    right = modulated(adaln, shape, shift, scale)
-    close(modulated(f, shape, shift, scale), right, f"for x of shape {shape} the output")
+def added(f: Branch, *kept: int, x: Tensor = X) -> Tensor:
+    """Return the output of a branch, with those of shift, scale and gate that are not kept at 0."""
+    three = [THREE[i][: len(x)] * (i in kept) for i in range(3)]
+    return run(lambda x, *three: f(x, bent, *three), x, *three, like=x)
 
 
-def any_axes(f: Modulated) -> None:
-    """Test signals with none to three axes of positions."""
-    for shape in SHAPES:
-        fits(f, shape)
+def agrees(f: Branch, *kept: int, x: Tensor = X) -> None:
+    """Test the output."""
+    close(added(f, *kept, x=x), added(right, *kept, x=x))
 
 
-def one_sample(f: Modulated) -> None:
-    """Test a batch of one."""
-    for shape in ((1, 5, 4), (1, 4)):
-        fits(f, shape)
+INPUTS: dict[str, Any] = {"x": X, "f": Part(4).float()} | dict(zip(("shift", "scale", "gate"), THREE, strict=True))
 
-
-def as_it_is(x: Tensor) -> Tensor:
-    """Return the very tensor that is handed over."""
-    return x
-
-
-INPUTS = {"x": draw(3, 5, 4) + 1, "norm": Part(4), "shift": SHIFT, "scale": SCALE}
-
-MODULATE = Exercise(
-    reference=adaln,
-    also_right=(lambda x, norm, b, s: torch.einsum("b...c,bc->b...c", norm(x), 1 + s) + wide(b, x),),
-    observe=lambda f: [modulated(f, (3, 3, 4)), modulated(f, (3, 2, 5, 4))],
+ADALN_BRANCH = Exercise(
+    reference=right,
+    also_right=(
+        lambda x, f, b, s, g: torch.einsum("bc,bpc->bpc", g, f(torch.addcmul(b[:, None], norm(x), 1 + s[:, None]))) + x,
+        lambda x, f, b, s, g: torch.stack([r + g[i] * f(norm(r) * (1 + s[i]) + b[i]) for i, r in enumerate(x)]),
+    ),
+    observe=lambda f: (added(f, 0, 1, 2), added(f, 0, 1, 2, x=X[:2])),
     properties=(
-        Property("no shift and no scale leave the norm as it is", lambda f: fits(f, (3, 5, 4), 0 * SHIFT, 0 * SCALE)),
-        Property("a shift alone is added", lambda f: fits(f, (3, 5, 4), SHIFT, 0 * SCALE)),
-        Property("a scale alone is a gain of 1 + scale", lambda f: fits(f, (3, 5, 4), 0 * SHIFT, SCALE)),
-        Property(
-            "each sample gets its own shift and scale, also 3 samples of 3 positions", lambda f: fits(f, (3, 3, 4))
-        ),
-        Property("any number of axes will do", any_axes),
-        Property("one sample with positions, and one without", one_sample),
-        Property(
-            "the gradient reaches x, shift, scale and the norm; what is handed over stays as it is",
-            same_gradients(adaln, INPUTS, INPUTS | {"norm": as_it_is}),
-            hints=(),
-        ),
+        Property("a gate of 0 returns x", lambda f: agrees(f, 0, 1)),
+        Property("a gate alone", lambda f: agrees(f, 2)),
+        Property("the shift", lambda f: agrees(f, 0, 2)),
+        Property("the scale", lambda f: agrees(f, 1, 2)),
+        Property("two pictures of three positions", lambda f: agrees(f, 0, 2, x=X[:2])),
+        Property("three pictures of three positions", lambda f: agrees(f, 0, 1, 2)),
+        Property("the gradients of x, the three vectors and f", same_gradients(right, INPUTS), hints=()),
     ),
     mistakes=(
         Mistake(
-            lambda x, n, b, s: n(x) * wide(s, x) + wide(b, x),
+            lambda x, f, b, s, g: x + g * f(norm(x) * (1 + s) + b),
+            "the vectors lined up with the positions, not with the pictures",
+            "Give each an axis for the positions: `gate[:, None]`.",
+        ),
+        Mistake(wide(lambda x, f, b, s, g: g * f(norm(x) * (1 + s) + b)), "the branch without x", "Add it to x."),
+        Mistake(
+            wide(lambda x, f, b, s, g: x + g * f(norm(x) * s + b)),
             "scale where 1 + scale was asked for",
-            "Add 1 to the scale: at a scale of 0 the norm should come through as it is.",
+            "Add 1 to the scale: a scale of 0 leaves the norm as it is.",
         ),
         Mistake(
-            lambda x, n, b, s: (n(x) + wide(b, x)) * (1 + wide(s, x)),
+            wide(lambda x, f, b, s, g: x + g * f(x * (1 + s) + b)),
+            "a branch without its norm",
+            "Begin with step 2, the norm of x.",
+        ),
+        Mistake(
+            wide(lambda x, f, b, s, g: norm(x) + g * f(norm(x) * (1 + s) + b)),
+            "a sum with the norm of x",
+            "Keep the name x for what came in, and add to that.",
+        ),
+        Mistake(
+            wide(lambda x, f, b, s, g: (h := norm(x) * (1 + s) + b) + g * f(h)),
+            "a sum with the modulated norm",
+            "Keep the name x for what came in, and add to that.",
+        ),
+        Mistake(
+            wide(lambda x, f, b, s, g: x + f(g * (norm(x) * (1 + s) + b))),
+            "a gate before f",
+            "The gate multiplies what f returns.",
+        ),
+        Mistake(
+            wide(lambda x, f, b, s, g: g * (x + f(norm(x) * (1 + s) + b))),
+            "a gate on the sum, so that a shut one loses x",
+            "Gate the branch, then add.",
+        ),
+        Mistake(
+            wide(lambda x, f, b, s, g: x + g * f((norm(x) + b) * (1 + s))),
             "a shift that is scaled too",
             "Scale first, then shift.",
         ),
         Mistake(
-            lambda x, n, b, s: n(x) * (1 + wide(b, x)) + wide(s, x),
+            wide(lambda x, f, b, s, g: x + g * f(norm(x) * (1 + b) + s)),
             "shift and scale exchanged",
             "The shift is added, the scale multiplies.",
         ),
         Mistake(
-            lambda x, n, b, s: n(x) * (1 + s) + b,
-            "shift and scale lined up with the positions, not with the samples",
-            "Give them an axis of 1 for each axis of positions: `scale.view(len(x), 1, -1)` where x has three axes.",
-        ),
-        Mistake(
-            lambda x, n, b, s: n(x) * (1 + s[:, None]) + b[:, None],
-            "one axis of positions taken for granted",
-            "x may have none, or three: `x.ndim - 2` is how many axes of 1 are needed.",
-        ),
-        Mistake(
-            lambda x, n, b, s: x * (1 + wide(s, x)) + wide(b, x),
-            "FiLM on x itself, without the norm",
-            "Pass x through `norm` first.",
-        ),
-        Mistake(
-            lambda x, n, b, s: n(x * (1 + wide(s, x)) + wide(b, x)),
-            "a norm that comes last and removes the condition's shift and scale",
-            "Normalise first, then scale and shift.",
-        ),
-        Mistake(
-            lambda x, n, b, s: x + n(x) * (1 + wide(s, x)) + wide(b, x),
-            "a skip that was not asked for",
-            "Leave x out of the sum: the stream is added later, after the branch.",
-        ),
-        Mistake(
-            lambda x, n, b, s: n(x) * (1 + s.mean(0)) + b.mean(0),
-            "one average condition for the whole batch",
-            "Each sample has a row of its own.",
+            wide(lambda x, f, b, s, g: x + (1 + g) * f(norm(x) * (1 + s) + b)),
+            "a gate of 1 + gate",
+            "Multiply by the gate as it is: at 0 the branch adds nothing.",
         ),
     ),
     hints=(
-        "Which axis does (batch, channels) line up with, when x has three? Try a batch of 3 with 3 positions.",
-        "Shift and scale need as many axes as x: samples first, channels last, and an axis of 1 for each other.",
+        "Follow the drawing from left to right, and add what comes out to the x that came in.",
+        "Each of the three vectors is (batch, features): `[:, None]` gives it an axis for the positions.",
     ),
 )
 
-EXERCISES = {"modulate": MODULATE}
+# The block: such a branch around the attention, then one around the MLP, from six vectors that are 0 at first
+
+C = draw(3, 4, seed=4).float()
+Blocks = type[nn.Module]
+
+
+def block(step: Branch = right, order: str = "bsgBSG", start: float = 0.0, parallel: bool = False) -> Blocks:
+    """Return a class of blocks with this branch, order of the six vectors, and start of the projection."""
+
+    class Block(nn.Module):
+        def __init__(self, sequence_mixer: nn.Module, mlp: nn.Module, dim: int) -> None:
+            super().__init__()
+            self.sequence_mixer, self.mlp = sequence_mixer, mlp
+            self.condition_proj = nn.Sequential(nn.SiLU(), nn.Linear(dim, 6 * dim))
+            for parameter in self.condition_proj.parameters():
+                nn.init.constant_(parameter, start)
+
+        def forward(self, x: Tensor, c: Tensor) -> Tensor:
+            six = dict(zip(order, self.condition_proj(c).chunk(6, dim=-1), strict=True))
+            y = step(x, self.sequence_mixer, *(six[name] for name in "bsg"))
+            second = step(x if parallel else y, self.mlp, *(six[name] for name in "BSG"))
+            return y + second - x if parallel else second
+
+    return Block
+
+
+def made(f: Blocks) -> Any:
+    """Return a new block of ``f`` whose attention and MLP are drawn."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return construct(f, Part(4), Part(4, 1), 4).float()
+
+
+def output(f: Blocks, *kept: int) -> Tensor:
+    """Return what a block makes of X, with those of its six vectors that are not kept at 0."""
+    found = filled(made(f)).float()
+    with torch.no_grad():
+        for parameter in found.condition_proj[1].parameters():
+            six = parameter.view(6, 4, -1)
+            six[[i for i in range(6) if i not in kept]] = 0
+    return run(found, X, C, like=X)
+
+
+def starts_at_zero(f: Blocks) -> None:
+    """Test that a new block returns x, and that the linear layer is 0 and the rest is not."""
+    close(run(made(f), X, C, like=X), X, "of a new block the output")
+    if any(parameter.any() for parameter in made(f).condition_proj.parameters()):
+        raise Unmet("`condition_proj` of a new block is not 0")
+
+
+def only(*kept: int) -> Callable[[Blocks], None]:
+    """Return a test of a block with some of the six vectors."""
+    return lambda f: close(output(f, *kept), output(block(), *kept))
+
+
+def whole(f: Blocks, x: Tensor, c: Tensor) -> tuple[Tensor, nn.Module]:
+    """Return the output of a block with drawn weights, and the block."""
+    found = filled(made(f)).float()
+    return found(x, c), found
+
+
+ADALN_ZERO_BLOCK = Exercise(
+    reference=block(),
+    observe=lambda f: (run(made(f), X, C, like=X), output(f, *range(6))),
+    properties=(
+        Property("a new block returns x, its linear layer is 0", starts_at_zero),
+        Property("the attention's three vectors", only(0, 1, 2)),
+        Property("the MLP's three vectors", only(3, 4, 5)),
+        Property("both branches, one after the other", only(*range(6))),
+        Property(
+            "the gradients of x, c and all weights", same_gradients(block(), {"x": X, "c": C}, call=whole), hints=()
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            block(start=0.1),
+            "a linear layer that does not start at 0",
+            "Fill its weights and its biases with `nn.init.zeros_`.",
+        ),
+        Mistake(
+            block(parallel=True),
+            "an MLP that receives the x from before the attention",
+            "Let the second branch begin with what the first returned.",
+        ),
+        Mistake(block(order="bsBSgG"), "gates that are cut off last", "The order is shift, scale, gate, twice."),
+        Mistake(block(order="sbgSBG"), "shift and scale exchanged", "Of three vectors the first is the shift."),
+        Mistake(
+            block(order="BSGbsg"), "the MLP's vectors given to the attention", "The first three are the attention's."
+        ),
+        Mistake(block(order="gbsGBS"), "gates that are cut off first", "The order is shift, scale, gate, twice."),
+        Mistake(
+            block(wide(lambda x, f, b, s, g: g * f(norm(x) * (1 + s) + b))),
+            "branches without x",
+            "Add each branch to the x that it began with.",
+        ),
+        Mistake(
+            block(wide(lambda x, f, b, s, g: x + g * f(norm(x) * s + b))),
+            "scale where 1 + scale was asked for",
+            "Call your `branch`, or add 1 to the scale.",
+        ),
+        Mistake(
+            block(lambda x, f, b, s, g: x + g * f(norm(x) * (1 + s) + b)),
+            "six vectors without an axis for the positions",
+            "Call your `branch` with (batch, dim), or give them an axis: `[:, None]`.",
+        ),
+    ),
+    hints=(
+        "Call `branch` twice: around `self.sequence_mixer` with the first three vectors, around `self.mlp` with the rest.",
+        "`self.condition_proj(c).chunk(6, dim=-1)` cuts the six. The second call begins with what the first returned.",
+    ),
+)
+
+EXERCISES = {"adaln_branch": ADALN_BRANCH, "adaln_zero_block": ADALN_ZERO_BLOCK}

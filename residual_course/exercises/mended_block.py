@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet
 from residual_course.datasets import digits
 from residual_course.training import minibatches, train
-from residual_edu.networks.denoiser import Denoiser, flow_matching_loss, sample
+from residual_edu import SimpleFeedForward
+from residual_edu.networks.denoiser import Denoiser, SelfAttention, flow_matching_loss, sample
 
 Answer = Callable[[int], Any]  # makes a block of a width
 
@@ -25,34 +26,28 @@ class Handed(nn.Module):
 
     one, last, gate = 0.0, 0.0, 0.0  # before the scale; times the last layers' weights; where the gates start
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width, elementwise_affine=False)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.adaln = nn.Linear(width, 6 * width)
+        self.sequence_mixer, self.mlp = SelfAttention(dim), SimpleFeedForward(dim, 2 * dim)
+        self.condition_proj = nn.Sequential(nn.SiLU(), nn.Linear(dim, 6 * dim))
+        for layer in (self.sequence_mixer.qkv, self.sequence_mixer.out, self.mlp.linear1, self.mlp.linear2):
+            nn.init.zeros_(layer.bias)
         with torch.no_grad():
-            for layer in (self.qkv, self.out, self.up, self.down, self.adaln):
-                layer.bias.zero_()
-            for layer in (self.out, self.down):
+            for layer in (self.sequence_mixer.out, self.mlp.linear2):
                 layer.weight *= self.last
-            self.adaln.weight.zero_()
-            self.adaln.bias.view(2, 3, -1)[:, 2] = self.gate
+            nn.init.zeros_(self.projection.weight)
+            nn.init.zeros_(self.projection.bias).view(2, 3, -1)[:, 2] = self.gate
 
-    def mixer(self, x: Tensor) -> Tensor:
-        """Return attention between the positions of x."""
-        q, k, v = self.qkv(x).chunk(3, dim=-1)
-        return self.out(F.scaled_dot_product_attention(q, k, v))
+    @property
+    def projection(self) -> nn.Linear:
+        """The linear layer that makes the six vectors."""
+        return cast(nn.Linear, self.condition_proj[1])
 
-    def mlp(self, x: Tensor) -> Tensor:
-        """Return two layers of each position of x."""
-        return self.down(F.gelu(self.up(x)))
-
-    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
         """Return x after both branches."""
-        b1, s1, g1, b2, s2, g2 = self.adaln(condition)[:, None].chunk(6, dim=-1)
-        x = x + g1 * self.mixer(self.norm(x) * (self.one + s1) + b1)
-        return x + g2 * self.mlp(self.norm(x) * (self.one + s2) + b2)
+        b1, s1, g1, b2, s2, g2 = self.condition_proj(c)[:, None].chunk(6, dim=-1)
+        x = x + g1 * self.sequence_mixer(F.layer_norm(x, x.shape[-1:]) * (self.one + s1) + b1)
+        return x + g2 * self.mlp(F.layer_norm(x, x.shape[-1:]) * (self.one + s2) + b2)
 
 
 def network(f: Answer, depth: int, seed: int) -> Denoiser:
@@ -66,7 +61,7 @@ def network(f: Answer, depth: int, seed: int) -> Denoiser:
         out = block(x, condition)
         if not isinstance(out, Tensor) or out.shape != x.shape:
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise Broken(f"`forward(x, condition)` returned {shape}, where {tuple(x.shape)} was asked for")
+            raise Broken(f"`forward(x, c)` returned {shape}, where {tuple(x.shape)} was asked for")
     made.blocks = nn.ModuleList(blocks)
     return made
 
@@ -144,7 +139,7 @@ class MixerAlone(Mended):  # type: ignore[valid-type, misc]
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
-        nn.init.zeros_(self.down.weight)
+        nn.init.zeros_(self.mlp.linear2.weight)
 
 
 class Frozen(Mended):  # type: ignore[valid-type, misc]
@@ -152,15 +147,15 @@ class Frozen(Mended):  # type: ignore[valid-type, misc]
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
-        self.adaln.requires_grad_(False)
+        self.projection.requires_grad_(False)
 
 
 class Deaf(Mended):  # type: ignore[valid-type, misc]
     """Mended, and without the condition."""
 
-    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
         """Return x after both branches, whatever the condition is."""
-        return super().forward(x, 0 * condition)
+        return super().forward(x, 0 * c)
 
 
 def nothing(width: int) -> None:
@@ -178,21 +173,23 @@ MENDED_BLOCK = Exercise(
     observe=_observe,
     effort=25,  # it trains networks of two and four blocks, slowly where threads wait for each other
     properties=(
-        Property("it makes a block: forward(x, condition) returns the shape of x", _is_a_block, ()),
+        Property("it makes a block: forward(x, c) returns the shape of x", _is_a_block, ()),
         Property(f"in {FEW} steps every weight matrix of both blocks changes", _weights_move),
         Property("90 % of 100 drawings are recognised after 150 steps, with 2 blocks and with 4", _draws),
     ),
     mistakes=(
-        Mistake(Handed, "the block as it was handed over", "What is the input of `mixer` and `mlp` in a new block?"),
+        Mistake(
+            Handed, "the block as it was handed over", "What is the input of `sequence_mixer` and `mlp` in a new block?"
+        ),
         Mistake(
             changed(one=1.0),
             "branches that receive the norm, and whose output is 0",
-            "A new block's gates are 0: what is the output of `mixer` and `mlp` then?",
+            "A new block's gates are 0: what is the output of `sequence_mixer` and `mlp` then?",
         ),
         Mistake(
             changed(last=1.0),
             "last layers that are drawn, in branches whose input is 0",
-            "What is the input of `mixer` and `mlp` in a new block?",
+            "What is the input of `sequence_mixer` and `mlp` in a new block?",
         ),
         Mistake(
             changed(gate=1.0),
@@ -201,11 +198,11 @@ MENDED_BLOCK = Exercise(
         ),
         Mistake(MixerAlone, "a mended mixer beside an MLP as it was", "Compare the weights that have not changed."),
         Mistake(Frozen, "a projection that does not learn", "Leave `requires_grad` as it was."),
-        Mistake(Deaf, "a block without its condition", "The condition must reach `adaln`."),
+        Mistake(Deaf, "a block without its condition", "The condition must reach `condition_proj`."),
         Mistake(nothing, "a function without its `return`", "It is called with the width, and returns a block."),
     ),
     hints=(
-        "List the tensors that 12 steps do not change. Then look at a new block: what goes into `mixer` and `mlp`, and "
+        "List the tensors that 12 steps do not change. Then look at a new block: what goes into `sequence_mixer` and `mlp`, and "
         "what comes out?",
         "A gate of 0 has a gradient if the output that it multiplies is not 0. Two things make that output 0 here, "
         "each by itself.",

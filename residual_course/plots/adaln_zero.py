@@ -16,13 +16,8 @@ ENLARGED, GAP = 6, 2  # pixels for one of a picture; pixels of the pictures betw
 FASTEST = 2.0  # the velocity of a pixel that turns from paper to ink
 
 
-def plot_wake_up(
-    gradients: ArrayLike, groups: Sequence[str], steps: Sequence[int], ax: Axes, numbers: bool = True
-) -> Axes:
-    """Draw gradients of groups of weights, ``(groups, steps)``: darker where larger, white where exactly 0.
-
-    With ``numbers``, each cell shows its power of ten.
-    """
+def plot_wake_up(gradients: ArrayLike, groups: Sequence[str], steps: Sequence[int], ax: Axes) -> Axes:
+    """Draw powers of ten of gradients, ``(groups, steps)``: darker where larger, white where exactly 0."""
     sizes = np.asarray(gradients, float)
     deep = np.log10(np.clip(sizes, FAINTEST, STRONGEST) / FAINTEST) / np.log10(STRONGEST / FAINTEST)
     field = np.where((sizes == 0)[..., None], 1.0, AWAKE(deep))
@@ -30,7 +25,7 @@ def plot_wake_up(
     for (row, column), size in np.ndenumerate(sizes):
         if size == 0:
             ax.text(column, row, "0", color=DROPPED, ha="center", va="center")
-        elif numbers:
+        else:
             color = words_on(field[row, column])
             ax.text(column, row, f"$10^{{{np.log10(size):.0f}}}$", color=color, ha="center", va="center")
     ax.set_xticks(range(len(steps)), [str(step) for step in steps])

@@ -27,11 +27,6 @@ def test_exact_zeros_are_white_and_marked_and_larger_gradients_deeper(ax):
     assert [label.get_text() for label in ax.get_yticklabels()] == ["front", "back"]
 
 
-def test_without_numbers_zeros_alone_are_marked(ax):
-    plots.plot_wake_up([[0.0, 0.2]], ["only"], [0, 1], ax, numbers=False)
-    assert [text.get_text() for text in ax.texts] == ["0"]
-
-
 def tile(sheet, row, column, side=2):
     """One image of a sheet, without the gap after it; and the gap to its right."""
     wide, one = 6 * side, 6 * side + 12

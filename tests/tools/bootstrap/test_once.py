@@ -37,7 +37,7 @@ def test_a_changed_requirement_is_installed(prepared, name):
 
 
 def test_the_learner_sees_that_something_moves(course, monkeypatch, capsys):
-    slow = "import time; print('Collecting torch', flush=True); time.sleep(1.2)"
+    slow = "import time; time.sleep(0.5); print('Collecting torch', flush=True); time.sleep(1.2)"
     monkeypatch.setattr(course.LEARNING, "pip", [sys.executable, "-c", slow])
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     course.install(course.LEARNING)

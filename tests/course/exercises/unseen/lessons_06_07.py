@@ -11,88 +11,102 @@ from residual_course.exercises.mended_block import Handed, Mended
 from residual_edu import LayerNorm, SimpleFeedForward, is_bypassed
 
 
-@wrong("modulate", "in place on what the norm returns")
-def _(x, norm, shift, scale):
-    shape = (len(x), *[1] * (x.ndim - 2), -1)
-    return norm(x).mul_(1 + scale.view(shape)).add_(shift.view(shape))
+def norm(x):
+    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True, correction=0)
 
 
-@wrong("modulate", "a scale that does not learn")
-def _(x, norm, shift, scale):
-    shape = (len(x), *[1] * (x.ndim - 2), -1)
-    return norm(x) * (1 + scale.data.view(shape)) + shift.view(shape)
+def branch(x, f, shift, scale, gate):
+    h = norm(x).mul(1 + scale.unsqueeze(1)).add(shift.unsqueeze(1))
+    return torch.addcmul(x, gate.unsqueeze(1).expand_as(x), f(h))
 
 
-@right("modulate", "axes moved")
-def _(x, norm, shift, scale):
-    moved = norm(x).movedim(0, -2)
-    return (moved * (1 + scale) + shift).movedim(-2, 0)
-
-
-def adaln(x, condition, projection, norm, mixer, mlp, add=torch.add):
-    six = projection(condition)[:, None].chunk(6, dim=-1)
-    for f, (shift, scale, gate) in ((mixer, six[:3]), (mlp, six[3:])):
-        x = add(x, gate * f(norm(x) * (1 + scale) + shift))
-    return x
-
-
-wrong("adaln_zero_forward", "sums in place, after a copy")(
-    lambda x, *parts: adaln(x.clone(), *parts, add=torch.Tensor.add_)
-)
-wrong("adaln_zero_forward", "a detached projection")(
-    lambda x, c, projection, *parts: adaln(x, c, lambda c: projection(c).detach(), *parts)
-)
-right("adaln_zero_forward", "the library's order of words")(
-    lambda x, c, projection, norm, mixer, mlp: adaln(x, c, projection, norm, mixer, mlp)
-)
-right("wake_up_steps", "a list of texts")(lambda: ["1", "2", "2", "1", "2", "0"])
-right("wake_up_steps", "a number")(lambda: 122120)
-wrong("wake_up_steps", "a number with a leading 0 lost")(lambda: 22120)
-
-
-def drawing(model, noise, labels, weight, steps, times=None, last=10, clip=False):
-    x, dt = noise, 1 / steps
-    for step in range(steps):
-        t = torch.tensor([step * dt]) if times is None else times(step, steps)
-        untold = model(x, t, torch.full_like(labels, last))
-        told = model(x, t, labels)
-        x = x + dt * ((1 - weight) * untold + weight * told)
-        x = x.clamp(-3, 3) if clip else x
-    return x
-
-
-right("guided_drawing", "a weighted mean of the velocities")(drawing)
-right("guided_drawing", "a time for each picture")(
-    lambda model, noise, labels, w, steps: drawing(
-        model, noise, labels, w, steps, lambda step, steps: torch.full((len(noise),), step / steps)
+right("adaln_branch", "statistics by hand, without eps")(branch)
+right("adaln_branch", "a module for the norm")(
+    lambda x, f, b, s, g: (
+        x + g[:, None] * f(nn.LayerNorm(4, elementwise_affine=False)(x) * (1 + s[:, None]) + b[:, None])
     )
 )
-right("guided_drawing", "torch.no_grad around it")(torch.no_grad()(drawing))
-
-
-@right("guided_drawing", "the way as a list")
-def _(model, noise, labels, weight, steps):
-    way = [noise]
-    for t in torch.arange(steps) / steps:
-        told, untold = (model(way[-1], t.view(1), one) for one in (labels, torch.tensor([10])))
-        way.append(way[-1] + (told + (weight - 1) * (told - untold)) / steps)
-    return way[-1]
-
-
-wrong("guided_drawing", "a time that is a number")(
-    lambda model, noise, labels, w, steps: drawing(model, noise, labels, w, steps, lambda step, steps: step / steps)
+right("adaln_branch", "LayerNorm with the gain and bias that it is drawn with")(
+    lambda x, f, b, s, g: x + g[:, None] * f(nn.LayerNorm(4)(x) * (1 + s[:, None]) + b[:, None])
 )
-wrong("guided_drawing", "the label 0 for any digit")(
-    lambda model, noise, labels, w, steps: drawing(model, noise, labels, w, steps, last=0)
+right("adaln_branch", "the positions first")(
+    lambda x, f, b, s, g: (x.transpose(0, 1) + g * f(norm(x.transpose(0, 1)) * (1 + s) + b)).transpose(0, 1)
 )
+wrong("adaln_branch", "one average condition for the batch")(
+    lambda x, f, b, s, g: branch(x, f, *(one.mean(0).expand(len(x), -1) for one in (b, s, g)))
+)
+wrong("adaln_branch", "a standard deviation over n - 1")(
+    lambda x, f, b, s, g: x + g[:, None] * f((x - x.mean(-1, True)) / x.std(-1, True) * (1 + s[:, None]) + b[:, None])
+)
+wrong("adaln_branch", "a norm over positions and features")(
+    lambda x, f, b, s, g: x + g[:, None] * f(nn.functional.layer_norm(x, (3, 4)) * (1 + s[:, None]) + b[:, None])
+)
+wrong("adaln_branch", "a scale that does not learn")(lambda x, f, b, s, g: branch(x, f, b, s.detach(), g))
+
+
+class Block(nn.Module):
+    def __init__(self, sequence_mixer, mlp, dim):
+        super().__init__()
+        self.sequence_mixer, self.mlp = sequence_mixer, mlp
+        self.condition_proj = nn.Sequential(nn.SiLU(), nn.Linear(dim, 6 * dim))
+        for parameter in self.condition_proj.parameters():
+            parameter.data.zero_()
+
+    def forward(self, x, c):
+        b1, s1, g1, b2, s2, g2 = self.condition_proj(c)[:, None].chunk(6, dim=-1)
+        x = x + g1 * self.sequence_mixer(norm(x) * (1 + s1) + b1)
+        return x + g2 * self.mlp(norm(x) * (1 + s2) + b2)
+
+
+def changed(**methods):
+    return type("Changed", (Block,), methods)
+
+
+def in_a_loop(self, x, c):
+    six = self.condition_proj(c).view(len(x), 2, 3, -1)
+    for f, three in ((self.sequence_mixer, six[:, 0]), (self.mlp, six[:, 1])):
+        x = branch(x, f, *three.unbind(1))
+    return x
+
+
+right("adaln_zero_block", "six by name, without branch")(Block)
+right("adaln_zero_block", "a loop over two branches")(changed(forward=in_a_loop))
+
+
+@wrong("adaln_zero_block", "a sum in place")
+class _(Block):
+    def forward(self, x, c):
+        x += branch(x, self.sequence_mixer, *self.condition_proj(c).chunk(6, dim=-1)[:3]) - x
+        return branch(x, self.mlp, *self.condition_proj(c).chunk(6, dim=-1)[3:])
+
+
+wrong("adaln_zero_block", "a detached projection")(
+    changed(forward=lambda self, x, c: Block.forward(self, x, c.detach()))
+)
+
+
+@wrong("adaln_zero_block", "weights of 0, biases as they were drawn")
+class _(Block):
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.condition_proj[1].bias.data.fill_(0.1)
+
+
+@wrong("adaln_zero_block", "branches of 0 in the place of gates of 0")
+class _(Block):
+    def __init__(self, sequence_mixer, mlp, dim):
+        super().__init__(sequence_mixer, mlp, dim)
+        self.condition_proj[1].reset_parameters()
+        for parameter in (*sequence_mixer.parameters(), *mlp.parameters()):
+            parameter.data.zero_()
 
 
 @right("mended_block", "biases in the scale rows, last layers as PyTorch draws them")
 def _(width):
     block = Handed(width)
-    block.out.reset_parameters()
-    block.down.reset_parameters()
-    nn.init.ones_(block.adaln.bias.data.view(2, 3, -1)[:, 1])
+    block.sequence_mixer.out.reset_parameters()
+    block.mlp.linear2.reset_parameters()
+    nn.init.ones_(block.projection.bias.data.view(2, 3, -1)[:, 1])
     return block
 
 
@@ -115,7 +129,7 @@ def _(width):
 @right("mended_block", "new parameters, small gates")
 def _(width):
     block = Mended(width)
-    block.adaln.bias = nn.Parameter(block.adaln.bias.detach() + 0.05)
+    block.projection.bias = nn.Parameter(block.projection.bias.detach() + 0.05)
     return block
 
 
