@@ -149,8 +149,8 @@ def trained(std, seed, rate=0.1):
 # %% [markdown]
 # How large should the weights be at the start? Two answers are common, often without a thought.
 # A standard deviation of 0.07 is what PyTorch gives to an `nn.Linear(64, 64)`, and a standard
-# deviation of 1 is what `torch.randn` gives. Each output of W is a sum of 64 products of random
-# signs, so W multiplies the size of x by about √64 · std: by 0.56, or by 8.
+# deviation of 1 is what `torch.randn` gives. Each output of a layer is a sum of 64 products of
+# random signs, so its weights W multiply the size of x by about √64 · std: by 0.56, or by 8.
 
 # %% two-starts tags=["trained"]
 with predict(
@@ -232,7 +232,7 @@ end.backward()
 print("gradient at x:         ", x.grad.item())
 
 # %% [markdown]
-# The gradient reaches the middle first, and x after it, where it is half as large again.
+# The gradient reaches the middle first and x after it, and each halving halves it.
 #
 # ### Exercise 1 · Listen both ways (5 minutes)
 #
@@ -267,6 +267,11 @@ def listen(blocks):
 # %% nbgrader={"grade": true, "grade_id": "listen-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check(listen, "listen")
 
+# %% halves
+forward, backward, handles = listen(halves)
+halves(torch.tensor(8.0, requires_grad=True)).backward()
+print("forward", forward, "  backward", backward)
+
 # %% [markdown]
 # ### Step 4 · The gradient of the weights
 #
@@ -278,7 +283,7 @@ x, g = torch.tensor([1.0, -7.0]), torch.tensor([1.0, 1.0, -5.0])
 layer = nn.Linear(2, 3, bias=False)
 layer(x).backward(g)
 print(layer.weight.grad)
-print("size of x:", rms(x), "  of g:", rms(g), "  of both:", rms(layer.weight.grad))
+print("rms of x", rms(x), "  of g", rms(g), "  of ∇W", rms(layer.weight.grad))
 
 # %% [markdown]
 # Each weight joins one input to one output, and its gradient is the product of what stands at its
@@ -426,7 +431,7 @@ with predict(
     tell(flow)
 
 # %% [markdown]
-# Here are both networks at all depths. (The upper panel follows what differs between the digits.)
+# Here are both networks at all depths. (The upper panel shows x without the mean of all digits.)
 
 # %% along-depth
 nets = {"std 0.07": network(0.07), "std 1": network(1.0)}
@@ -438,11 +443,11 @@ show(along_depth(parts, (digits_64, labels_64), F.cross_entropy))
 # any gradient, block 16 a full gradient and hardly any x. So their product is about the same in
 # every block, and tiny. The lower panel alone would look healthy.
 #
-# **Std 1: the gradient explodes.** It doubles with every block on its way back, so the weight
-# gradient of block 1 is tens of thousands of times as large as that of block 16. Here the upper
-# panel alone would look healthy. This is why we need all three.
+# **Std 1: the gradient explodes.** It doubles with every block on its way back, so block 1 gets a weight
+# gradient tens of thousands of times as large as block 16. Here the upper panel alone would look
+# healthy. This is why we need all three.
 #
-# (The lower curves follow upper times middle, but lie higher, 10 to 16 times for std 0.07 and about
+# (The lower curves follow x times the gradient, but lie higher, 10 to 16 times for std 0.07 and about
 # twice for std 1. The formula wants the gradient before the tanh, we note it after the tanh, and the
 # products of 64 digits are added up.)
 #
@@ -512,9 +517,9 @@ show(along_depth(parts, (digits_64, labels_64), F.cross_entropy))
 # ### Point it at a network that you did not write
 #
 # All that your recorder needs of a model is its list of blocks. Here are GPT-2 and Llama from
-# `transformers` and a vision transformer from `timm`, three lines each, with random weights; nothing
-# is downloaded. (This course does not install the two packages. Where they are missing, the cell says
-# so, and we see what this code recorded elsewhere.)
+# `transformers` and a vision transformer from `timm`, three lines each, with random weights. (This
+# course does not install the two packages. Where they are missing, the cell says so, and we see what
+# this code recorded elsewhere.)
 
 # %% peers tags=["nbval-ignore-output"]
 flows = {}
@@ -577,7 +582,7 @@ show(ax.figure)
 
 # %% [markdown]
 # Above, x flows to the right, and each brown tributary is what a block adds. Below, the gradient flows
-# to the left. Its tributaries came back through the blocks; the rest came past them, along the skips.
+# to the left; what is not a tributary came past the blocks, along the skips.
 #
 # ## 6 · Where do people go wrong?
 #
@@ -661,8 +666,8 @@ check(mended, "mended_rate")
 
 # %% mended-rate tags=["trained"]
 net = mended()
-tell(record(net))
-print(f"after 100 steps: {accuracy(net, test_x, test_y):.0%} read")
+share = accuracy(net, test_x, test_y)
+print(f"{share:.0%} read, {dead(net[:16](train_x)):.0%} dead in block 16")
 
 # %% [markdown]
 # The rate of 0.1 was left over from SGD, and only the second recording showed what it had done. After a
@@ -688,8 +693,8 @@ print(f"after 100 steps: {accuracy(net, test_x, test_y):.0%} read")
 # healthy?</summary>Not necessarily. If x fades forward as fast as g fades backward, their product is the same
 # everywhere, and tiny.</details>
 #
-# <details><summary>Why does the tensor hook put its number in front of the list?</summary>The gradient comes from
-# the end, so the last block's number arrives first.</details>
+# <details><summary>Why does the tensor hook put its number in front?</summary>The gradient comes from the
+# end, so the last block's number arrives first.</details>
 #
 # <details><summary>The size of x is about 1 after every tanh block. What may be wrong all the
 # same?</summary>The tanh may be saturated. Then its slope is nearly 0, and only the values show it.</details>
