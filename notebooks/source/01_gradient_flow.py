@@ -4,10 +4,11 @@
 # One hour. You need Python and basic PyTorch: tensors, `nn.Module`, `backward()`. The lesson
 # before is [00, the residual connection](00_residual_connection.ipynb); this one stands alone.
 #
-# When a network does not train, the loss tells us so, but not where to look. Three sizes at
-# each depth do: how large is x on its way forward, how large is the gradient on its way back,
-# and how large is the gradient of the weights? You write the tool that records them, in fewer
-# than 30 lines. It shows you how two networks fail, you mend both, and you point it at GPT-2.
+# When a network does not train, the loss tells us so, but not where to look. So we look at three
+# sizes at each depth: how large is x on its way forward, how large is the gradient on its way
+# back, and how large is the gradient of the weights? You write the tool that records them, in
+# fewer than 30 lines. It shows you what goes wrong in two networks, you mend both, and you point
+# it at GPT-2.
 
 # %%
 import torch
@@ -34,7 +35,7 @@ from residual_course.datasets import digits
 from residual_course.lesson import stored_runs
 from residual_course.plots.along_depth import along_depth
 from residual_course.plots.stream import plot_stream
-from residual_course.plots.style import GRADIENT, REFERENCE, SERIES, STREAM, A, B
+from residual_course.plots.style import GRADIENT, REFERENCE, SERIES, STREAM
 from residual_course.training import accuracy, minibatches
 
 data = digits()
@@ -42,10 +43,10 @@ mean, std = data.train_images.mean(), data.train_images.std()
 train_x, test_x = (((x - mean) / std).flatten(1).to(device) for x in data[::2])
 train_y, test_y = (y.to(device) for y in data[1::2])
 
-LOOKS = {  # ink, dash, and where the name stands
-    "std 0.07": (A, "--", (25, 2.12)),
-    "std 1": (REFERENCE, ":", (25, 2.75)),
-    "std 1/8": (B, "-", (2, 0.25)),
+LOOKS = {  # ink, dash, mark; and where the name stands
+    "std 0.07": (*SERIES[0], (25, 2.12)),
+    "std 1": (*SERIES[1], (25, 2.75)),
+    "std 1/8": (*SERIES[2], (2, 0.25)),
 }
 
 
@@ -54,7 +55,7 @@ def plot_losses(runs, title):
     ax.axhline(2.303, color=REFERENCE, linewidth=0.6, zorder=0)
     ax.text(99, 1.88, "guessing: ln 10 = 2.303", ha="right")
     for name, seeds in runs.items():
-        ink, dash, place = LOOKS[name]
+        ink, dash, _, place = LOOKS[name]
         for losses, _ in seeds:
             ax.plot(losses, dash, color=ink, linewidth=1.5)
         shares = ", ".join(f"{share:.0%}" for _, share in seeds)
@@ -67,7 +68,7 @@ def plot_losses(runs, title):
 
 def plot_slopes():
     """Draw four activations and their slopes."""
-    figure = Figure(figsize=(6, 3.8))
+    figure = Figure(figsize=(6, 4))
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     functions = torch.tanh, torch.sigmoid, F.relu, F.gelu
     for ax, f in zip(axes.flat, functions, strict=True):
@@ -79,18 +80,20 @@ def plot_slopes():
         ax.set(title=f.__name__, ylim=(-1.2, 2), xticks=[-4, -2, 0, 2, 4])
     axes[0, 0].text(-3.9, -0.75, "f", color=STREAM, weight="bold")
     axes[0, 0].text(-3.9, 0.2, "slope f′", color=GRADIENT, weight="bold")
+    figure.suptitle("Where an activation is flat, its slope is 0", weight="bold")
     return figure
 
 
 def plot_values(tensors):
     """Draw how the numbers in a few tensors are spread."""
-    figure = Figure(figsize=(6, 2.6))
+    figure = Figure(figsize=(6, 2.9))
     axes = figure.subplots(1, len(tensors))
     for ax, (name, x) in zip(axes, tensors.items(), strict=True):
         counts = torch.histc(x.cpu(), bins=41, min=-1, max=1) / x.numel()
         ax.bar(torch.linspace(-1, 1, 41), counts, width=2 / 41, color=LOOKS[name][0])
         ax.set(xlabel="value after block 8", xlim=(-1.05, 1.05), ylim=(0, 1))
         ax.set_title(name, color=LOOKS[name][0])
+    figure.suptitle("Crowded about 0, or pressed against the ends", weight="bold")
     return figure
 
 
@@ -465,11 +468,12 @@ show(plot_slopes())
 # Tanh has slope 1 at 0, and hardly any beyond ±3: there it is **saturated**. The slope of a sigmoid
 # is never above 1/4, so the slopes of 16 sigmoids in a row multiply a gradient by 1/4¹⁶ = 2 · 10⁻¹⁰
 # at most. ReLU lets a gradient through whole or not at all. GELU is a ReLU with the corner rounded
-# off. So it matters where on these curves the numbers stand, which their size does not say.
+# off. So it matters where on these curves the numbers stand. In the network of std 1, x has a size
+# of 0.95 after each block. What does it look like?
 
 # %% values
 with predict(
-    "Weights of std 1, x of size 0.95: where do the numbers after block 8 stand?",
+    "Weights of std 1: where do the numbers of x after block 8 stand?",
     ["most near 0", "evenly from -1 to 1", "most near -1 and 1"],
 ):
     after_8 = {name: net[:8](train_x).detach() for name, net in nets.items()}

@@ -170,8 +170,8 @@ def observe(f: Callable[[], Any]) -> Any:
     if not isinstance(net, nn.Sequential):
         return [type(net).__name__]
     outputs = after_each(net.cpu())
-    start = relu_network()[0][0].weight
-    moved = (net[0][0].weight - start).square().mean().sqrt().item() if net[0][0].weight.shape == start.shape else 0
+    start, weight = next(relu_network().parameters()), next(net.parameters())
+    moved = (weight - start).square().mean().sqrt().item() if weight.shape == start.shape else 0
     far = "not" if moved == 0 else "hardly" if moved < 0.013 else "some" if moved < 0.08 else "far"
     share = accuracy(net, *images()[2:])
     return [

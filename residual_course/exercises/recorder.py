@@ -385,13 +385,24 @@ def popped(self: Any) -> None:
         self.handles.pop().remove()
 
 
+def returning(value: bool) -> Callable[[Any], bool]:
+    """Return an ``__exit__`` that does both and returns ``value``."""
+
+    def leave(self: Any) -> bool:
+        take_away(self)
+        measure(self)
+        return value
+
+    return leave
+
+
 RECORDER = Exercise(
     reference=after(take_away, measure),
     also_right=(
         after(measure, take_away),
         after(by_loop, take_away),
         after(popped, measure),
-        recorder(lambda self: bool(measure(self) or take_away(self))),
+        recorder(returning(False)),
     ),
     observe=lambda f: seen(
         lambda: list(recorded(f, stack()).weight_gradient),
@@ -415,7 +426,7 @@ RECORDER = Exercise(
             after(take_away, backwards), "a list that begins with the last block", "Keep the order of self.blocks."
         ),
         Mistake(
-            recorder(lambda self: [take_away(self), measure(self)]),
+            recorder(returning(True)),
             "an __exit__ that returns something",
             "Return nothing, so that an error in the `with` comes out of it.",
         ),
