@@ -437,9 +437,9 @@ with predict(
 # Here are both networks at all depths. (The upper panel shows x without the mean of all digits.)
 
 # %% along-depth
-nets = {"std 0.07": network(0.07), "std 1": network(1.0)}
+nets = {"std 0.07": network(0.07).double(), "std 1": network(1.0).double()}
 parts = {name: (net, net[:-1]) for name, net in nets.items()}
-show(along_depth(parts, (digits_64, labels_64), F.cross_entropy))
+show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
 
 # %% [markdown]
 # **Std 0.07: x fades forward, and the gradient fades backward.** Block 1 gets a full x and hardly
@@ -476,7 +476,8 @@ with predict(
     "Weights of std 1: where do the numbers of x after block 8 stand?",
     ["most near 0", "evenly from -1 to 1", "most near -1 and 1"],
 ):
-    after_8 = {name: net[:8](train_x).detach() for name, net in nets.items()}
+    x = train_x.double()
+    after_8 = {name: net[:8](x).detach() for name, net in nets.items()}
     show(plot_values(after_8))
     for name, x in after_8.items():
         slope = 1 - x.square()  # the derivative of tanh
@@ -508,9 +509,9 @@ show(plot_losses(runs, "The same network, another start"))
 # For the one network it had to be larger, for the other smaller. And the three sizes?
 
 # %% three-starts
-net = network(1 / 8)
+net = network(1 / 8).double()
 parts["std 1/8"] = net, net[:-1]
-show(along_depth(parts, (digits_64, labels_64), F.cross_entropy))
+show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
 
 # %% [markdown]
 # The curves of std 1/8 are nearly flat in all three panels. In PyTorch this start is
