@@ -436,7 +436,7 @@ with predict(
 # %% [markdown]
 # Here are both networks at all depths. (The upper panel shows x without the mean of all digits.)
 
-# %% along-depth
+# %% along-depth tags=["trained"]
 nets = {"std 0.07": network(0.07).double(), "std 1": network(1.0).double()}
 parts = {name: (net, net[:-1]) for name, net in nets.items()}
 show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
@@ -508,7 +508,7 @@ show(plot_losses(runs, "The same network, another start"))
 # %% [markdown]
 # For the one network it had to be larger, for the other smaller. And the three sizes?
 
-# %% three-starts
+# %% three-starts tags=["trained"]
 net = network(1 / 8).double()
 parts["std 1/8"] = net, net[:-1]
 show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
