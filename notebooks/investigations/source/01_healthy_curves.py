@@ -145,7 +145,7 @@ for rate, steps in (0.0003, 600), (0.0001, 60), (0.0001, 600):
 # %%
 @torch.no_grad()
 def features(blocks):
-    """Return what untrained blocks make of the digits, each feature centred and scaled."""
+    """Return what blocks make of the digits, each feature centred and scaled."""
     x, test = blocks(train_x), blocks(test_x)
     return [(each - x.mean(0)) / x.std(0) for each in (x, test)]
 
