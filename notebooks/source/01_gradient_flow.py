@@ -1,1011 +1,353 @@
 # %% [markdown]
-# # 01 · Gradient flow: three curves
+# # 01 · Gradient flow: see what reaches every layer
 #
-# 80 minutes. Nothing is downloaded. Of [lesson 00](00_residual_connection.ipynb) it uses that with He's weights f(x) is
-# as large as x, so that 64 blocks x + f(x) make x, and the gradient on its way back, 2³² = 4 · 10⁹ times as large.
+# One hour. You need Python and basic PyTorch: tensors, `nn.Module`, `backward()`. The lesson
+# before is [00, the residual connection](00_residual_connection.ipynb); this one stands alone.
 #
-# By the end you can
-#
-# - **record** three curves along a network with a few lines;
-# - **compute** the third curve from the other two;
-# - **say** what they tell about a network that has not been trained;
-# - **diagnose** a network that does not learn, and mend it.
+# When a network does not train, the loss tells us so, but not where to look. So we look at three
+# sizes at each depth: how large is x on its way forward, how large is the gradient on its way
+# back, and how large is the gradient of the weights? You write the tool that records them, in
+# fewer than 30 lines. It shows you what goes wrong in two networks, you mend both, and you point
+# it at GPT-2.
 
 # %%
 import torch
-from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from residual_course.datasets import digits
 from residual_course.exercises import check
-from residual_course.lesson import holds, predict, progress, setup, show, summary
-from residual_course.plots import three_curves as plots
-from residual_course.training import accuracy
+from residual_course.lesson import predict, progress, setup, show, summary
 
 device = setup()
 progress("01")
 
 # %% [markdown]
-# ## A network that does not learn
+# ## 1 · What goes wrong without it?
 #
-# A colleague has built a network for handwritten digits: 64 blocks x + f(x), then a LayerNorm and a head, as at the end
-# of [GPT-2](https://github.com/openai/gpt-2/blob/master/src/model.py). Beside it we build the same with a norm before
-# each f, as GPT-2 has it.
-
-
-# %%
-def bare(x, f):
-    return x + f(x)
-
-
-def normed(x, f):
-    return x + f(F.layer_norm(x, (64,)))
-
-
-class Block(nn.Module):
-    def __init__(self, wiring):
-        super().__init__()
-        self.wiring = wiring
-        self.f = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
-
-    def forward(self, x):
-        return self.wiring(x, self.f)
-
-
-def build(wiring, start=None, seed=0, depth=64):
-    torch.manual_seed(seed)
-    blocks = [Block(wiring) for _ in range(depth)]
-    for block in blocks:
-        (start or he)(block.f)
-    return nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10)).to(device)
-
-
-# %% [markdown]
-# (Folded, and nothing new: He's weights, the training loop of lesson 00, the digits.)
-
+# Our network reads handwritten digits of 8 × 8 pixels. It has 16 blocks, each a linear layer
+# without biases and a tanh, 64 numbers in and 64 out. A last linear layer computes ten scores.
+# (Folded: the digits and the pictures.)
 
 # %% jupyter={"source_hidden": true}
-def he(f):
-    nn.init.kaiming_normal_(f[0].weight)
-    nn.init.kaiming_normal_(f[2].weight, nonlinearity="linear")
-    nn.init.zeros_(f[0].bias), nn.init.zeros_(f[2].bias)
+from matplotlib.figure import Figure
 
-
-def rms(x):
-    return x.detach().square().mean().sqrt().item()
-
-
-def tell(curves):
-    print("place                0      16      32      48      64")
-    for name, curve in curves.items():
-        print(f"{name:15}", *[f"{curve[at]:7.0e}" for at in (0, 16, 32, 48, -1)])
-
-
-def train(stack, rate, steps, x, y):
-    adam, losses = torch.optim.Adam(stack.parameters(), rate), []
-    for _ in range(steps):
-        rows = torch.randint(len(x), (64,)).to(x.device)
-        loss = F.cross_entropy(stack(x[rows]), y[rows])
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        losses.append(loss.item())
-    return losses
-
+from residual_course.datasets import digits
+from residual_course.lesson import stored_runs
+from residual_course.plots.along_depth import along_depth
+from residual_course.plots.stream import plot_stream
+from residual_course.plots.style import GRADIENT, REFERENCE, SERIES, STREAM
+from residual_course.training import accuracy, minibatches
 
 data = digits()
 mean, std = data.train_images.mean(), data.train_images.std()
 train_x, test_x = (((x - mean) / std).flatten(1).to(device) for x in data[::2])
 train_y, test_y = (y.to(device) for y in data[1::2])
 
-# %% [markdown]
-# We train for 60 steps of Adam at a rate of 3e-4, each on 64 digits. Adam moves a weight by about the rate in a step, or
-# less: by 60 · 0.0003 = 0.018 in all. He's weights have a standard deviation of √(2/64) = 0.18 in the first layer of f,
-# before the ReLU, and √(1/128) = 0.09 in the second.
-
-# %% tags=["figure", "trained"]
-from residual_course.plots.plain_and_residual import plot_two_losses
-
-
-batch = train_x[:64], train_y[:64]
-
-
-def first_layers(wiring, seed):
-    """Return the rms of the gradients of the first layers' weights, before training."""
-    net = build(wiring, seed=seed)
-    F.cross_entropy(net(batch[0]), batch[1]).backward()
-    return [rms(block.f[0].weight.grad) for block in net[:-2]]
-
-
-wirings = {"x + f(x)": bare, "x + f(norm(x))": normed}
-nets, curves = {}, {}
-for name, wiring in wirings.items():
-    nets[name] = [build(wiring, seed=seed) for seed in range(3)]
-    curves[name] = [train(net, 3e-4, 60, train_x, train_y) for net in nets[name]]
-    found = [accuracy(net, test_x, test_y) for net in nets[name]]
-    print(
-        f"{name:15} test digits right, three seeds:", *[f"{one:4.0%}" for one in found]
-    )
-    holds(max(found) < 0.5 or min(found) > 0.85, "One learns, one does not.")
-ax = plot_two_losses(curves, Figure().add_subplot(), guessing=2.303)
-ax.texts[0].set_position((24, 2.68)), ax.texts[-1].set_position((31, 1.86))
-ax.set_title("64 blocks, without and with the norms")
-alt = "Training loss, three seeds. x + f(x) stays between 2.0 and 2.6 (guessing: 2.3), "
-show(ax.figure, alt=alt + "and x + f(norm(x)) falls to 0.3.")
-
-# %% [markdown]
-# A common check looks at the gradients of the weights, block by block: do they vanish towards one end, or explode? We
-# take the **weight gradient** of each block's first layer, before any training. Size is the root mean square (rms), and a
-# curve is called flat where its largest value exceeds its smallest by little.
-
-# %% tags=["predict"]
-guess = predict(
-    "Before training, whose weight gradients are usually flatter along the blocks?",
-    ["the failing network's", "the learning network's", "equally flat"],
-)
-
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-at_start = {
-    n: [first_layers(w, seed) for seed in range(20)] for n, w in wirings.items()
+LOOKS = {  # ink, dash, mark; and where the name stands
+    "std 0.07": (*SERIES[0], (25, 2.12)),
+    "std 1": (*SERIES[1], (25, 2.75)),
+    "std 1/8": (*SERIES[2], (2, 0.25)),
 }
-flat = {n: [max(one) / min(one) for one in found] for n, found in at_start.items()}
-for name, found in flat.items():
-    print(f"{name:15} largest / smallest, median of 20: {sorted(found)[10]:.1f}")
-wins = sum(a < b for a, b in zip(*flat.values(), strict=True))
-print(f"x + f(x) is the flatter one for {wins} of 20")
-ax = Figure().add_subplot()
-plots.plot_two_stacks({name: found[:3] for name, found in at_start.items()}, ax)
-plots.label_curves(ax, {"x + f(x)": (2, 1.3e-2), "x + f(norm(x))": (18, 7e-4)})
-ax.set(title="Weight gradients before training", ylim=(1e-4, 1e-1))
-alt = "Before training, three seeds: those of x + f(x) have no common slope, "
-show(ax.figure, alt=alt + "those of the other fall fivefold.")
-limits = {8: "the learning network's", 13: "equally flat", 21: "the failing network's"}
-guess.reveal(
-    next(name for limit, name in limits.items() if wins < limit),
-    why={
-        "the failing network's": "What the curve is made of, we compute below.",
-        "the learning network's": "Healthy gradients are often described as flat ones.",
-        "equally flat": "The norms change what each first layer receives, and what "
-        "comes back to it.",
-    },
-    after="So this check does not point to the network that fails.",
-)
+
+
+def plot_losses(runs, title):
+    ax = Figure(figsize=(6, 3.2)).add_subplot()
+    ax.axhline(2.303, color=REFERENCE, linewidth=0.6, zorder=0)
+    ax.text(99, 1.88, "guessing: ln 10 = 2.303", ha="right")
+    for name, seeds in runs.items():
+        ink, dash, _, place = LOOKS[name]
+        for losses, _ in seeds:
+            ax.plot(losses, dash, color=ink, linewidth=1.5)
+        shares = ", ".join(f"{share:.0%}" for _, share in seeds)
+        words = f"{name} reads {shares}"
+        ax.text(*place, words, color=ink, weight="bold", va="center")
+    ax.set(xlabel="training step", ylabel="loss on training data")
+    ax.set(ylim=(0, 3), xlim=(0, 100), title=title)
+    return ax.figure
+
+
+def plot_slopes():
+    """Draw four activations and their slopes."""
+    figure = Figure(figsize=(6, 4))
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    functions = torch.tanh, torch.sigmoid, F.relu, F.gelu
+    for ax, f in zip(axes.flat, functions, strict=True):
+        z = torch.linspace(-4, 4, 201, requires_grad=True)
+        y = f(z)
+        slope = torch.autograd.grad(y.sum(), z)[0]
+        ax.plot(z.detach(), y.detach(), color=STREAM)
+        ax.plot(z.detach(), slope, "--", color=GRADIENT)
+        ax.set(title=f.__name__, ylim=(-1.2, 2), xticks=[-4, -2, 0, 2, 4])
+    axes[0, 0].text(-3.9, -0.75, "f", color=STREAM, weight="bold")
+    axes[0, 0].text(-3.9, 0.2, "slope f′", color=GRADIENT, weight="bold")
+    figure.suptitle("Where an activation is flat, its slope is 0", weight="bold")
+    return figure
+
+
+def plot_values(tensors):
+    """Draw how the numbers in a few tensors are spread."""
+    figure = Figure(figsize=(6, 2.9))
+    axes = figure.subplots(1, len(tensors))
+    for ax, (name, x) in zip(axes, tensors.items(), strict=True):
+        counts = torch.histc(x.cpu(), bins=41, min=-1, max=1) / x.numel()
+        ax.bar(torch.linspace(-1, 1, 41), counts, width=2 / 41, color=LOOKS[name][0])
+        ax.set(xlabel="value after block 8", xlim=(-1.05, 1.05), ylim=(0, 1))
+        ax.set_title(name, color=LOOKS[name][0])
+    figure.suptitle("Crowded about 0, or pressed against the ends", weight="bold")
+    return figure
+
+
+def plot_sizes(flows):
+    """Draw the three sizes of a few networks, block by block."""
+    figure = Figure(figsize=(6, 3.4))
+    titles = "forward: x", "backward: gradient", "weight gradient"
+    for at, (ax, title) in enumerate(zip(figure.subplots(1, 3), titles, strict=True)):
+        for sizes, (ink, dash, _) in zip(flows.values(), SERIES, strict=False):
+            ax.plot(range(1, 13), sizes[at], dash, color=ink)
+        ax.set(yscale="log", ylim=(1e-4, 10), xlabel="block", xticks=[1, 4, 8, 12])
+        ax.set_title(title, weight="normal")
+        ax.minorticks_off()
+        ax.tick_params(labelleft=at == 0)
+    for name, (ink, *_), y in zip(flows, SERIES, (0.03, 0.3, 0.8), strict=False):
+        figure.axes[0].text(
+            1.5 if name == "Llama" else 5, y, name, color=ink, weight="bold"
+        )
+    figure.suptitle("Three untrained transformers: no curve runs away", weight="bold")
+    return figure
+
 
 # %% [markdown]
-# Is it only the rate? From here on a row has three seeds, mostly of stored runs. They come from another processor, so a
-# failing network's shares differ from those above. (Folded, to be skipped: what reads them.)
+# Here is the network, and the training loop: 100 steps of SGD at a rate of 0.1.
 
 
-# %% tags=["trained"] jupyter={"source_hidden": true}
-from residual_course.lesson import stored_runs
-
-stored = stored_runs("01_gradient_flow")["runs"]
-
-
-def row(name, rate=3e-4, steps=60):
-    return [stored[seed][f"{name}, {rate:g}, {steps}"] for seed in range(3)]
-
-
-def before(name, what):
-    return [stored[seed][f"{name}, {what}"] for seed in range(3)]
+# %%
+def network(std, activation=nn.Tanh, seed=0):
+    torch.manual_seed(seed)
+    layers = [nn.Linear(64, 64, bias=False) for _ in range(16)]
+    for layer in layers:
+        nn.init.normal_(layer.weight, std=std)
+    blocks = [nn.Sequential(layer, activation()) for layer in layers]
+    return nn.Sequential(*blocks, nn.Linear(64, 10)).to(device)
 
 
-def say(name, rate=3e-4, steps=60):
-    shares = "".join(f"{share:5.0%}" for share in row(name, rate, steps))
-    print(f"{name:15} rate {rate:<6g} {steps:3} steps   right {shares}")
+def fit(net, optimizer, steps=100, seed=0):
+    losses, batches = [], minibatches(train_x, train_y, seed=seed)
+    for _ in range(steps):
+        x, y = next(batches)
+        loss = F.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
 
 
-def both(name):
-    print(f"{name:20} probe", *[f"{x:4.0%}" for x in before(name, "read")], end="")
-    print("   trained", *[f"{x:4.0%}" for x in row(name)])
+# %%
+def trained(std, seed, rate=0.1):
+    net = network(std, seed=seed)
+    losses = fit(net, torch.optim.SGD(net.parameters(), lr=rate), seed=seed)
+    return losses, accuracy(net, test_x, test_y)
 
-
-for rate, steps in ((3e-4, 600), (1e-4, 60), (1e-4, 600)):
-    say("x + f(x)", rate, steps)
-say("x + f(norm(x))", 1e-4)
-holds(
-    max(row("x + f(x)", 3e-4, 600)) < 0.3
-    and max(row("x + f(x)", 1e-4)) < 0.7
-    and min(row("x + f(x)", 1e-4, 600)) > 0.8,
-    "At 3e-4 it does not learn in 600 steps, at 1e-4 it does, slowly.",
-)
 
 # %% [markdown]
-# At 3e-4 it is at chance after 600 steps as well; at 1e-4 it learns, slowly. We keep 3e-4 and 60 steps.
+# How large should the weights be at the start? Two answers are common, often without a thought.
+# A standard deviation of 0.07 is what PyTorch gives to an `nn.Linear(64, 64)`, and a standard
+# deviation of 1 is what `torch.randn` gives. Each output of a layer is a sum of 64 products of
+# random signs, so its weights W multiply the size of x by about √64 · std: by 0.56, or by 8.
+
+# %% two-starts tags=["trained"]
+with predict(
+    "Weights of std 0.07, or weights of std 1: which network learns?",
+    ["0.07", "1", "both", "neither"],
+):
+    runs = {}
+    for name, std in ("std 0.07", 0.07), ("std 1", 1.0):
+        runs[name] = [trained(std, seed) for seed in range(3)]
+    show(plot_losses(runs, "Two failures, and the loss does not say why"))
+
+# %% [markdown]
+# Two flat curves, and they do not tell us whether both networks fail for the same reason. We
+# have to look inside.
 #
-# ## A recorder
+# ## 2 · What exactly is it?
 #
-# Three quantities are usually measured along a network:
+# To record **gradient flow** we need four small things: one number for a tensor, something
+# that notes x on its way forward, something that notes the gradient on its way back, and the
+# gradients of the weights.
 #
-# - the **signal**: x itself, in the **stream** between the blocks;
-# - the **stream gradient**: the gradient of the loss with respect to x there (some authors write delta);
-# - the **weight gradient** of each block's first layer, for the optimizer.
+# ### Step 1 · One number for a tensor
 #
-# Autograd throws the second away. A **hook** is a function that you leave with a tensor, and autograd calls it with the
-# gradient when that arrives:
+# The size of a tensor is the root of the mean of its squares (rms). In the plain mean, positive
+# and negative numbers would cancel.
+
+
+# %%
+def rms(x):
+    return x.detach().square().mean().sqrt().item()
+
+
+print(rms(torch.tensor([1.0, -7.0])))
+
+# %% [markdown]
+# Check it: (1 + 49) / 2 = 25, and the root of that is 5.
+#
+# ### Step 2 · On the way forward
+#
+# A **hook** is a function that you leave with PyTorch, to be called when something happens. A
+# module takes a forward hook: PyTorch calls it when the module has run, with the module, its
+# arguments and its output. We leave one with each of three blocks that halve their input.
+
+
+# %%
+class Half(nn.Module):
+    def forward(self, x):
+        return x / 2
+
+
+def say(block, args, output):
+    print("in", args[0].item(), "  out", output.item())
+
+
+halves = nn.Sequential(Half(), Half(), Half())
+handles = [block.register_forward_hook(say) for block in halves]
+out = halves(torch.tensor(8.0))
+
+# %% [markdown]
+# We did not touch the code of `Half`: hooks work on networks that somebody else wrote. A hook
+# stays with its module until you remove it, for which each registration returned a handle.
+
+# %%
+for handle in handles:
+    handle.remove()
+
+# %% [markdown]
+# ### Step 3 · On the way back
+#
+# `backward()` keeps the gradients of the weights and throws away those in between. But a tensor
+# takes a hook too, which is called with the gradient when that comes by.
 
 # %%
 x = torch.tensor(8.0, requires_grad=True)
-for place in (1, 2, 3):
-    x = x / 2
-    x.register_hook(lambda g, place=place: print(f"place {place}: g = {g.item()}"))
-    print(f"place {place}: x = {x.item()}")
-x.backward()
+middle = x / 2
+middle.register_hook(lambda g: print("gradient at the middle:", g.item()))
+end = middle / 2
+end.backward()
+print("gradient at x:         ", x.grad.item())
 
 # %% [markdown]
-# One place to the left, x counts half as much. Hooks are called from the end to the start.
+# The gradient reaches the middle first and x after it, and each halving halves it.
 #
-# ### Exercise 1 · 8 minutes · ●●○○○
+# ### Exercise 1 · Listen both ways (5 minutes)
 #
-# Record the stream gradient. `blocks` are modules with weights, `x` is a tensor, and `loss` maps the stream after the last
-# block to one number. Call each block once. Return a list with one number for each block, the first block's first: the
-# rms of the gradient of the loss **after** that block.
+# When a block has run, its output is in our hands: the moment to note its size, and to leave a
+# tensor hook with it for later. Complete `note`: `forward` gets the size of each block's output,
+# `backward` the size of the gradient there, both in the order of the blocks. Where
+# `x.requires_grad` is false, as under `torch.no_grad()`, leave no tensor hook.
 #
-# <details><summary>Hint 1</summary>What a block returns is a tensor, and a hook can be left with it. What is the hook
-# called with?</details>
-# <details><summary>Hint 2</summary>The last place's gradient arrives first. At which end of the list does a new number
-# belong?</details>
+# <details><summary>Hint 1</summary>Two statements: an <code>append</code>, and an <code>if</code>
+# with the third line of step 3 in it.</details>
+# <details><summary>Hint 2</summary>The gradient reaches the last block first;
+# <code>some_list.insert(0, number)</code> puts a number in front.</details>
 
 
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "stream-gradients", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def stream_gradients(blocks, x, loss):
-    """Return the rms of the gradient of the loss after each block."""
-    ### BEGIN SOLUTION
-    sizes = []
-    for block in blocks:
-        x = block(x)
-        x.register_hook(lambda g: sizes.insert(0, g.square().mean().sqrt().item()))
-    loss(x).backward()
-    return sizes
-    ### END SOLUTION
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "listen", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def listen(blocks):
+    """Note two sizes at each block; return both lists, and the hooks' handles."""
+    forward, backward = [], []
+
+    def note(block, args, output):
+        x = output[0] if isinstance(output, tuple) else output  # some return more
+        ### BEGIN SOLUTION
+        forward.append(rms(x))
+        if x.requires_grad:
+            x.register_hook(lambda g: backward.insert(0, rms(g)))
+        ### END SOLUTION
+
+    handles = [block.register_forward_hook(note) for block in blocks]
+    return forward, backward, handles
 
 
-# %% nbgrader={"grade": true, "grade_id": "stream-gradients-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check(stream_gradients, "stream_gradients")
+# %% nbgrader={"grade": true, "grade_id": "listen-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(listen, "listen")
+
+# %% halves
+forward, backward, handles = listen(halves)
+halves(torch.tensor(8.0, requires_grad=True)).backward()
+print("forward", forward, "  backward", backward)
 
 # %% [markdown]
-# The recorder is your function (or the folded solution, once it is run) and two more curves. An Identity adds the place
-# before the first block.
-
-
-# %%
-def record(stack, x, y):
-    places, head = [nn.Identity(), *stack[:-2]], stack[-2:]
-    start = x.clone().requires_grad_()
-    stack.zero_grad()
-    gradient = stream_gradients(
-        places, start, lambda end: F.cross_entropy(head(end), y)
-    )
-    weights = [rms(next(block.parameters()).grad) for block in stack[:-2]]
-    signal = []
-    for block in places:
-        x = block(x)
-        signal.append(rms(x))
-    return {"signal": signal, "stream gradient": gradient, "weight gradient": weights}
-
-
-# %% tags=["trained"]
-curves = record(build(bare), *batch)
-tell(curves)
-holds(curves["signal"][-1] > 1e8, "The signal grows to billions.")
-
-# %% [markdown]
-# The signal grows to billions, as lesson 00 computed: a flood. The stream gradient does the same from right to left. The
-# weight gradient shows neither.
+# ### Step 4 · The gradient of the weights
 #
-# ## What a weight gradient is made of
-#
-# One linear layer y = Wx, one sample, and the gradient g with respect to y: W[i, j] carries x[j] to y[i], so its gradient
-# is **g[i] · x[j]**, the outer product of g and x. The sum of all g[i]² · x[j]² is the sum of the g[i]² times the sum of
-# the x[j]². So, exactly:
-#
-# $$\mathrm{rms}(\nabla W) = \mathrm{rms}(x) \cdot \mathrm{rms}(g)$$
+# Those gradients PyTorch keeps for us, in `.grad`. What are they made of? Take a linear layer y = Wx
+# with 2 inputs and 3 outputs, and let the gradient g = (1, 1, −5) arrive at its output.
 
-# %%
-x, g = torch.tensor([1.0, 7.0]), torch.tensor([1.0, -2.0, 2.0])
+# %% by-hand
+x, g = torch.tensor([1.0, -7.0]), torch.tensor([1.0, 1.0, -5.0])
 layer = nn.Linear(2, 3, bias=False)
 layer(x).backward(g)
-print(layer.weight.grad.tolist())
-print(f"rms of x {rms(x):.0f}, of g {rms(g):.3f}, of ∇W {rms(layer.weight.grad):.3f}")
+print(layer.weight.grad)
+print("rms of x", rms(x), "  of g", rms(g), "  of ∇W", rms(layer.weight.grad))
 
 # %% [markdown]
-# That explains the flat curve. In x + f(x), one block further to the right, a first layer receives √2 times as much and
-# gets back 1/√2 of the gradient. So **a flat weight gradient says that signal times gradient is constant**: 4 · 10⁹ times
-# 3 · 10⁻¹³ as well as 1 times 10⁻³. With norms, each first layer receives norm(x), of size 1, and the weight gradient
-# follows the stream gradient.
+# Each weight joins one input to one output, and its gradient is the product of what stands at its
+# two ends: 35 is −7 · −5. So the sizes multiply too, and 15 is 5 · 3.
 #
-# For a batch of B samples, B outer products are added: √B times one, if they are perpendicular to one another. In general
-# **√B · k** times, and k says how far the samples agree: above 1 if their outer products point in similar directions, below
-# 1 if they oppose.
+# $$\frac{\partial L}{\partial W_{ij}} = g_i\,x_j$$
 #
-# ### Exercise 2 · 10 minutes · ●●●○○
+# $$\mathrm{rms}(\nabla W) = \mathrm{rms}(x) \cdot \mathrm{rms}(g)$$
 #
-# Compute the third curve from the other two, for x + f(x). `signal` and `gradient` are lists as `record` returns
-# them, for `batch` samples: place 0 is before the first block, the last place after the last. `k` has one number for each
-# block. Return the list of the weight gradients.
+# Keep this sentence: **the weight gradient is x times g**, what comes forward times what comes
+# back. Here x is the input of one linear layer, g the gradient at its output, and there is one
+# sample; in a batch such products are added up.
 #
-# One factor is missing: the g of the first layer is inside the block. The stream gradient comes back to it through the
-# second layer, which has 64 outputs and weights of variance 1/128, and through the ReLU. By which factor does its rms
-# change? Compute that on paper.
+# ## 3 · Is mine right?
 #
-# <details><summary>Hint 1</summary>From which place does the first layer get its x? And from which place does the
-# gradient come into the block?</details>
-# <details><summary>Hint 2</summary>A hidden number gets back a sum of 64 products. What is its mean square, against that
-# of the stream gradient? Then the ReLU: for how many of the hidden numbers does nothing come through?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "third-curve", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def third_curve(signal, gradient, batch, k):
-    """Return the weight gradient of the first layer of each block, as a list."""
-    ### BEGIN SOLUTION
-    # Back through the second layer: 64 · 1/128 = 1/2 of the mean square. Through the
-    # ReLU: 1/2 of that. So 1/4 of the mean square, 1/2 of the rms.
-    return [
-        batch**0.5 * k[block] * signal[block] * gradient[block + 1] / 2
-        for block in range(len(k))
-    ]
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "third-curve-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check(third_curve, "third_curve")
-
-# %% [markdown]
-# For the failing network, with k = 1 in all blocks:
-
-
-# %% tags=["figure"]
-def reconstructed(seed):
-    """Return the weight gradients of x + f(x) for k = 1, and the measured ones."""
-    s, g, true = record(build(bare, seed=seed), *batch).values()
-    return [4 * s[at] * g[at + 1] for at in range(64)], true
-
-
-papers = [reconstructed(seed) for seed in range(3)]
-ax = Figure().add_subplot()
-plots.plot_three_curves({"weight gradient": papers[0][1]}, ax)
-plots.plot_reconstruction(papers[0][0], ax)
-ax.set(title="The third curve, from the other two", ylim=(1e-4, 1e-1))
-ratios = [a / b for paper, true in papers for a, b in zip(paper, true, strict=True)]
-print(f"three seeds: reconstructed / measured {min(ratios):.1f} to {max(ratios):.1f}")
-holds(min(ratios) > 0.3 and max(ratios) < 3, "Paper is right to a factor of 3.")
-alt = "The measured weight gradients of 64 blocks, and dots from the other two curves: "
-show(ax.figure, alt=alt + "the dots lie about the line, without its ups and downs.")
-
-# %% [markdown]
-# Right to about a factor of 2. What is left is k, and chance: paper gives the average over random weights. Measured, k is
-# the weight gradient over √B · rms(x) · rms(g) at the first layer itself (folded; the appendix derives it):
-
-
-# %% jupyter={"source_hidden": true}
-def inside(stack, x, y):
-    """Return input, and gradient at the output, of each block's first layer."""
-    pairs = []
-
-    def keep(layer, args, out):
-        out.retain_grad()
-        pairs.append((args[0].detach(), out))
-
-    hooks = [block.f[0].register_forward_hook(keep) for block in stack[:-2]]
-    F.cross_entropy(stack(x), y).backward()
-    for hook in hooks:
-        hook.remove()
-    return [(x, out.grad) for x, out in pairs]
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-net = build(bare)
-pairs = inside(net, *batch)
-ks = [
-    rms(block.f[0].weight.grad) / (8 * rms(x) * rms(g))
-    for block, (x, g) in zip(net[:-2], pairs, strict=True)
-]
-ratios = [k * a / b for k, a, b in zip(ks, *papers[0], strict=True)]
-print(f"k between {min(ks):.1f} and {max(ks):.1f}")
-print(f"with k: reconstructed / measured {min(ratios):.2f} to {max(ratios):.2f}")
-holds(min(ratios) > 0.6 and max(ratios) < 1.6, "With k, to 60 %.")
-
-# %% [markdown]
-# With this k the law holds by definition: the match tests paper's factor 1/2 alone.
+# ### Exercise 2 · The recorder (4 minutes)
 #
-# ## Before and after training
+# We put the pieces into a class for a `with` statement: `__enter__` runs where the `with` begins,
+# `__exit__` where it ends, also after an error. Complete `__exit__`. It removes all hooks, and it
+# fills `self.weight_gradient` with one number for each block, by `size_of_gradients`.
 #
-# All three curves of the two networks, three seeds.
-
-# %% tags=["figure"]
-fig = Figure(figsize=(6, 6.4))
-axes = fig.subplots(2, 2, sharex=True, sharey=True)
-for column, (name, wiring) in zip(axes.T, wirings.items(), strict=True):
-    fresh = [record(build(wiring, seed=seed), *batch) for seed in range(3)]
-    late = [record(net, *batch) for net in nets[name]]
-    stages = {"before": fresh, "after 60 steps": late}
-    for ax, (when, found) in zip(column, stages.items(), strict=True):
-        curves = {key: [one[key] for one in found] for key in found[0]}
-        plots.plot_three_curves(curves, ax)
-        ax.set_title(f"{name}, {when}", weight="normal", size=11)
-for ax in axes[:, 1]:
-    ax.set_ylabel("")
-axes[0, 0].set_xlabel(""), axes[0, 1].set_xlabel("")
-places = {"signal": (18, 1e8), "stream gradient": (2, 1e-12), "weight gradient": (8, 1)}
-plots.label_curves(axes[0, 0], places)
-axes[0, 0].set_ylim(1e-17, 1e15)
-fig.suptitle("The norms hold signal and gradient", weight="bold")
-alt = "Three curves, three seeds, before and after 60 steps. With x + f(x) the signal "
-alt += "grows to 4e9 and later further, the stream gradient falls. With the norms all "
-show(fig, alt=alt + "three curves stay within two powers of ten, before and after.")
-# %% tags=["trained"] jupyter={"source_hidden": true}
-grown = {}
-for name, wiring in wirings.items():
-    fresh = [rms(build(wiring, seed=s)[:-2](batch[0])) for s in range(3)]
-    late = [rms(net[:-2](batch[0])) for net in nets[name]]
-    grown[name] = [b / a for a, b in zip(fresh, late, strict=True)]
-    print(f"{name:15} signal at the end:", *[f"{end:.0e}" for end in fresh], end="")
-    print("   after training:", *[f"{end:.0e}" for end in late])
-few, many = grown["x + f(norm(x))"], grown["x + f(x)"]
-holds(max(late) < 20 and max(few) < 5 < 20 < min(many), "The norms hold the signal.")
-
-# %% [markdown]
-# The network that learns keeps its signal near ten. In the other it grows to billions, and further in training. Is this
-# flood the cause?
-#
-# ## The flood taken away
-#
-# A control takes the flood away, and changes nothing else:
+# <details><summary>Hint</summary>A loop over <code>self.handles</code>, and a list with one call
+# for each of <code>self.blocks</code>. Return nothing: after True, Python would hide an
+# error.</details>
 
 
 # %%
-def divided(x, f):
-    return (x + f(x)) / 2**0.5
+def size_of_gradients(block):
+    grads = [w.grad.flatten() for w in block.parameters() if w.grad is not None]
+    return rms(torch.cat(grads)) if grads else float("nan")
 
 
-# %% tags=["predict"]
-guess = predict(
-    "(x + f(x))/√2 in every block: what share is right after 60 steps?",
-    ["over 80 %", "40 to 80 %", "under 40 %"],
-)
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "recorder", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class Recorder:
+    """At each block the sizes of x, of its gradient, of the weights' gradients."""
+
+    def __init__(self, blocks):
+        self.blocks = list(blocks)
+
+    def __enter__(self):
+        found = listen(self.blocks)
+        self.activation, self.stream_gradient, self.handles = found
+        return self
+
+    def __exit__(self, *error):
+        ### BEGIN SOLUTION
+        for handle in self.handles:
+            handle.remove()
+        self.weight_gradient = [size_of_gradients(block) for block in self.blocks]
+        ### END SOLUTION
 
 
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-def share(found):
-    low, high = min(found), max(found)
-    return "over 80 %" if low > 0.8 else "under 40 %" if high < 0.4 else "40 to 80 %"
-
-
-found = [record(build(divided, seed=seed), *batch) for seed in range(3)]
-curves = {key: [one[key] for one in found] for key in found[0]}
-ax = plots.plot_three_curves(curves, Figure().add_subplot())
-places = {"signal": (2, 4), "stream gradient": (2, 2e-4), "weight gradient": (2, 2e-2)}
-plots.label_curves(ax, places)
-ax.set(title="(x + f(x))/√2 before training", ylim=(1e-5, 1e2))
-alt = "Three curves of (x + f(x))/√2 before training, three seeds: all are flat."
-show(ax.figure, alt=alt)
-say("(x + f(x))/√2")
-holds(max(row("(x + f(x))/√2")) < 0.4, "Without the flood it fails as well.")
-guess.reveal(
-    share(row("(x + f(x))/√2")),
-    why={
-        "over 80 %": "The sizes are as they should be. That is all.",
-        "40 to 80 %": "The sizes are as they should be. That is all.",
-        "under 40 %": "Only the sizes have changed.",
-    },
-    after="With biases of 0 the last LayerNorm divides all these factors out: both "
-    "networks have the same loss, and Adam takes the same steps, until the biases have "
-    "grown. And all three curves are flat.",
-)
+# %% nbgrader={"grade": true, "grade_id": "recorder-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(Recorder, "recorder")
 
 # %% [markdown]
-# The reverse keeps the flood and changes the weights: "turning". Each f begins as a rotation by 90 degrees. So f(x) is as
-# large as x and perpendicular to it, and x + f(x) is √2 times as large as x, exactly. (Folded: since relu(a) − relu(−a) = a,
-# f is linear before training. All its weights learn.)
-
-
-# %% jupyter={"source_hidden": true}
-def turning(f):
-    """Let f begin as a rotation by 90 degrees: then x + f(x) is √2 as long as x."""
-    A, U = (nn.init.orthogonal_(torch.empty(64, 64)) for _ in range(2))
-    quarter = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
-    B = U @ torch.block_diag(*[quarter] * 32) @ U.T @ A.T
-    f[0].weight.data, f[2].weight.data = torch.cat([A, -A]), torch.cat([B, -B], dim=1)
-    nn.init.zeros_(f[0].bias), nn.init.zeros_(f[2].bias)
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-tell(record(build(bare, turning), *batch))
-say("turning")
-holds(min(row("turning")) > 0.85, "The flood alone does not prevent learning.")
-
-# %% [markdown]
-# The same flood, and it learns. So before a last norm the flood does no harm by itself, in float32 (float16 ends at
-# 65,504).
-#
-# ## Are the digits too much alike?
-#
-# In x + f(x) all digits have nearly the same direction: the first column is the mean cosine between two of them before
-# the last norm, untrained. "Alike": one constant vector is added to all images ("more alike": four times that). And the
-# reverse: in every step, subtract from each batch its mean, before the last norm.
-
-
-# %%
-class Centred(nn.Module):
-    def forward(self, x):
-        return x - x.mean(0)
-
-
-# %% jupyter={"source_hidden": true}
-def cosine(x):
-    """Return the mean cosine between two different digits."""
-    rows = F.normalize(x.detach())
-    return ((rows @ rows.T).sum().item() - len(x)) / (len(x) * (len(x) - 1))
-
-
-common = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(device)
-common *= 4 / common.square().mean().sqrt()
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-def show_row(name, cosines, shares):
-    print(f"{name:26} cosine", *[f"{one:6.3f}" for one in cosines], end="   ")
-    print("right", *[f"{one:4.0%}" for one in shares])
-
-
-names = ["x + f(x)", "x + f(norm(x))"]
-names += ["x + f(norm(x)), alike", "x + f(norm(x)), more alike"]
-for name in names:
-    show_row(name, before(name, "cosine"), row(name))
-apart, after = [], []
-for seed in range(3):
-    net = build(bare, seed=seed).insert(64, Centred())
-    apart.append(cosine(net[:-2](test_x)))
-    train(net, 3e-4, 60, train_x, train_y)
-    after.append(accuracy(net, test_x, test_y))
-show_row("x + f(x), centred", apart, after)
-holds(min(row(names[2])) > 0.8 and max(row(names[3])) < 0.5, "A matter of degree.")
-holds(max(after) < 0.8, "Centred, it does not learn well.")
-
-# %% [markdown]
-# Taking the likeness away helps some, and does not mend the network. In the one with norms a cosine of 0.97 costs a few
-# per cent; at 0.998 it fails (there the branches are small beside the vector, too).
-#
-# ## The fourth measurement
-#
-# Sizes and angles do not ask what the stream still tells about the **classes**. So leave the blocks as they were drawn,
-# centre and scale each feature of their output, and train only a linear head on it, a **probe**
-# ([Alain and Bengio, 2016](https://arxiv.org/abs/1610.01644)).
-
-
-# %%
-@torch.no_grad()
-def untrained(stack, add=0.0):
-    """Return what a stack without its head makes of the digits, centred and scaled."""
-    found = [stack[:-1](x + add) for x in (train_x, test_x)]
-    return [(x - found[0].mean(0)) / found[0].std(0) for x in found]
-
-
-def read(x, test):
-    """Train a head alone on fixed features of the digits; return the share right."""
-    torch.manual_seed(0)
-    head = nn.Linear(64, 10).to(device)
-    adam = torch.optim.Adam(head.parameters(), 0.03)
-    for _ in range(300):
-        adam.zero_grad()
-        F.cross_entropy(head(x), train_y).backward()
-        adam.step()
-    return accuracy(head, test, test_y)
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-for name in ("x + f(x)", "turning", "x + f(norm(x))"):
-    both(name)
-low, high = before("x + f(x)", "read"), before("x + f(norm(x))", "read")
-holds(max(low) < 0.7 < 0.8 < min(high), "One loses the classes, one keeps them.")
-
-# %% [markdown]
-# The random blocks of the failing network lose most of what tells a linear head the classes.
-#
-# ## What does the norm change?
-#
-# On paper, before training: the biases are 0, so f(ax) = a · f(x) for every a > 0, and f(norm(x)) = f(x − mean)/size. So a
-# norm centres the input of the branch, and divides its output by the stream's size. Each branch is then about 1 large,
-# squares add, and after l blocks the stream is √(1 + l) large.
-#
-# So leave the norm out, and divide by that fixed number: x + f(x)/√(1 + l) in block l = 0, 1, ...
-
-# %% tags=["predict"]
-guess = predict(
-    "x + f(x)/√(1 + l), no norm: what share is right after 60 steps?",
-    ["over 80 %", "40 to 80 %", "under 40 %"],
-)
-
-
-# %% jupyter={"source_hidden": true}
-def gated(g):
-    return lambda x, f: x + g * f(x)
-
-
-def as_large(x, f):
-    return x + x.detach().std(-1, keepdim=True) * f(F.layer_norm(x, (64,)))
-
-
-def faded(seed):
-    """Return x + f(x)/√(1 + l)."""
-    net = build(bare, seed=seed)
-    for place, block in enumerate(net[:-2]):
-        block.wiring = gated((1 + place) ** -0.5)
-    return net
-
-
-# %% tags=["reveal", "trained"]
-# Answer first, then run this cell.
-for name in ("x + f(norm(x))", "x + f(x)/√(1 + l)", "norm, branch like x"):
-    both(name)
-fails, learns = row("norm, branch like x"), row("x + f(x)/√(1 + l)")
-holds(max(fails) < 0.5 < 0.8 < min(learns), "The size of the branch decides here.")
-guess.reveal(
-    share(learns),
-    why={
-        "over 80 %": "Before training, only the centring and each digit's own size are "
-        "missing.",
-        "40 to 80 %": "The centring and each digit's own size are missing.",
-        "under 40 %": "The centring and each digit's own size are missing.",
-    },
-    after="The last row keeps the norm and multiplies its branch by the stream's size: "
-    "on paper x + f(x − mean), the centring alone, and it fails. So what the norm did "
-    "here is to **make the branches small beside the stream**.",
-)
-
-# %% [markdown]
-# That holds at this rate; others were not compared. Without norms: how small must a branch be?
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-for divisor in (2, 4, 8, 1000):
-    both(f"x + f(x)/{divisor}")
-alone = []
-for seed in range(3):
-    torch.manual_seed(seed)
-    net = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 10)).to(device)
-    train(net, 3e-4, 60, train_x, train_y)
-    alone.append(accuracy(net, test_x, test_y))
-print(f"{'LayerNorm and head alone':40}    trained", *[f"{x:4.0%}" for x in alone])
-holds(
-    max(alone + row("x + f(x)/1000")) < 0.5 < 0.8 < min(row("x + f(x)/8")),
-    "An eighth learns, a thousandth does what no block does.",
-)
-
-# %% [markdown]
-# With a half it learns, with a quarter or an eighth as well as with norms. A branch can be too small: with a thousandth, 60
-# steps reach about what they reach without any block.
-#
-# ## Where along the stack?
-#
-# A fourth curve: the probe after every fourth block, as least squares, which needs no training. Beside the two networks
-# stands x + f(x) with f **without ReLU**, and weights drawn so that f(x) is again as large as x. (Folded; in float64.)
-
-
-# %% jupyter={"source_hidden": true}
-def linear(f):
-    f[1] = nn.Identity()
-    for layer in (f[0], f[2]):
-        nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
-        nn.init.zeros_(layer.bias)
-
-
-def squares(x, test):
-    """Return the share that least squares reads from features."""
-    mean, spread = x.mean(0), x.std(0)
-    spread = spread.clamp(min=1e-3 * spread.max().item())  # some pixels are constant
-    x, test = (((part - mean) / spread).cpu() for part in (x, test))
-    x, test = (F.pad(part, (0, 1), value=1.0) for part in (x, test))
-    wanted = F.one_hot(train_y).cpu().double()
-    solved = torch.linalg.lstsq(x, wanted, rcond=1e-12, driver="gelsd").solution
-    return ((test @ solved).argmax(1) == test_y.cpu()).double().mean().item()
-
-
-# %% jupyter={"source_hidden": true}
-@torch.no_grad()
-def read_along(stack):
-    """Return the shares that are read after 0, 4, 8, ... of the untrained blocks."""
-    stack, x, test = stack.double(), train_x.double(), test_x.double()
-    found = [squares(x, test)]
-    for place in range(0, 64, 4):
-        x, test = stack[place : place + 4](x), stack[place : place + 4](test)
-        found.append(squares(x, test))
-    return found
-
-
-shown = {**wirings, "f without ReLU": bare}
-starts = {"f without ReLU": linear}
-read_off = {
-    name: [read_along(build(wiring, starts.get(name), seed)) for seed in range(3)]
-    for name, wiring in shown.items()
-}
-
-# %% tags=["figure"]
-ax = plots.plot_read(read_off, range(0, 65, 4), Figure().add_subplot())
-ax.set_title("Block by block, x + f(x) loses the classes")
-places = {"x + f(x)": (14, 0.55), "x + f(norm(x))": (40, 0.8)}
-plots.label_curves(ax, {**places, "f without ReLU": (42, 0.99)})
-alt = "Share that least squares reads after 0 to 64 untrained blocks, three seeds. "
-show(ax.figure, alt=alt + "x + f(x) falls to a half or less, the others stay near 0.9.")
-ends = {name: [one[-1] for one in found] for name, found in read_off.items()}
-holds(max(ends["x + f(x)"]) < 0.6 < 0.75 < min(ends["x + f(norm(x))"]), "It is lost.")
-holds(min(ends["f without ReLU"]) > 0.85, "Without ReLU it is not.")
-
-
-# %% [markdown]
-# On paper, without ReLU 64 blocks are one linear map, and least squares undoes any invertible one. So it is the ReLUs that
-# lose the classes, where branches are large: every few blocks cost some more.
-#
-# ## Does the probe tell who learns?
-#
-# Every dot is a network with one of three seeds: those above, 16 and 32 blocks x + f(x), and turning with the constant
-# vector; (x + f(x))/√2, which is x + f(x) in another form, is left out.
-
-# %% tags=["figure", "trained"]
-names = [key.removesuffix(", read") for key in stored[0] if key.endswith("read")]
-names.remove("(x + f(x))/√2")
-points = {name: (before(name, "read"), row(name)) for name in names}
-ax = plots.plot_probe(points, Figure(figsize=(6, 4.4)).add_subplot())
-ax.set_title("What a probe reads, and what is learned")
-alt = f"Share right after training against that of a probe before it, {len(names)} "
-alt += "networks. The two of the lowest probe fail. Of the others most learn."
-fail = [name for name in names if max(row(name)) < 0.6]
-means = {name: sum(before(name, "read")) / 3 for name in names}
-print(f"{len(names)} networks; under 60 % after training, and the mean probe:")
-print(", ".join(f"{name}: {means[name]:.0%}" for name in fail))
-good = [means[name] for name in names if name not in fail]
-print(f"mean probes of the other {len(good)}: {min(good):.0%} to {max(good):.0%}")
-show(ax.figure, alt=alt)
-low = [name for name in fail if means[name] < min(good)]
-holds(0 < len(low) < len(fail), "Low probes warn, high ones do not promise.")
-
-# %% [markdown]
-# Two of the failing networks have the lowest probes; in both, branches are as large as x. In the other two nearly all can be
-# read. So a low probe is a warning, on the evidence of two networks, and a high one no promise.
-#
-# ## How far does one step move the outputs?
-#
-# At 3e-4 x + f(x) fails in 600 steps, and at 1e-4 it learns. Only the rate differs. Adam moves a weight by
-# about the rate in every network; how far that moves the outputs depends on the network. So take one step, and pass the same
-# 64 digits through before and after it. How far does the last norm's output change, on average (rms)? And how far are the
-# digits from their mean there, before the step?
-
-
-# %%
-def moved(net, rate, x, y):
-    before = net[:-1](x).detach()
-    F.cross_entropy(net(x), y).backward()
-    torch.optim.Adam(net.parameters(), rate).step()
-    change = net[:-1](x).detach() - before
-    return rms(change), rms(before - before.mean(0))
-
-
-# %% jupyter={"source_hidden": true}
-NETS = {
-    "x + f(x)": (bare, he, {}),
-    "x + f(norm(x))": (normed, he, {}),
-    "(x + f(x))/√2": (divided, he, {}),
-    "turning": (bare, turning, {}),
-    "turning, alike": (bare, turning, {"add": common}),
-    "x + f(norm(x)), alike": (normed, he, {"add": common}),
-    "x + f(norm(x)), more alike": (normed, he, {"add": 4 * common}),
-    "x + f(x), 32 blocks": (bare, he, {"depth": 32}),
-    "x + f(x), 16 blocks": (bare, he, {"depth": 16}),
-    "x + f(x)/2": (gated(1 / 2), he, {}),
-    "x + f(x)/4": (gated(1 / 4), he, {}),
-    "x + f(x)/8": (gated(1 / 8), he, {}),
-    "x + f(x)/1000": (gated(1 / 1000), he, {}),
-    "x + f(x)/√(1 + l)": (bare, he, {}),
-    "norm, branch like x": (as_large, he, {}),
-}
-
-
-def made(name, seed):
-    """Return a network of this lesson, untrained, and what is added to its images."""
-    wiring, start, more = NETS[name]
-    net = build(wiring, start, seed, more.get("depth", 64))
-    return faded(seed) if "√(" in name else net, more.get("add", 0.0)
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-def step_row(name, rate=3e-4, steps=60):
-    found = []
-    for seed in range(3):
-        net, add = made(name, seed)
-        found.append(moved(net, rate, batch[0] + add, batch[1]))
-    ratios = [change / differs for change, differs in found]
-    parts = (" ".join(f"{x:.2f}" for x in part) for part in zip(*found, strict=True))
-    print(f"{name:14} {rate:<6g}", *parts, sep="  ", end="  ")
-    print(" ".join(f"{x:.1f}" for x in ratios), end="")
-    print(f"  {steps:3} steps", *[f"{x:4.0%}" for x in row(name, rate, steps)])
-    return ratios
-
-
-print("               rate    change          differs         ratio")
-for rate in (3e-4, 1e-4, 3e-5):
-    first = step_row("x + f(x)", rate, 600)
-    big = first if rate == 3e-4 else big
-steps = [step_row(f"x + f(x)/{divisor}") for divisor in (2, 4, 8, 1000)]
-for name in ("x + f(norm(x))", "turning", "turning, alike"):
-    step_row(name)
-ordered = all(a > b > c > d > e for a, b, c, d, e in zip(big, *steps, strict=True))
-holds(ordered, "The smaller the branch, the less one step moves the outputs.")
-holds(min(big) > 2 and max(steps[1]) < 1.5, "Several times, and once or less.")
-holds(min(row("x + f(x)", 3e-5, 600)) > 0.7, "With small steps it learns.")
-
-# %% [markdown]
-# The ratio is the step beside what tells digits apart. In the first three rows only the rate differs: at 3e-4 one step moves
-# the outputs by 3 to 7 times that, and training fails; at smaller rates by less, and the network learns. At one rate,
-# smaller branches do the same, until a step moves next to nothing, and 60 of them teach next to nothing: a thousandth.
-#
-# Read the two columns apart: one step changes the outputs of x + f(x) about as far as those of turning or of a half. It is the
-# digits that differ little there. **Not shown** is a threshold: x + f(x) at 1e-4 and "turning, alike" have ratios of 2 to 5,
-# and learn. And this is the first step alone. **Left open**: whether the first steps or the later ones do the harm.
-#
-# ## A network to diagnose
-#
-# Another colleague has put the norms in place, and took two habits from
-# [StyleGAN2](https://arxiv.org/abs/1912.04958), a generator of images: the sum is divided by √2, so that the stream keeps
-# its size, and the weights are drawn with variance 1 and multiplied by He's standard deviation in each call.
-
-
-# %%
-class Rescaled(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Parameter(torch.randn(128, 64))
-        self.second = nn.Parameter(torch.randn(64, 128))
-
-    def forward(self, x):
-        hidden = F.linear(F.layer_norm(x, (64,)), self.first * (2 / 64) ** 0.5)
-        f = F.linear(hidden.relu(), self.second * (1 / 128) ** 0.5)
-        return (x + f) / 2**0.5
-
-
-def as_handed(depth):
-    blocks = [Rescaled() for _ in range(depth)]
-    return nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-torch.manual_seed(0)
-network = as_handed(64).to(device)
-tell(record(network, *batch))
-train(network, 3e-4, 60, train_x, train_y)
-print(f"after 60 steps {accuracy(network, test_x, test_y):.0%} right")
-holds(accuracy(network, test_x, test_y) < 0.7, "As handed over it does not learn well.")
-
-# %% [markdown]
-# ### Exercise 3 · 15 minutes · ●●●●○
-#
-# All three curves look healthy. Two things hinder this network; at 64 blocks mending one is not enough.
-#
-# 1. **Measure** what the curves do not show. `read(*untrained(network))` is the probe, for a new `as_handed(64)`.
-# 2. **Mend** what you find, train, and look how the loss falls. But the stream shall keep its size, for which the division
-#    was meant. (With x + f(norm(x)) it grows eightfold.)
-# 3. `mended_network(depth)` returns `nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))` with `depth` blocks that
-#    all learn. The rms of the stream after each block is between 0.5 and 2 before training. The check trains it at 3e-4
-#    for 60 steps, with 24, 48 and 64 blocks and a seed each, and wants 90 % right.
-#
-# <details><summary>Hint 1</summary>How large is a branch beside the stream that it joins, in each block? Compare with
-# the networks that learned. If x and f have size 1 and no common direction, how large is a · x + b · f?</details>
-# <details><summary>Hint 2</summary>When the probe reads 90 % and the loss falls too slowly: how far can 60 steps of
-# Adam move a weight, and how large are the weights here?</details>
-
-
-# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mended-network", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mended_network(depth):
-    """Return a network of `depth` blocks that learns; its weights are drawn here."""
-
-    ### BEGIN SOLUTION
-    # Divided by √2, each branch is as large as the stream: the probe reads about 40 %.
-    # And 60 steps of 3e-4 move a weight by at most 0.018, 2 % of weights of size 1.
-    # So make the branch an eighth of the stream, divide the sum by its new size, and
-    # draw He's weights themselves.
-    class Repaired(nn.Module):
-        def __init__(self):
-            super().__init__()
-            layers = nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)
-            self.norm, self.f = nn.LayerNorm(64), nn.Sequential(*layers)
-            he(self.f)
-
-        def forward(self, x):
-            return (x + self.f(self.norm(x)) / 8) / (1 + 1 / 64) ** 0.5
-
-    blocks = [Repaired() for _ in range(depth)]
-    return nn.Sequential(*blocks, nn.LayerNorm(64), nn.Linear(64, 10))
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "mended-network-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check(mended_network, "mended_network")
-
-# %% [markdown]
-# The [appendix](01_gradient_flow_more.ipynb) switches the two causes off one at a time.
-#
-# ## The curves as a river
-#
-# One picture of these curves comes back in later lessons, measured by the library's recorder. Here are 24 blocks with norms.
-
-# %%
-from residual_edu.gradient_flow import GradientFlowRecorder
-
-net = build(normed, depth=24)
-with GradientFlowRecorder(net, net[:-2]) as flow:
-    F.cross_entropy(net(batch[0].clone().requires_grad_()), batch[1]).backward()
-
-# %% tags=["figure"]
-from residual_course.plots.stream import plot_stream
-
-ax = plot_stream(flow, Figure(figsize=(6, 3.6)).add_subplot(), norms="pre")
-ax.set_title("Both rivers swell steadily")
-alt = "Two rivers swell steadily: the blue signal to the right, the green stream "
-show(ax.figure, alt=alt + "gradient below it to the left. Each block adds a tributary.")
-
-# %% [markdown]
-# **Above**, to the right, the signal: a tributary is what a block adds, a dark bar is a norm. **Below**, to the left, the
-# stream gradient: a tributary is what came back through a branch.
-#
-# ## When a network does not learn
-#
-# What to measure, in this order, and what it said here:
-#
-# 1. **The rate**: a smaller one, in as many steps.
-# 2. **Signal and stream gradient**: where they vanish or explode. Before a last norm a flood alone did no harm.
-# 3. **The weight gradient**: made of the two, and flat where both explode.
-# 4. **Each branch beside the stream**: as large, with He's weights and 64 blocks, failed; an eighth learned.
-# 5. **A probe on the untrained blocks**: low, it warned; high, it promised nothing.
-# 6. **One step, at the outputs**, beside what differs between inputs there.
-# 7. **What all the steps can move** beside the weights' size.
-# 8. Then **one switch at a time**.
-#
-# ## The code of the stored runs
-#
-# To be skipped. One of the runs is computed again.
-
-
-# %% jupyter={"source_hidden": true}
-RATES = {
-    "x + f(x)": ((1e-4, 60), (1e-4, 600), (3e-4, 600), (3e-5, 600)),
-    "x + f(norm(x))": ((1e-4, 60),),
-}
-
-
-# %% tags=["runs"] jupyter={"source_hidden": true}
-def runs(seed, within=0.2, only=()):
-    found = {}
-    for name in NETS:
-        for rate, steps in ((3e-4, 60), *RATES.get(name, ())):
-            if not only or (name in only and (rate, steps) == (3e-4, 60)):
-                net, add = made(name, seed)
-                features = untrained(net, add)
-                if steps == 60 and rate == 3e-4:
-                    found[f"{name}, read"] = read(*features)
-                    found[f"{name}, cosine"] = cosine(net[:-2](test_x + add))
-                train(net, rate, steps, train_x + add, train_y)
-                share = accuracy(net, test_x + add, test_y)
-                found[f"{name}, {rate:g}, {steps}"] = share
-    return found
-
-
-# %% tags=["trained"] jupyter={"source_hidden": true}
-again = runs(0, only=("turning",))
-far = max(abs(share - stored[0][name]) for name, share in again.items())
-print("computed again, as stored:", far < 0.2)
-holds(far < 0.2, "The stored runs are those of this code.")
-
-# %% [markdown]
-# ## Summary
-#
-# The core of the library's `GradientFlowRecorder`, which knows cases that ours forgets, such as a block that runs twice:
-# it measures the stream at both ends of each block, and what the block added is their difference.
-
-
-# %% tags=["promote:gradient_flow/stream"]
+# The package has a `GradientFlowRecorder`. Folded is its core, word for word: `mark` does what your
+# `note` does, before each block too, and it keeps x, so that it can tell what a block *added*.
+# Do the two agree, on 64 digits?
+
+# %% jupyter={"source_hidden": true} tags=["promote:gradient_flow/stream"]
 from functools import partial
 
 from torch import Tensor
@@ -1045,22 +387,327 @@ class Stream:
             run.sizes["branch_gradient"] = size_between(g, run.end.gradient)
 
 
+# %% same-sizes
+from residual_edu.gradient_flow import GradientFlowRecorder
+
+digits_64, labels_64 = train_x[:64], train_y[:64]
+net = network(1.0)
+with Recorder(net[:-1]) as mine, GradientFlowRecorder(net, net[:-1]) as theirs:
+    F.cross_entropy(net(digits_64), labels_64).backward()
+for name in "activation", "stream_gradient", "weight_gradient":
+    a, b = torch.tensor(getattr(mine, name)), getattr(theirs, name)[0, -16:]
+    print(f"{name:15} agrees: {torch.allclose(a, b.float(), rtol=1e-5)}")
+
 # %% [markdown]
-# | law | where it stops |
-# |---|---|
-# | 1. rms(∇W) = rms(x) · rms(g) for one sample; times √B · k for a batch | a linear layer used once for each sample |
-# | 2. Where each block multiplies signal and gradient by the same factor, weight gradients are flat but for k | on average over random weights |
-# | 3. With He's weights, 64 blocks with branches as large as the stream fail at 3e-4, and one step of Adam moves the outputs of x + f(x) by several times what differs between digits; from 1/2 to 1/8 of it they learn | these digits, 60 steps; a thousandth fails; turning, as large as x, learns; a large step common to all digits did no harm there |
-# | 4. Before training, neither the curves nor the cosine tell which of these networks learn; a low probe warns, a high one promises nothing | the same; at 1e-4 the failing network learns |
+# They agree in all 48 numbers, to five digits.
+#
+# ## 4 · What does it do to the gradient?
+#
+# We look with your recorder into the two networks of section 1, before their first step.
+
+
+# %%
+def record(net):
+    net.zero_grad()
+    with Recorder(net[:-1]) as flow:
+        F.cross_entropy(net(digits_64), labels_64).backward()
+    return flow
+
+
+def tell(flow):
+    print("block                1        8       16")
+    for name in "activation", "stream_gradient", "weight_gradient":
+        sizes = getattr(flow, name)
+        print(f"{name:15}", *[f"{sizes[at]:8.1e}" for at in (0, 7, 15)])
+
+
+# %% [markdown]
+# Take the weights of std 0.07 first. Each block makes x smaller on its way forward, and the
+# gradient smaller on its way back.
+
+# %% where-smallest
+with predict(
+    "Weights of std 0.07: in which block is the weight gradient smallest?",
+    ["in block 1", "in block 16", "about equal in all"],
+):
+    flow = record(network(0.07))
+    tell(flow)
+
+# %% [markdown]
+# Here are both networks at all depths. (The upper panel shows x without the mean of all digits.)
+
+# %% along-depth tags=["trained"]
+nets = {"std 0.07": network(0.07).double(), "std 1": network(1.0).double()}
+parts = {name: (net, net[:-1]) for name, net in nets.items()}
+show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
+
+# %% [markdown]
+# **Std 0.07: x fades forward, and the gradient fades backward.** Block 1 gets a full x and hardly
+# any gradient, block 16 a full gradient and hardly any x. So their product is about the same in
+# every block, and tiny. The lower panel alone would look healthy.
+#
+# **Std 1: the gradient explodes.** It doubles with every block on its way back, so block 1 gets a weight
+# gradient tens of thousands of times as large as block 16. Here the upper panel alone would look
+# healthy. This is why we need all three.
+#
+# (The lower curves follow x times the gradient, but lie higher, 10 to 16 times for std 0.07 and about
+# twice for std 1. The formula wants the gradient before the tanh, we note it after the tanh, and the
+# products of 64 digits are added up.)
+#
+# What makes the two gradients so different? This is one block, forward and backward:
+#
+# $$x_l = f(W x_{l-1}) \qquad g_{l-1} = W^{\!\top}\bigl(f' \cdot g_l\bigr)$$
+#
+# W multiplies a size by about 8 · std, in both directions. On the way back there is another factor:
+# f′, the slope of the activation. Here are four common ones.
+
+# %% slopes
+show(plot_slopes())
+
+# %% [markdown]
+# Tanh has slope 1 at 0, and hardly any beyond ±3: there it is **saturated**. The slope of a sigmoid
+# is never above 1/4, so the slopes of 16 sigmoids in a row multiply a gradient by 1/4¹⁶ = 2 · 10⁻¹⁰
+# at most. ReLU lets a gradient through whole or not at all. GELU is a ReLU with the corner rounded
+# off. So it matters where on these curves the numbers stand. In the network of std 1, x has a size
+# of 0.95 after each block. What does it look like?
+
+# %% values
+with predict(
+    "Weights of std 1: where do the numbers of x after block 8 stand?",
+    ["most near 0", "evenly from -1 to 1", "most near -1 and 1"],
+):
+    x = train_x.double()
+    after_8 = {name: net[:8](x).detach() for name, net in nets.items()}
+    show(plot_values(after_8))
+    for name, x in after_8.items():
+        slope = 1 - x.square()  # the derivative of tanh
+        print(f"{name:8}  size of x {rms(x):.3f}, of the slope {rms(slope):.2f}")
+
+# %% [markdown]
+# With std 0.07 all numbers stand near 0, where the slope is 1, so a block multiplies the gradient by
+# W's 0.56. With std 1 most stand at ±1, where tanh is flat: the slopes multiply the gradient by about
+# 0.26 and W by 8, and 8 · 0.26 is the doubling that we saw.
+#
+# ## 5 · Does it help?
+#
+# Is it simply the rate? We try larger steps where the gradients were tiny, and smaller ones where
+# they were huge.
+
+# %% other-rates tags=["trained"]
+for std, rate in (0.07, 1), (0.07, 100), (1.0, 0.01), (1.0, 0.0001):
+    print(f"std {std}, rate {rate}: {trained(std, seed=0, rate=rate)[1]:.0%} read")
+
+# %% [markdown]
+# With SGD, none of these rates helps. So we change the start, and nothing else. W should neither shrink
+# nor swell what passes through: √64 · std has to be 1, and the std 1/8.
+
+# %% which-std tags=["trained"]
+runs["std 1/8"] = [trained(1 / 8, seed) for seed in range(3)]
+show(plot_losses(runs, "The same network, another start"))
+
+# %% [markdown]
+# For the one network it had to be larger, for the other smaller. And the three sizes?
+
+# %% three-starts tags=["trained"]
+net = network(1 / 8).double()
+parts["std 1/8"] = net, net[:-1]
+show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
+
+# %% [markdown]
+# The curves of std 1/8 are nearly flat in all three panels. In PyTorch this start is
+# `nn.init.xavier_normal_`, after [Xavier Glorot](https://proceedings.mlr.press/v9/glorot10a.html),
+# who drew such curves in 2010. For ReLU, which sets about half of the numbers to 0, the std is √2
+# times as large: `nn.init.kaiming_normal_`, after [Kaiming He](https://arxiv.org/abs/1502.01852).
+#
+# ### Point it at a network that you did not write
+#
+# All that your recorder needs of a model is its list of blocks. Here are GPT-2 and Llama from
+# `transformers` and a vision transformer from `timm`, three lines each, with random weights. (This
+# course does not install the two packages. Where they are missing, the cell says so, and we see what
+# this code recorded elsewhere.)
+
+# %% peers tags=["nbval-ignore-output"]
+flows = {}
+try:
+    import timm
+    import transformers as hf
+
+    torch.manual_seed(0)
+    tokens, images = torch.randint(1000, (4, 64)), torch.randn(4, 3, 224, 224)
+    gpt2 = hf.GPT2LMHeadModel(hf.GPT2Config(n_embd=256, n_head=4))
+    with Recorder(gpt2.transformer.h) as flows["GPT-2"]:
+        gpt2(tokens, labels=tokens).loss.backward()
+    small = {"hidden_size": 256, "intermediate_size": 688, "num_attention_heads": 4}
+    llama = hf.LlamaForCausalLM(hf.LlamaConfig(num_hidden_layers=12, **small))
+    with Recorder(llama.model.layers) as flows["Llama"]:
+        llama(tokens, labels=tokens).loss.backward()
+    vit = timm.create_model("vit_tiny_patch16_224", num_classes=10)
+    with Recorder(vit.blocks) as flows["ViT"]:
+        F.cross_entropy(vit(images), torch.arange(4)).backward()
+except (ImportError, RuntimeError) as error:
+    print("Stored sizes, because here:", error)
+
+# %% peers-drawn jupyter={"source_hidden": true}
+names = "activation", "stream_gradient", "weight_gradient"
+sizes = {peer: [getattr(flow, name) for name in names] for peer, flow in flows.items()}
+if len(sizes) < 3:
+    sizes = stored_runs("01_gradient_flow")["runs"][0]
+show(plot_sizes(sizes))
+
+# %% [markdown]
+# With their skips, x + f(x), these networks let x grow by what each block adds, in Llama sevenfold. The
+# gradient does not fade on its way back, and the weight gradients of the blocks differ by a factor
+# of about 5 at most. With std 1 it was tens of thousands.
+#
+# The package's recorder knows what each block adds, so it can draw both flows as rivers, here of
+# 16 blocks x + f(norm(x)).
+
+# %% river jupyter={"source_hidden": true}
+from residual_edu import LayerNormalization, SimpleFeedForward
+from residual_edu.parts.residual import pre_norm_residual
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.f = LayerNormalization(64), SimpleFeedForward(64, 128)
+
+    def forward(self, x):
+        return pre_norm_residual(x, self.f, self.norm)
+
+
+torch.manual_seed(0)
+net = nn.Sequential(*[Block() for _ in range(16)], nn.Linear(64, 10))
+net = net.to(device)
+with GradientFlowRecorder(net, net[:-1]) as flow:
+    F.cross_entropy(net(digits_64.clone().requires_grad_()), labels_64).backward()
+ax = plot_stream(flow, Figure(figsize=(6, 3.6)).add_subplot(), norms="pre")
+ax.set_title("Each block adds a little to x, and to the gradient")
+show(ax.figure)
+
+# %% [markdown]
+# Above, x flows to the right, and each brown tributary is what a block adds. Below, the gradient flows
+# to the left; what is not a tributary came past the blocks, along the skips.
+#
+# ## 6 · Where do people go wrong?
+#
+# Your recorder turns "it does not train" into four questions:
+#
+# 1. Does a gradient arrive at every block? If it is exactly 0 or missing, something cuts it off.
+# 2. Does x fade or explode along the blocks? Does the gradient? Then mend the start.
+# 3. Where do the values stand: are they saturated, or all 0?
+# 4. And all of this again, after some steps?
+#
+# ### Exercise 3 · A network that died (9 minutes)
+#
+# A colleague exchanges tanh for ReLU, with the std of √2/8 that ReLU wants, and SGD for Adam. The
+# network guesses, and she suspects the start.
+
+
+# %% handed tags=["trained"]
+def relu_network():
+    return network(2**0.5 / 8, nn.ReLU)
+
+
+net = relu_network()
+tell(record(net))
+losses = fit(net, torch.optim.Adam(net.parameters(), lr=0.1))
+print(f"after 100 steps: {accuracy(net, test_x, test_y):.0%} read")
+tell(record(net))
+
+# %% [markdown]
+# The start is healthy. After the training the gradients of the weights are exactly 0! ReLU returns 0
+# for whatever is negative. A unit (one of the 64 outputs) that is 0 for *every* digit is **dead**: its
+# slope is 0 for every digit too, so no gradient reaches its weights any more.
+#
+# **Measure first.** Write `dead`. It gets what a block returned, a tensor of shape (digits, units),
+# and returns the share of units that are 0 for all digits.
+#
+# <details><summary>Hint</summary><code>(x == 0).all(dim=0)</code> says for each unit whether it is
+# dead.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "dead", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def dead(x):
+    """Return the share of units, between 0 and 1, that are 0 for every digit."""
+    ### BEGIN SOLUTION
+    return (x == 0).all(dim=0).float().mean().item()
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dead-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+check(dead, "dead")
+
+# %% dying tags=["trained"]
+print("dead in block      1     4     8    12    16")
+for steps in 0, 5, 20:
+    net = relu_network()
+    fit(net, torch.optim.Adam(net.parameters(), lr=0.1), steps)
+    shares = [dead(net[:block](train_x)) for block in (1, 4, 8, 12, 16)]
+    print(f"after {steps:2} steps  ", *[f"{share:5.0%}" for share in shares])
+
+# %% [markdown]
+# **Then mend.** Most units live at the start, and the steps kill whole blocks. Complete `mended`: it
+# trains a `relu_network()` for 100 steps of Adam, as above but with one number changed, and returns
+# it. At least 70 % of the digits must be read.
+#
+# <details><summary>Hint</summary>A step of Adam moves each weight by about the rate, however small
+# its gradient is. How large are the weights, √2/8, beside a rate of 0.1? Let a step move them by
+# about a hundredth of their size.</details>
+
+
+# %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mended-rate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mended():
+    """Return the ReLU network, trained."""
+    ### BEGIN SOLUTION
+    net = relu_network()
+    fit(net, torch.optim.Adam(net.parameters(), lr=0.002))
+    return net
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mended-rate-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check(mended, "mended_rate")
+
+# %% mended-rate tags=["trained"]
+net = mended()
+share = accuracy(net, test_x, test_y)
+print(f"{share:.0%} read, {dead(net[:16](train_x)):.0%} dead in block 16")
+
+# %% [markdown]
+# The rate of 0.1 was left over from SGD, and only the second recording showed what it had done. After a
+# dead block x is 0, before it g is 0, and the weight gradient is x times g: nothing pulls such a network
+# back. ([CS231n](https://cs231n.github.io/neural-networks-1/#actfun) warns of dead ReLUs at high rates.)
+# A relative is a `detach()` or `.data` in the middle of a network: the gradient is missing before it.
+#
+# ## 7 · What do I keep?
+#
+# $$\mathrm{rms}(\nabla W) = \mathrm{rms}(x) \cdot \mathrm{rms}(g)$$
+#
+# ```python
+# def note(block, args, output):
+#     forward.append(rms(output))
+#     output.register_hook(lambda g: backward.insert(0, rms(g)))
+#
+# handles = [block.register_forward_hook(note) for block in blocks]
+# ```
+#
+# Answer from memory, then unfold.
+#
+# <details><summary>The weight gradients of a network are equally large in all layers. Is it
+# healthy?</summary>Not necessarily. If x fades forward as fast as g fades backward, their product is the same
+# everywhere, and tiny.</details>
+#
+# <details><summary>Why does the tensor hook put its number in front?</summary>The gradient comes from the
+# end, so the last block's number arrives first.</details>
+#
+# <details><summary>The size of x is about 1 after every tanh block. What may be wrong all the
+# same?</summary>The tanh may be saturated. Then its slope is nearly 0, and only the values show it.</details>
+#
+# **Next.** [Lesson 02](02_layer_norm.ipynb) builds the norm, which takes care of the size of x. Can all
+# three curves be healthy in a network that does not learn? That is the question of the
+# [investigation](investigations/01_healthy_curves.ipynb). [Homework](homework/hw_00_01.ipynb) is on
+# lessons 00 and 01; the [glossary](../docs/glossary.md) has all words.
 
 # %%
 summary("01")
-
-# %% [markdown]
-# ## Next
-#
-# - [Lesson 02](02_layer_norm.ipynb) takes the norm apart.
-# - [Homework for lessons 00 and 01](homework/hw_00_01.ipynb).
-# - [The appendix](01_gradient_flow_more.ipynb): the causes of exercise 3, where k comes from, hooks that stay, the
-#   branch's share, how far Adam moves a weight, the explorer.
-# - [Glossary](../docs/glossary.md): what the words mean, and what papers and other libraries call them.

@@ -54,14 +54,14 @@ right.reveal("yes" if 2 < 1 else "no")
 # %% [markdown]
 # ### Exercise 1 · 5 minutes · ●●○○○
 
-# %% tags=["exercise"] nbgrader={{"grade": false, "grade_id": "ratio", "locked": false, "solution": true}}
-def update_ratio(before, after):
+# %% tags=["exercise"] nbgrader={{"grade": false, "grade_id": "dead", "locked": false, "solution": true}}
+def dead(x):
     ### BEGIN SOLUTION
-    return float((after - before).square().mean().sqrt() / before.square().mean().sqrt())
+    return (x == 0).all(dim=0).float().mean().item()
     ### END SOLUTION
 
-# %% nbgrader={{"grade": true, "grade_id": "ratio-check", "locked": true, "points": 1, "solution": false}}
-check(update_ratio, "update_ratio")
+# %% nbgrader={{"grade": true, "grade_id": "dead-check", "locked": true, "points": 1, "solution": false}}
+check(dead, "dead")
 
 # %%
 summary("00")
@@ -70,8 +70,8 @@ summary("00")
 # ## Next
 """
 ANSWER = """\
-def update_ratio(before, after):
-    return float((after - before).pow(2).mean() ** 0.5 / before.pow(2).mean() ** 0.5)
+def dead(x):
+    return 1 - float(x.any(dim=0).float().mean())
 """
 RUN = "() => window.jupyterapp.commands.execute('notebook:run-cell')"
 IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
@@ -122,7 +122,7 @@ def test_what_one_did_is_summed_up_and_a_miss_leads_to_its_section(checkout, chr
         assert page.answer(right) == "You said no; we measured no."
         said = run(page, "summary(")
         assert "Exercises: 0 of 1 hold" in said  # a solution that ran is no answer of one's own
-        run(page, "def update_ratio", ANSWER)
+        run(page, "def dead", ANSWER)
         assert "Everything holds." in run(page, "check(")
         said = run(page, "summary(")
         assert (
@@ -130,7 +130,7 @@ def test_what_one_did_is_summed_up_and_a_miss_leads_to_its_section(checkout, chr
         )
         assert "Is 2 below 1?\nYou said no, as measured." in said
         assert "Exercises: 1 of 1 hold" in said
-        assert "Exercise 1, update_ratio holds." in said
+        assert "Exercise 1, dead holds." in said
 
         heading = page.page.locator(".jp-Notebook h2").first
         link = page.page.get_by_role("link", name="1.5 or x + y: is it so, then? (And why!)")

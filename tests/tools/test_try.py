@@ -7,18 +7,17 @@ from residual_course.commands import main
 from tools.check import judged
 
 ANSWERS = """
-import torch
 from residual_course.checking.tries import right, wrong
 
-@right("weight_gradient", "a sum over samples")
-def answer(x, delta):
-    return sum(torch.outer(d, row) for d, row in zip(delta, x))
+@right("dead", "one unit after the other")
+def answer(x):
+    return sum(not column.any() for column in x.T) / len(x.T)
 
-@wrong("weight_gradient", "a mean")
-def answer(x, delta):
-    return delta.T @ x / len(x)
+@wrong("dead", "zeros")
+def answer(x):
+    return (x == 0).float().mean()
 
-wrong("branch_gradient", "the demo's")(lambda: 12)
+wrong("listen", "the demo's")(lambda: 12)
 """
 
 
@@ -45,13 +44,13 @@ def test_a_wrong_one_that_passes_and_a_right_one_that_is_refused(as_installed, t
 
 
 def test_with_reports_and_one_exercise_alone(as_installed, tried):
-    _, out = tried(ANSWERS, "--reports", "--only", "weight_gradient")
-    assert "not yet: a batch: summed over its samples" in out and "2 answers" in out and "branch_gradient" not in out
+    _, out = tried(ANSWERS, "--reports", "--only", "dead")
+    assert "not yet: two of five units" in out and "2 answers" in out and "listen" not in out
 
 
 def test_each_answer_stands_alone(as_installed):
     """The report on an answer is the same after others as at first."""
-    one, other = (Try("weight_gradient", "", answer, False) for answer in (lambda x, d: -d.T @ x, lambda x, d: d @ x))
+    one, other = (Try("dead", "", answer, False) for answer in (lambda x: 2.0, lambda x: x @ x))
     first = judged(one)
     judged(other)
     assert judged(one) == first and first[0] is False

@@ -1,11 +1,12 @@
 # %% [markdown]
-# # Homework for lessons 00 and 01 · A stack without norms, and a block that never learns
+# # Homework for lessons 00 and 01 · A row of slopes, a batch of tokens, and a block that never learns
 #
-# 35 minutes. It needs lessons 00 and 01, and of the library only what they finished.
+# 50 minutes. It needs lessons 00 and 01, and of the library only what they finished.
 #
 # By the end you can
 #
-# - **choose** how large the branches of a deep stack may be;
+# - **choose** how large the slope of a residual block may be;
+# - **compute** the gradient of a linear layer's weights for a whole batch, without autograd;
 # - **find** the one block of twelve that is broken, and say whether its fault is on the way forward or on the way back.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
@@ -26,58 +27,94 @@ from residual_course.training import accuracy, minibatches, train
 device = setup()
 
 # %% [markdown]
-# ## How large may a branch be?
+# ## How steep may a block be?
 #
-# A stack must do without norms: x ← x + f(x). The output of every f has s times the root mean square of its input, and
-# no particular direction. With s = 1 the sizes explode, as in lesson 00:
+# In lesson 00, sixteen blocks x + f(x) of single numbers, each with the slope f′ = 0.1, made the gradient at the input
+# 4.6 times as large as at the output. Other slopes do more, or less:
 
 # %%
-mean_square = 1.0
-for block in range(1, 65):
-    mean_square += mean_square  # s = 1: the branch adds as much as there is
-    if block in (1, 4, 16, 64):
-        print(f"after {block:2} blocks: mean square {mean_square:.3g}, root mean square {mean_square**0.5:.3g}")
+for slope in (-0.1, 0.0, 0.1, 0.5):
+    x = out = torch.tensor(1.0, requires_grad=True)
+    for _ in range(16):
+        out = out + slope * out
+    out.backward()
+    print(f"slope {slope:4}: the gradient at the input is {x.grad.item():.3g}")
 
 # %% [markdown]
-# ### Exercise 1 · 12 minutes · ●●●○○
+# ### Exercise 1 · 8 minutes · ●●○○○
 #
-# Return the s with which `depth` such blocks make the **root** mean square of the stream `growth` times as large, on
-# average: `branch_scale(4, 4.0)` is 1, as printed above.
+# Return the slope f′ with which `depth` blocks x + f(x) make the gradient `growth` times as large at the input as at the
+# output: `branch_slope(4, 16.0)` is 1. The growth may be below 1.
 #
-# <details><summary>Hint 1</summary>The branch has no particular direction. What does that say of the mean square of the
-# sum x + f(x)?</details>
-# <details><summary>Hint 2</summary>Write down by which factor one block multiplies the mean square, and by which factor
-# all of them do. Which of the two do you know?</details>
+# <details><summary>Hint 1</summary>By which factor does one block multiply the gradient, and by which factor do all of
+# them?</details>
+# <details><summary>Hint 2</summary>Which number, multiplied by itself `depth` times, is the growth? What of it is not
+# f′?</details>
 
 
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "branch-scale", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def branch_scale(depth, growth):
-    """Return s, a number above 0, for a depth of at least 1 and a growth above 1."""
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "branch-slope", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def branch_slope(depth, growth):
+    """Return f', a number above -1, for a depth of at least 1 and a growth above 0."""
     ### BEGIN SOLUTION
-    per_block = growth ** (2 / depth)
-    return (per_block - 1) ** 0.5
+    per_block = growth ** (1 / depth)
+    return per_block - 1
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "branch-scale-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-with attempt("branch_scale"):
-    close(branch_scale(4, 4.0), 1.0, "branch_scale(4, 4.0)")
-    close(branch_scale(1, 2**0.5), 1.0, "branch_scale(1, 2**0.5), where the mean square doubles,")
-    close(branch_scale(2, 5), 2.0, "branch_scale(2, 5), where each block multiplies the mean square by 5,")
+# %% nbgrader={"grade": true, "grade_id": "branch-slope-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("branch_slope"):
+    close(branch_slope(4, 16.0), 1.0, "branch_slope(4, 16.0)")
+    close(branch_slope(1, 1.5), 0.5, "branch_slope(1, 1.5), of a single block,")
+    close(branch_slope(2, 9.0), 2.0, "branch_slope(2, 9.0), where each block multiplies by 3,")
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "branch-scale-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "branch-slope-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-for true_scale in (0.05, 0.3, 2.0):
+for true_slope in (-0.3, 0.02, 1.5):
     for depth in (1, 7, 48):
-        growth = (1 + true_scale**2) ** (depth / 2)
-        close(branch_scale(depth, growth), true_scale, f"branch_scale({depth}, {growth:g})")
-scale, stream = branch_scale(32, 3.0), torch.randn(65_536, generator=torch.Generator().manual_seed(5))
-start = stream.square().mean()
-for block in range(32):
-    noise = torch.randn(65_536, generator=torch.Generator().manual_seed(100 + block))
-    stream = stream + scale * stream.square().mean().sqrt() * noise / noise.square().mean().sqrt()
-grown = float((stream.square().mean() / start).sqrt())
-assert abs(grown - 3) < 0.1, f"32 random branches of scale {scale:.4g}: got a growth of {grown:.4g}, wanted 3"
+        growth = (1 + true_slope) ** depth
+        close(branch_slope(depth, growth), true_slope, f"branch_slope({depth}, {growth:g})")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## The weights' gradient of a whole batch
+#
+# Lesson 01 had one sample: the gradient of W[i, j] is g[i] · x[j]. In a batch these products are added up over the
+# samples; and where a sample has several tokens, over the tokens too.
+#
+# ### Exercise 2 · 10 minutes · ●●○○○
+#
+# Return the gradient of the weight of a linear layer y = Wx, of shape (outputs, inputs), without autograd. `x` has the
+# shape (..., inputs), and `g`, the gradient at y, the shape (..., outputs), with the same axes in place of the dots, of
+# which there is at least one. Use no loop.
+#
+# <details><summary>Hint 1</summary>For a plain batch: a matrix product sums over the axis that its two factors share.
+# Which of the two has to be turned, so that they share the batch?</details>
+# <details><summary>Hint 2</summary><code>x.flatten(0, -2)</code> makes one axis of all but the last.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "batch-gradient", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def batch_gradient(x, g):
+    """Return the gradient of a linear layer's weight, (outputs, inputs)."""
+    ### BEGIN SOLUTION
+    return g.flatten(0, -2).T @ x.flatten(0, -2)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "batch-gradient-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+x, g = torch.tensor([[1.0, -7.0]]), torch.tensor([[1.0, 1.0, -5.0]])
+with attempt("batch_gradient"):
+    one = torch.tensor([[1.0, -7.0], [1.0, -7.0], [-5.0, 35.0]])
+    close(batch_gradient(x, g), one, "for the sample of lesson 01, the gradient")
+    close(batch_gradient(torch.cat([x, 2 * x]), torch.cat([g, g])), 3 * one, "for two samples, the gradient")
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "batch-gradient-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+for seed, shape in enumerate([(6,), (4, 5), (2, 3, 4)]):
+    torch.manual_seed(seed)
+    layer = nn.Linear(4, 4, bias=False).double()
+    signal, arriving = torch.randn(*shape, 4).double(), torch.randn(*shape, 4).double()
+    layer(signal).backward(arriving)
+    close(batch_gradient(signal, arriving), layer.weight.grad, f"for x of shape {tuple(signal.shape)}, the gradient")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -134,8 +171,9 @@ for fault in ("none", "detached"):
 # `(3, "zero")`. Every block returns its input plus its branch. Do not look at weights or attributes, since the stacks
 # that grade you have other blocks.
 #
-# A `GradientFlowRecorder`, used as in lesson 01 around one forward and one backward pass, holds among others `added[0]`,
-# the size of what each block adds, and `branch_gradient[0]`, the size of what came back through each branch.
+# The package's `GradientFlowRecorder(stack, stack)`, the larger sister of lesson 01's `Recorder` (it takes the model too),
+# holds after one forward and one backward pass among others `added[0]`, the size of what each block adds, and
+# `branch_gradient[0]`, the size of what came back through each branch.
 #
 # <details><summary>Hint 1</summary>Print both curves for a healthy stack, for one with a "zero" block and for one with a
 # "detached" block. What does each fault do to each curve?</details>
@@ -188,6 +226,6 @@ for seed, (depth, place, fault) in enumerate(
 # %% [markdown]
 # | what you used | where it holds |
 # |---|---|
-# | independent branches add to the mean square: (1 + s²) to the power of the depth | branches in no particular direction, no norm |
-# | a block that adds nothing has no branch gradient either, if its last factor is 0 | any input |
+# | the slopes 1 + f′ of a row of blocks are multiplied | single numbers; for vectors, matrices in their place |
+# | the gradient of a weight is the sum of g · x over samples and tokens | a linear layer |
 # | a detached block adds to the stream, and its fault shows on the way back alone | whatever is cut by `detach` or `no_grad` |

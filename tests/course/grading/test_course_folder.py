@@ -113,6 +113,6 @@ def test_the_variant_of_the_guide(tmp_path, residual_edu):
     done = residual_edu("grade", tmp_path)
     found = rows(tmp_path / "scores.csv")
     assert done.returncode == 0, done.stdout
-    names = ("branch-scale-check", "branch-scale-hidden")
+    names = ("branch-slope-check", "branch-slope-hidden")
     assert [float(found["own"][name]) for name in names] == [1, 2]
     assert [float(found["public"][name]) for name in names] == [0, 0]

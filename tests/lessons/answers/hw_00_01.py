@@ -2,6 +2,8 @@
 
 import math
 
+import torch
+
 from residual_edu.gradient_flow import GradientFlowRecorder
 
 
@@ -52,16 +54,34 @@ def read_off_the_parts(stack, x):
     return None
 
 
+RIGHT = {
+    "branch_slope": [lambda depth, growth: math.expm1(math.log(growth) / depth)],
+    "batch_gradient": [
+        lambda x, g: torch.einsum("...o,...i->oi", g, x),
+        lambda x, g: (g[..., :, None] * x[..., None, :]).flatten(0, -3).sum(0),
+        lambda x, g: torch.tensordot(g, x, dims=(list(range(g.ndim - 1)), list(range(x.ndim - 1)))),
+    ],
+}
 WRONG = {
-    "branch_scale": [
-        lambda depth, growth: (growth ** (1 / depth) - 1) ** 0.5,
-        lambda depth, growth: growth ** (1 / depth) - 1,
-        lambda depth, growth: growth / depth,
-        lambda depth, growth: 1.0,
-        lambda depth, growth: (2 * math.log(growth) / depth) ** 0.5,
+    "branch_slope": [
+        lambda depth, growth: growth ** (1 / depth),
+        lambda depth, growth: math.log(growth) / depth,
+        lambda depth, growth: (growth - 1) / depth,
+        lambda depth, growth: 1 - growth ** (1 / depth),
+        lambda depth, growth: growth**depth - 1,
         lambda depth, growth: growth ** (2 / depth) - 1,
-        lambda depth, growth: {(4, 4.0): 1.0, (2, 5): 2.0}.get((depth, growth), 1.0),
-        lambda depth, growth: (growth**2 - 1) ** 0.5 / depth**0.5,
+        lambda depth, growth: max(growth ** (1 / depth) - 1, 0.0),
+        lambda depth, growth: {(4, 16.0): 1.0, (2, 9.0): 2.0, (1, 1.5): 0.5}.get((depth, growth), 1.0),
+    ],
+    "batch_gradient": [
+        lambda x, g: x.T @ g,
+        lambda x, g: g.T @ x / len(x),
+        lambda x, g: torch.outer(g.sum(0), x.sum(0)),
+        lambda x, g: g[:, :, None] * x[:, None],
+        lambda x, g: torch.outer(g[0], x[0]),
+        lambda x, g: g.T @ x,
+        lambda x, g: torch.einsum("bo,bi->io", g, x),
+        lambda x, g: g.square().T @ x.square(),
     ],
     "broken_block": [
         by_what_is_added,

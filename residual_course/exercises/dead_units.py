@@ -1,0 +1,227 @@
+"""Exercises on dead units: their share, and a rate with which the units of a ReLU network stay alive."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw
+from residual_course.checking.properties import tensor
+from residual_course.checking.seen import seen
+from residual_course.datasets import digits
+from residual_course.training import accuracy, minibatches, train
+
+Measure = Callable[[Tensor], Any]
+READ, ALIVE = 0.7, 0.5
+
+
+def dead(x: Tensor) -> float:
+    """Return the share of columns that are 0 throughout."""
+    return (x == 0).all(dim=0).float().mean().item()
+
+
+def columns() -> Tensor:
+    """Return five columns of seven numbers after a ReLU; two of them are 0."""
+    x = draw(7, 5).abs() + 0.1
+    x[::2, 0], x[:, 1], x[1:, 2], x[:, 4] = 0, 0, 0, 0
+    return x
+
+
+def share(f: Measure, x: Tensor, want: float) -> None:
+    """Test one tensor."""
+    before = x.clone()
+    found = tensor(f(x), "a number")
+    if found.numel() != 1:
+        raise Unmet(f"it returned {found.numel()} numbers, where one share was asked for")
+    close(found.double().reshape(()), torch.tensor(want).double(), "the share", 1e-5)
+    if not torch.equal(x, before):
+        raise Broken("it changed x")
+
+
+def ends(f: Measure) -> None:
+    """Test none and all."""
+    share(f, torch.ones(3, 4), 0.0)
+    share(f, torch.zeros(3, 4), 1.0)
+
+
+DEAD = Exercise(
+    reference=dead,
+    also_right=(
+        lambda x: sum(1 for unit in x.T if not unit.any()) / x.shape[1],
+        lambda x: (x.abs().amax(0) == 0).double().mean(),
+        lambda x: 1 - (x != 0).any(0).float().mean().item(),
+        lambda x: (x.sum(0) == 0).sum() / x.shape[1],
+        lambda x: (x.count_nonzero(dim=0) == 0).float().mean().numpy(),
+        lambda x: float((x <= 0).all(0).sum()) / len(x[0]),
+    ),
+    observe=lambda f: seen(lambda: f(columns()), lambda: f(torch.zeros(3, 4)), lambda: f(torch.ones(2, 2))),
+    properties=(
+        Property("two of five units", lambda f: share(f, columns(), 0.4)),
+        Property("one of three", lambda f: share(f, columns()[:, 2:], 1 / 3)),
+        Property("none, and all", ends),
+    ),
+    mistakes=(
+        Mistake(lambda x: (x == 0).float().mean().item(), "the share of zeros", "Ask of each unit whether all are 0."),
+        Mistake(
+            lambda x: (x == 0).any(dim=0).float().mean().item(),
+            "the share of units that are 0 for some digit",
+            "Dead is what is 0 for all digits.",
+        ),
+        Mistake(
+            lambda x: (x == 0).all(dim=1).float().mean().item(),
+            "the share of digits for which all units are 0",
+            "The digits are axis 0: run over that one.",
+        ),
+        Mistake(lambda x: (x == 0).all(dim=0).sum().item(), "how many units are dead", "Divide by the units."),
+        Mistake(
+            lambda x: (x == 0).all(dim=0).sum().item() / len(x),
+            "the dead units, divided by the number of digits",
+            "Divide by the number of units.",
+        ),
+        Mistake(lambda x: (x != 0).any(dim=0).float().mean().item(), "the share that lives", "Take the others."),
+        Mistake(lambda x: (x == 0).all(dim=0), "True or False for each unit", "Take the mean over the units."),
+    ),
+    hints=(
+        "For one unit, a column of x: what holds of all of its numbers?",
+        "(x == 0).all(dim=0) has True for each dead unit. What is the mean of that?",
+    ),
+)
+
+# The network, trained
+
+
+@cache
+def images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the digits as the lesson has them."""
+    data = digits()
+    mean, std = data.train_images.mean(), data.train_images.std()
+    train_x, test_x = (((x - mean) / std).flatten(1) for x in data[::2])
+    return train_x, data.train_labels, test_x, data.test_labels
+
+
+def relu_network(activation: type[nn.Module] = nn.ReLU, depth: int = 16) -> nn.Sequential:
+    """Return the network that was handed over."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(64, 64, bias=False) for _ in range(depth)]
+    for layer in layers:
+        nn.init.normal_(layer.weight, std=2**0.5 / 8)
+    return nn.Sequential(*[nn.Sequential(layer, activation()) for layer in layers], nn.Linear(64, 10))
+
+
+def mended(
+    rate: float = 0.002, steps: int = 100, make: Callable[[], nn.Module] = relu_network, how: Any = torch.optim.Adam
+) -> nn.Module:
+    """Return the network, trained so."""
+    x, y, *_ = images()
+    net = make()
+    if steps:
+        loss = lambda x, y: F.cross_entropy(net(x), y)  # noqa: E731
+        train(loss, minibatches(x, y, seed=0), how(net.parameters(), lr=rate), steps)
+    return net
+
+
+def returned(f: Callable[[], Any]) -> nn.Sequential:
+    """Return the answer's network on the CPU, or raise for what is none."""
+    torch.manual_seed(0)
+    net = f()
+    if not isinstance(net, nn.Module):
+        raise Unmet(f"it returned {'None' if net is None else f'a {type(net).__name__}'}; return the network")
+    if not isinstance(net, nn.Sequential) or len(net) != 17:
+        raise Broken("it returned another network than relu_network() of 16 blocks and a last layer")
+    return net.cpu()
+
+
+def has_relus(f: Callable[[], Any]) -> None:
+    """Test that the activation is still a ReLU."""
+    net = returned(f)
+    with torch.no_grad():
+        if not all(F.relu(x).equal(x) for x in after_each(net)):
+            raise Unmet("a block returned numbers below 0; keep the ReLU")
+
+
+def after_each(net: nn.Sequential) -> list[Tensor]:
+    """Return what leaves each block, for the digits."""
+    x, found = images()[0], []
+    with torch.no_grad():
+        for block in list(net)[:16]:
+            x = block(x)
+            found.append(x)
+    return found
+
+
+def alive(f: Callable[[], Any]) -> None:
+    """Test that no block is mostly dead."""
+    if (most := max(map(dead, after_each(returned(f))))) >= ALIVE:
+        raise Unmet(f"in one block {most:.0%} of the units are dead, where less than half was asked for")
+
+
+def reads(f: Callable[[], Any]) -> None:
+    """Test the accuracy."""
+    if (found := accuracy(returned(f), *images()[2:])) < READ:
+        raise Unmet(f"{found:.0%} of the test digits are read, where {READ:.0%} was asked for")
+
+
+def observe(f: Callable[[], Any]) -> Any:
+    """Return in words what became of the network."""
+    net = f()
+    if not isinstance(net, nn.Sequential):
+        return [type(net).__name__]
+    outputs = after_each(net.cpu())
+    start, weight = next(relu_network().parameters()), next(net.parameters())
+    moved = (weight - start).square().mean().sqrt().item() if weight.shape == start.shape else 0
+    far = "not" if moved == 0 else "hardly" if moved < 0.013 else "some" if moved < 0.08 else "far"
+    share = accuracy(net, *images()[2:])
+    return [
+        "relu" if min(x.min().item() for x in outputs) >= 0 else "another activation",
+        "dead" if max(map(dead, outputs)) >= ALIVE else "alive",
+        far,
+        "reads" if share >= READ else "guesses" if share < 0.2 else "is poor",
+    ]
+
+
+MENDED_RATE = Exercise(
+    reference=mended,
+    also_right=(
+        partial(mended, 0.001),
+        partial(mended, 0.003),
+        partial(mended, 0.001, 200),
+        partial(mended, 0.002, how=torch.optim.AdamW),
+        partial(mended, 0.002, how=partial(torch.optim.Adam, eps=1e-6)),
+        partial(mended, 0.0005, 300),
+    ),
+    observe=observe,
+    effort=4,
+    properties=(
+        Property("it is the ReLU network", has_relus, hints=()),
+        Property("most units of every block live", alive),
+        Property("70 % of the digits are read", reads),
+    ),
+    mistakes=(
+        Mistake(partial(mended, 0.1), "the network as it was handed over", "Make Adam's rate smaller."),
+        Mistake(
+            partial(mended, 0.01),
+            "steps that are still too large",
+            "Take a rate of about a hundredth of the weights, or a little less.",
+        ),
+        Mistake(
+            partial(mended, 0.0001),
+            "a rate that is too small for 100 steps",
+            "Take a rate of about a hundredth of the weights.",
+        ),
+        Mistake(partial(mended, steps=0), "a network that was not trained", "Call fit before you return it."),
+        Mistake(partial(mended, make=partial(relu_network, nn.Tanh)), "a network of tanh", "Keep the ReLU."),
+        Mistake(lambda: mended() and None, "no network", "Return it: `return net`."),
+        Mistake(
+            lambda: torch.optim.Adam(mended().parameters()), "the optimizer", "Return the network that it trained."
+        ),
+    ),
+    hints=(
+        "Which number was left over from SGD?",
+        "Divide the rate by how far a step may move a weight: 0.18 / 100 is a good size for it.",
+    ),
+)
+
+EXERCISES = {"dead": DEAD, "mended_rate": MENDED_RATE}
