@@ -1,7 +1,6 @@
 """Runs of the investigation "What guidance costs", minutes long: python notebooks/runs/06.py writes what it reads."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -61,7 +60,10 @@ def trained(net: Denoiser, seed: int, steps: int, falling: bool) -> Denoiser:
     generator = torch.Generator().manual_seed(seed)
     adam = torch.optim.Adam(net.parameters(), lr=0.003)
     schedule = torch.optim.lr_scheduler.OneCycleLR(adam, 0.003, total_steps=steps) if falling else None
-    loss: Callable[..., Tensor] = lambda x, y: flow_matching_loss(net, x, y, generator=generator)
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        return flow_matching_loss(net, x, y, generator=generator)
+
     train(loss, minibatches(pictures, labels, seed=seed), adam, steps, schedule)
     return net
 

@@ -71,8 +71,11 @@ def trained(blocks, seed=0, steps=50):
     net.blocks = nn.ModuleList(blocks())
     net.to(device)
     generator = torch.Generator().manual_seed(seed)
-    loss = lambda x, y: flow_matching_loss(net, x, y, generator=generator)
     adam = torch.optim.Adam(net.parameters(), lr=0.003)
+
+    def loss(x, y):
+        return flow_matching_loss(net, x, y, generator=generator)
+
     train(loss, minibatches(pictures, labels, seed=seed), adam, steps)
     return net
 
@@ -250,7 +253,7 @@ with predict(
 ):
     sgd = torch.optim.SGD([*projection.parameters(), *f.parameters()], lr=0.01)
     rows = []
-    for step in range(3):
+    for _ in range(3):
         sgd.zero_grad()
         branch(x, f, *projection(c).chunk(3, dim=-1)).sum().backward()
         parts = [*projection[1].weight.grad.chunk(3), f.linear1.weight.grad]
@@ -582,8 +585,7 @@ def plot_four(four, counts):
     figure = sheet(rows, "The same 50 steps: both changes together draw")
     ax = figure.axes[0]
     for tick, three in zip(ax.get_yticks(), counts.values(), strict=True):
-        words = "\n".join(str(count) for count in sorted(three))
-        ax.text(606, tick, words, fontsize=9, va="center")
+        ax.text(606, tick, "\n".join(map(str, sorted(three))), fontsize=9, va="center")
     ax.text(606, -8, "of 200,\n3 seeds", fontsize=9, va="bottom")
     ax.tick_params(axis="y", labelsize=9)
     return figure

@@ -174,7 +174,7 @@ def made(f: Blocks) -> Any:
 
 def output(f: Blocks, *kept: int) -> Tensor:
     """Return what a block makes of X, with those of its six vectors that are not kept at 0."""
-    found = filled(made(f)).float()
+    found: Any = filled(made(f)).float()
     with torch.no_grad():
         for parameter in found.condition_proj[1].parameters():
             six = parameter.view(6, 4, -1)
@@ -246,7 +246,7 @@ ADALN_ZERO_BLOCK = Exercise(
         ),
     ),
     hints=(
-        "Call `branch` twice: around `self.sequence_mixer` with the first three vectors, around `self.mlp` with the rest.",
+        "Call `branch` twice: around `self.sequence_mixer` with the first three, around `self.mlp` with the rest.",
         "`self.condition_proj(c).chunk(6, dim=-1)` cuts the six. The second call begins with what the first returned.",
     ),
 )

@@ -202,8 +202,8 @@ MENDED_BLOCK = Exercise(
         Mistake(nothing, "a function without its `return`", "It is called with the width, and returns a block."),
     ),
     hints=(
-        "List the tensors that 12 steps do not change. Then look at a new block: what goes into `sequence_mixer` and `mlp`, and "
-        "what comes out?",
+        "List the tensors that 12 steps do not change. Then look at a new block: what goes into `sequence_mixer` and "
+        "`mlp`, and what comes out?",
         "A gate of 0 has a gradient if the output that it multiplies is not 0. Two things make that output 0 here, "
         "each by itself.",
     ),
