@@ -34,7 +34,6 @@ from matplotlib.figure import Figure
 from residual_course.datasets import digits
 from residual_course.lesson import stored_runs
 from residual_course.plots.along_depth import along_depth
-from residual_course.plots.stream import plot_stream
 from residual_course.plots.style import GRADIENT, REFERENCE, SERIES, STREAM
 from residual_course.training import accuracy, minibatches
 
@@ -306,7 +305,8 @@ print("rms of x", rms(x), "  of g", rms(g), "  of ∇W", rms(layer.weight.grad))
 #
 # We put the pieces into a class for a `with` statement: `__enter__` runs where the `with` begins,
 # `__exit__` where it ends, also after an error. Complete `__exit__`. It removes all hooks, and it
-# fills `self.weight_gradient` with one number for each block, by `size_of_gradients`.
+# fills `self.weight_gradient` with one number for each block, by `size_of_gradients`. (The **stream**
+# is x on its way from block to block.)
 #
 # <details><summary>Hint</summary>A loop over <code>self.handles</code>, and a list with one call
 # for each of <code>self.blocks</code>. Return nothing: after True, Python would hide an
@@ -450,9 +450,8 @@ show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
 # gradient tens of thousands of times as large as block 16. Here the upper panel alone would look
 # healthy. This is why we need all three.
 #
-# (The lower curves follow x times the gradient, but lie higher, 10 to 16 times for std 0.07 and about
-# twice for std 1. The formula wants the gradient before the tanh, we note it after the tanh, and the
-# products of 64 digits are added up.)
+# (The lower curves lie higher than x times the gradient, because the products of 64 digits are
+# added up.)
 #
 # What makes the two gradients so different? This is one block, forward and backward:
 #
@@ -498,15 +497,15 @@ for std, rate in (0.07, 1), (0.07, 100), (1.0, 0.01), (1.0, 0.0001):
     print(f"std {std}, rate {rate}: {trained(std, seed=0, rate=rate)[1]:.0%} read")
 
 # %% [markdown]
-# With SGD, none of these rates helps. So we change the start, and nothing else. W should neither shrink
-# nor swell what passes through: √64 · std has to be 1, and the std 1/8.
+# None of these four helps. So we change the start, and nothing else. W should neither shrink
+# nor swell what passes through, so √64 · std should be 1, which gives a std of 1/8.
 
 # %% which-std tags=["trained"]
 runs["std 1/8"] = [trained(1 / 8, seed) for seed in range(3)]
 show(plot_losses(runs, "The same network, another start"))
 
 # %% [markdown]
-# For the one network it had to be larger, for the other smaller. And the three sizes?
+# 0.07 was too small, and 1 too large. And the three sizes?
 
 # %% three-starts tags=["trained"]
 net = network(1 / 8).double()
@@ -514,9 +513,9 @@ parts["std 1/8"] = net, net[:-1]
 show(along_depth(parts, (digits_64.double(), labels_64), F.cross_entropy))
 
 # %% [markdown]
-# The curves of std 1/8 are nearly flat in all three panels. In PyTorch this start is
-# `nn.init.xavier_normal_`, after [Xavier Glorot](https://proceedings.mlr.press/v9/glorot10a.html),
-# who drew such curves in 2010. For ReLU, which sets about half of the numbers to 0, the std is √2
+# With std 1/8 x and the gradient change by less than a factor of 10 over all 16 blocks, and not by
+# thousands. In PyTorch this start is `nn.init.xavier_normal_`, after
+# [Xavier Glorot](https://proceedings.mlr.press/v9/glorot10a.html). For ReLU, which sets about half of the numbers to 0, the std is √2
 # times as large: `nn.init.kaiming_normal_`, after [Kaiming He](https://arxiv.org/abs/1502.01852).
 #
 # ### Point it at a network that you did not write
@@ -555,39 +554,9 @@ if len(sizes) < 3:
 show(plot_sizes(sizes))
 
 # %% [markdown]
-# With their skips, x + f(x), these networks let x grow by what each block adds, in Llama sevenfold. The
-# gradient does not fade on its way back, and the weight gradients of the blocks differ by a factor
-# of about 5 at most. With std 1 it was tens of thousands.
-#
-# The package's recorder knows what each block adds, so it can draw both flows as rivers, here of
-# 16 blocks x + f(norm(x)).
-
-# %% river jupyter={"source_hidden": true}
-from residual_edu import LayerNormalization, SimpleFeedForward
-from residual_edu.parts.residual import pre_norm_residual
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.f = LayerNormalization(64), SimpleFeedForward(64, 128)
-
-    def forward(self, x):
-        return pre_norm_residual(x, self.f, self.norm)
-
-
-torch.manual_seed(0)
-net = nn.Sequential(*[Block() for _ in range(16)], nn.Linear(64, 10))
-net = net.to(device)
-with GradientFlowRecorder(net, net[:-1]) as flow:
-    F.cross_entropy(net(digits_64.clone().requires_grad_()), labels_64).backward()
-ax = plot_stream(flow, Figure(figsize=(6, 3.6)).add_subplot(), norms="pre")
-ax.set_title("Each block adds a little to x, and to the gradient")
-show(ax.figure)
-
-# %% [markdown]
-# Above, x flows to the right, and each brown tributary is what a block adds. Below, the gradient flows
-# to the left; what is not a tributary came past the blocks, along the skips.
+# These networks have skips and norms (lessons 00 and 02 take them apart). x grows by what each block
+# adds, in Llama sevenfold, the gradient does not fade on its way back, and the weight gradients of
+# the blocks differ by a factor of about 5 at most. With std 1 it was tens of thousands.
 #
 # ## 6 · Where do people go wrong?
 #
@@ -616,7 +585,7 @@ print(f"after 100 steps: {accuracy(net, test_x, test_y):.0%} read")
 tell(record(net))
 
 # %% [markdown]
-# The start is healthy. After the training the gradients of the weights are exactly 0! ReLU returns 0
+# At the start all three sizes are healthy. After the training the gradients of the weights are exactly 0! ReLU returns 0
 # for whatever is negative. A unit (one of the 64 outputs) that is 0 for *every* digit is **dead**: its
 # slope is 0 for every digit too, so no gradient reaches its weights any more.
 #
@@ -651,7 +620,7 @@ for steps in 0, 5, 20:
 # trains a `relu_network()` for 100 steps of Adam, as above but with one number changed, and returns
 # it. At least 70 % of the digits must be read.
 #
-# <details><summary>Hint</summary>A step of Adam moves each weight by about the rate, however small
+# <details><summary>Hint</summary>A step of Adam moves each weight by about the rate, however small (unless 0)
 # its gradient is. How large are the weights, √2/8, beside a rate of 0.1? Let a step move them by
 # about a hundredth of their size.</details>
 
@@ -681,6 +650,8 @@ print(f"{share:.0%} read, {dead(net[:16](train_x)):.0%} dead in block 16")
 # A relative is a `detach()` or `.data` in the middle of a network: the gradient is missing before it.
 #
 # ## 7 · What do I keep?
+#
+# For one linear layer and one sample:
 #
 # $$\mathrm{rms}(\nabla W) = \mathrm{rms}(x) \cdot \mathrm{rms}(g)$$
 #
