@@ -388,12 +388,11 @@ class RMSNorm(Norm):
 
 
 # %% two-norms
-x = torch.tensor([8.0, 2, 0, -6])
-print("of x     ", rms_norm(x))
-print("of x + 5 ", rms_norm(x + 5))
+threes = torch.tensor([3.0, 3.0, 3.0])
+print(layer_norm(threes), rms_norm(threes))
 
 # %% [markdown]
-# Adding 5 to all numbers changes the output. LayerNorm's it would leave as it is (step 5).
+# Of equal numbers LayerNorm leaves nothing, and RMSNorm leaves their sign.
 #
 # ## 4 · What does it do to the gradient?
 #
@@ -569,8 +568,8 @@ show(draw.plot_influences(depends, (2, 1)))
 #
 # ### Exercise 3 · Right together, wrong alone (7 minutes)
 #
-# A colleague has written a norm and tested it on our four numbers. It stands in the network of
-# section 1, which now reads the test digits well.
+# A colleague has written a norm and tested it on our four numbers. With it, the network of
+# section 1 reads the test digits well.
 
 
 # %% handed tags=["trained"]
@@ -609,18 +608,16 @@ def tell(net):
     scores = one_by_one(net, test_x)
     share = (scores.argmax(dim=-1) == test_y).float().mean().item()
     print(f"together {accuracy(net, test_x, test_y):.0%}, one by one {share:.0%}")
-    return share
 
 
-share = tell(net)
+tell(net)
 
 # %% [markdown]
-# Alone, each digit is read as in guessing. Mend the norm, for a row, a batch of rows, and
-# (batch, token, feature).
+# One by one, the network only guesses. Now **mend the norm.** It should normalise the features
+# of a row (4,), of a batch (64, 4) and of tokens (2, 3, 4).
 #
-# <details><summary>Hint</summary>Axis 0 of one row are its features. Which axis are the
-# features in all three cases? And what did exercise 1 need, so that each mean lines up
-# with its row?</details>
+# <details><summary>Hint</summary>Counted from the end, which axis are the features in all
+# three? And what did exercise 1 need, so that each mean lines up with its row?</details>
 
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mended-norm", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -636,14 +633,15 @@ check(mended_norm, "mended_norm")
 
 # %% mended tags=["trained"]
 net, losses = fit(mended_norm, he, seed=0)
-share = tell(net)
+tell(net)
 
 # %% [markdown]
-# With one row, axis 0 is the features' axis, so the test on four numbers passed. In a batch it
-# is the digits' axis, and a digit alone is its own mean: c is 0, and all digits look the same.
-# Relatives:
+# In one row of four numbers axis 0 is the features, so the colleague's test passed. In a batch it
+# is the digits, and a digit alone is its own mean: the norm returns 0 for every digit. The
+# mistake has relatives:
 #
-# - BatchNorm without `eval()` [does the same](https://github.com/keras-team/keras/issues/13762);
+# - BatchNorm that is still in training mode
+#   [does the same](https://github.com/keras-team/keras/issues/13762);
 # - in a much-used [Transformer](https://github.com/jadore801120/attention-is-all-you-need-pytorch/pull/17)
 #   the norm ran over the positions;
 # - elsewhere a [square](https://github.com/131250208/TPlinker-joint-extraction/issues/37) stood
