@@ -234,7 +234,7 @@ with predict(
 ):
     seven = data.test_images[64]
     copies = torch.stack([seven, 0.4 * seven, 0.3 * seven + 0.6, 1 - seven])
-    out = center_and_scale(copies.flatten(1)).view(4, 8, 8)
+    out = F.layer_norm(copies.flatten(1), (64,)).view(4, 8, 8)
     names = ["x", "0.4 x", "0.3 x + 0.6", "1 − x"]
     show(draw.plot_before_and_after(copies, out, names))
 
@@ -245,7 +245,7 @@ with predict(
 # %% plane-then-circle
 points = torch.randn(12, 3, generator=torch.Generator().manual_seed(4)) * 0.9 + 0.7
 flat = points - points.mean(dim=-1, keepdim=True)
-show(draw.plot_two_steps(points, flat, center_and_scale(points)))
+show(draw.plot_two_steps(points, flat, F.layer_norm(points, (3,))))
 
 # %% [markdown]
 # Left: centring moves each row (open dot) straight onto the plane of the rows whose sum is 0.
@@ -535,7 +535,7 @@ def as_drawn(layer):
     """Keep the weights that nn.Linear drew."""
 
 
-for name, norm in ("no norm", nothing), ("LayerNorm", center_and_scale):
+for name, norm in ("no norm", nothing), ("LayerNorm", layer_norm):
     seeds = [trained(norm, as_drawn, seed) for seed in range(3)]
     first = ", ".join(f"{losses[0]:.1f}" for losses, _ in seeds)
     print(f"{name:9}  first loss {first}  read correctly {shares(seeds)}")
