@@ -67,7 +67,7 @@ check(center_and_scale, "center_and_scale")
 # %% [markdown]
 # ## 1 · What goes wrong without it?
 #
-# Sixteen of these blocks read handwritten digits of 8 × 8 pixels. The weights start as
+# Sixteen blocks x + f(norm(x)) read handwritten digits of 8 × 8 pixels. The weights start as
 # [He and others (2015)](https://arxiv.org/abs/1502.01852) propose for ReLU networks, with
 # variance 2/n for n inputs.
 
@@ -158,11 +158,12 @@ show(plot_one(bare))
 
 # %% [markdown]
 # The first loss is measured before the first step, so no learning rate made it. (How far 100
-# steps get does depend on the rate.) We can compute where the thousands come from. With He's
-# weights a linear layer doubles the mean square of its input, and the ReLU halves it, so f
-# turns a mean square of 1 into 2 · ½ · 2 = 2. Then x is added. x and f(x) point in unrelated
-# directions, so their mean squares add up: 1 + 2 = 3. Sixteen blocks multiply the mean square
-# by 3¹⁶, and the *size*, its root, by 3⁸ = 6,561. (Section 4 measures it.)
+# steps get does depend on the rate.) Where do the thousands come from? An output of a linear
+# layer is a sum of n products with weights of variance 2/n, so the layer doubles the mean
+# square. The ReLU halves it. So f turns a mean square of 1 into 2 · ½ · 2 = 2. Then x is added,
+# and since x and f(x) point in unrelated directions, their mean squares add up: 1 + 2 = 3.
+# Sixteen blocks multiply the mean square by 3¹⁶, and the *size*, its root, by 3⁸ = 6,561.
+# (That is an average over many draws; section 4 measures one.)
 #
 # Smaller weights would help, and section 5 tries them. A norm does more: it gives f numbers of
 # size 1 *whatever the size of x*.

@@ -92,7 +92,7 @@ def plot_influences(depends: Mapping[str, ArrayLike], cell: tuple[int, int]) -> 
     """Draw a table for each norm: the entries on which its output at ``cell`` depends."""
     figure = Figure(figsize=(6, 3.2))
     for ax, (name, table) in zip(figure.subplots(1, len(depends)), depends.items(), strict=True):
-        plot_influence(table, cell, ax).set_title(name, size=11)
+        plot_influence(table, cell, ax).set_title(name, size=11, loc="left")
     figure.suptitle("One along the row, the other down the column", weight="bold")
     return figure
 

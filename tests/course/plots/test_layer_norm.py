@@ -81,7 +81,7 @@ def test_each_image_stands_above_what_came_of_it():
 
 def test_each_norm_has_a_table():
     figure = plots.plot_influences({"one": np.eye(2), "two": np.ones((2, 2))}, (0, 1))
-    assert [ax.get_title() for ax in figure.axes] == ["one", "two"]
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["one", "two"]
     assert [len(ax.patches) for ax in figure.axes] == [4, 4]
 
 
