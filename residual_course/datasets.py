@@ -56,22 +56,6 @@ def digits(seed: int = 0, test: int = 360) -> Digits:
     return Digits(images[:-test], labels[:-test], images[-test:], labels[-test:])
 
 
-def camera_digits(seed: int = 0, test: int = 360) -> Digits:
-    """Return ``digits(seed, test)`` as a camera delivers them whose exposure differs from picture to picture.
-
-    Each image is multiplied by a factor of its own, between 1e-6 and 1e-2, its logarithm drawn evenly.
-
-    Raises:
-        InvalidInput: if ``test`` is below 1 or leaves none for training.
-    """
-    plain, generator = digits(seed, test), torch.Generator().manual_seed(seed)
-    train, test_images = (
-        images * 10 ** (4 * torch.rand(len(images), 1, 1, generator=generator) - 6)
-        for images in (plain.train_images, plain.test_images)
-    )
-    return Digits(train, plain.train_labels, test_images, plain.test_labels)
-
-
 class InkRows(NamedTuple):
     """Rows of digits in four inks, and two questions at each.
 

@@ -44,7 +44,7 @@ def agrees(f: Forward, x: Tensor, eps: float, what: str = "the output") -> None:
 
 
 def _four_numbers(f: Forward) -> None:
-    agrees(f, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64), 1e-12, "the output for [1, 0, 0, 0]")
+    agrees(f, torch.tensor([8.0, 2, 0, -6], dtype=torch.float64), 1e-12, "the output for [8, 2, 0, -6]")
 
 
 def _any_shape(f: Forward) -> None:
@@ -84,21 +84,19 @@ CENTER_AND_SCALE = Exercise(
     also_right=(forward,),
     observe=_observe_forward,
     properties=(
-        Property("[1, 0, 0, 0] comes out 1.732 and three times -0.577", _four_numbers),
-        Property("each row is normalised by itself, whatever axes stand before", _any_shape),
-        Property("eps stands inside the root, so small rows come out small", _small_rows),
-        Property("rows far from zero too", _far_from_zero, hints=()),
+        Property("8, 2, 0, -6 come out as 1.4, 0.2, -0.2, -1.4", _four_numbers),
+        Property("each row by itself, whatever the shape", _any_shape),
+        Property("eps inside the root: small rows come out small", _small_rows),
+        Property("rows far from 0", _far_from_zero, hints=()),
         Property("float32 stays float32", _float32, hints=()),
-        Property("eps is 1e-5 unless another is handed over, a whole number too", _eps_of_its_own),
-        Property(
-            "the gradient flows through the mean and the variance too", same_gradients(forward, *LEARNED), hints=()
-        ),
+        Property("eps is 1e-5 unless another is given", _eps_of_its_own),
+        Property("gradients flow through mean and variance", same_gradients(forward, *LEARNED), hints=()),
     ),
     mistakes=(
         Mistake(
             lambda x, eps=1e-5: centred(x) / (x.var(-1, keepdim=True) + eps).sqrt(),
             "the variance divided by n - 1",
-            "Use `correction=0`, or the mean of the squares; look again at the 1.5 and the 1.732.",
+            "Use `correction=0`, or the mean of the squares: of 49, 1, 1, 49 it is 25.",
         ),
         Mistake(
             lambda x, eps=1e-5: centred(x) / (x.std(-1, correction=0, keepdim=True) + eps),

@@ -85,12 +85,12 @@ LAYER_NORM_BACKWARD = Exercise(
     also_right=(by_autograd,),
     observe=lambda f: (run(f, *case(3, 5, seed=7)), run(f, *case(4, seed=8))),
     properties=(
-        Property("one row with weights of 1 agrees with autograd", _one_row),
-        Property("each row of the gradient sums to 0, as the mean is lost", _no_mean_left),
-        Property("the weight multiplies the incoming gradient first", _gain),
-        Property("each row is handled by itself, whatever axes stand before", _any_shape),
-        Property("small rows agree too, where eps counts", _small_rows),
-        Property("the eps that is handed over counts", _other_eps, hints=()),
+        Property("one row, as autograd", _one_row),
+        Property("each row of the gradient sums to 0", _no_mean_left),
+        Property("the weight multiplies first", _gain),
+        Property("each row by itself, whatever the shape", _any_shape),
+        Property("small rows, where eps counts", _small_rows),
+        Property("another eps", _other_eps, hints=()),
         Property("float32 stays float32", _float32, hints=()),
     ),
     mistakes=(

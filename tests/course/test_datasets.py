@@ -18,7 +18,6 @@ from sklearn.datasets import load_digits, load_sample_image
 from residual_course.datasets import (
     FONTS,
     LETTERS,
-    camera_digits,
     digits,
     font_letters,
     ink_rows,
@@ -78,16 +77,6 @@ def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone():
 def test_what_is_refused(test, words):
     with pytest.raises(InvalidInput, match=f"^{words}$"):
         digits(test=test)
-
-
-def test_the_camera_multiplies_each_image_by_a_factor_of_its_own():
-    plain, dim = digits(3, 100), camera_digits(3, 100)
-    for before, after in ((plain.train_images, dim.train_images), (plain.test_images, dim.test_images)):
-        factors = after.amax((1, 2)) / before.amax((1, 2))
-        assert torch.allclose(after, before * factors[:, None, None])
-        assert 1e-6 <= factors.min() < 1e-5 and 1e-3 < factors.max() <= 1e-2
-        assert abs(factors.log10().mean() + 4) < 0.4
-    assert dim.test_labels.equal(plain.test_labels) and dim.train_labels.equal(plain.train_labels)
 
 
 def test_photos_are_the_two_pictures_by_name():

@@ -97,7 +97,7 @@ def test_solutions_hints_and_mistakes_are_imported_by_the_first_check_alone():
     assert not [name for name in MODULES if ".exercises" not in name and own(name) & solutions]
     code = "import residual_course.lesson; from residual_course.exercises import attempt, check"
     assert not solutions & loaded(code)
-    assert solutions <= loaded(f"{code}; from residual_course.checking.check import find; find('rms_norm')")
+    assert solutions <= loaded(f"{code}; from residual_course.checking.check import find; find('drop_path')")
 
 
 def assigned(tree):

@@ -46,7 +46,7 @@ def test_runs_are_stored_with_their_settings(checkout, capsys):
 
 def test_a_lesson_reads_them_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert sorted(stored_runs("02_layer_norm")["runs"]) == [0, 1, 2]
+    assert sorted(stored_runs("02_learning_rates")["runs"]) == [0, 1, 2]
     with pytest.raises(InvalidInput, match="^lesson must be one of '00_signal_or_gradient', .*, got '02'"):
         stored_runs("02")
 

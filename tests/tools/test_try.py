@@ -60,7 +60,7 @@ def test_each_answer_stands_alone(as_installed):
     ("text", "message"),
     [
         ("", "registers no answer"),
-        ('from residual_course.checking.tries import right\nright("rms_nrm", "")(len)', "did you mean 'rms_norm'"),
+        ('from residual_course.checking.tries import right\nright("drop_pth", "")(len)', "did you mean 'drop_path'"),
     ],
 )
 def test_a_file_that_cannot_be_tried(as_installed, tmp_path, capsys, text, message):

@@ -11,7 +11,7 @@ from residual_course.checking.check import NotYet
 from residual_course.exercises import attempt, check
 
 pytestmark = pytest.mark.usefixtures("as_installed")
-NAME = "rms_norm"
+NAME = "layer_norm_backward"
 RIGHT = catalogue()[NAME].reference
 
 

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from residual_course.plots import layer_norm as plots
-from residual_course.plots.style import A
+from residual_course.plots.style import A, B
 
 ROWS = np.random.default_rng(0).normal(size=(5, 3)) + 1
 FLAT = ROWS - ROWS.mean(-1, keepdims=True)
@@ -15,9 +15,14 @@ ENDS = FLAT / ROWS.std(-1, keepdims=True)
 
 @pytest.fixture
 def axes():
-    drawn = Figure().subplots(1, 2)
-    plots.plot_two_steps(ROWS, FLAT, ENDS, *drawn)
-    return drawn
+    return plots.plot_two_steps(ROWS, FLAT, ENDS).axes
+
+
+def test_three_rows_of_numbers_with_their_means():
+    figure = plots.plot_four_numbers([8, 2, 0, -6], [7, 1, -1, -7], [1.4, 0.2, -0.2, -1.4])
+    means = [ax.lines[-1].get_xdata()[0] for ax in figure.axes]
+    assert np.allclose(means, [1, 0, 0])
+    assert [text.get_text() for text in figure.axes[2].texts] == ["1.4", "0.2", "−0.2", "−1.4"]
 
 
 def test_the_first_step_ends_straight_below_its_row(axes):
@@ -37,21 +42,6 @@ def test_the_second_step_follows_a_ray_and_ends_on_the_circle(axes):
 def test_distances_in_the_plane_are_kept(axes):
     _, *points = (line.get_xydata() for line in axes[1].lines[4:6])
     assert np.allclose(np.linalg.norm(points[0], axis=-1), np.linalg.norm(FLAT, axis=-1))
-
-
-def test_four_series_are_all_drawn():
-    ax = plots.plot_by_rate({name: {1.0: [0.5]} for name in "abcd"}, Figure().add_subplot())
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == [*"abcd"]
-
-
-def test_each_seed_is_a_mark_and_the_line_goes_through_the_worst():
-    shares = {"none": {0.1: [0.9, 0.8, 0.7], 1: [0, 0, 0]}, "norm": {0.1: [0.9, 0.95, 1]}}
-    ax = plots.plot_by_rate(shares, Figure().add_subplot())
-    worst, marks, *_ = ax.lines
-    assert worst.get_ydata().tolist() == [0.7, 0] and worst.get_xdata().tolist() == [0.1, 1]
-    assert sorted(marks.get_ydata()) == [0.7, 0.8, 0.9]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["none", "norm"]
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["0.1", "1"]
 
 
 @pytest.fixture
@@ -82,9 +72,22 @@ def test_each_training_and_guessing_are_lines(ax):
 
 
 def test_each_image_stands_above_what_came_of_it():
-    figure = Figure()
     before, after = np.zeros((2, 3, 3)), np.ones((2, 3, 3))
-    plots.plot_before_and_after(before, after, ["x", "y"], figure)
+    figure = plots.plot_before_and_after(before, after, ["x", "y"])
     shown = [ax.images[0].get_array() for ax in figure.axes]
     assert [image.mean() for image in shown] == [0, 0, 1, 1]
     assert [ax.get_title() for ax in figure.axes] == ["x", "y", "", ""]
+
+
+def test_each_norm_has_a_table():
+    figure = plots.plot_influences({"one": np.eye(2), "two": np.ones((2, 2))}, (0, 1))
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["one", "two"]
+    assert [len(ax.patches) for ax in figure.axes] == [4, 4]
+
+
+def test_only_what_learns_is_drawn_in_the_ink_of_what_learns():
+    good, bad = ([2.0, 0.1], 0.9), ([2.0, 2.0], 0.1)
+    figure = plots.plot_halves({"a": [good, good], "b": [good, bad], "c": [bad, bad], "d": [good, good]})
+    inks = [to_hex(ax.lines[0].get_color()) for ax in figure.axes]
+    assert inks == [B.lower(), A.lower(), A.lower(), B.lower()]
+    assert figure.axes[1].texts[0].get_text() == "read: 90%, 10%"
