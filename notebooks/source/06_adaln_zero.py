@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 06 · AdaLN-Zero: tell a network what to do
 #
-# One hour. You know LayerNorm, the residual connection and the gates of
-# [lesson 05](05_layer_scale.ipynb). You will write the block of the diffusion transformer
-# (DiT), draw digits with it, and see which of its weights learn first, and why.
+# One hour. You know LayerNorm, residual connections and the gates of
+# [lesson 05](05_layer_scale.ipynb). You write the block of the diffusion transformer (DiT),
+# draw digits with it, and see which of its weights learn first, and why.
 
 # %%
 import torch
@@ -23,10 +23,11 @@ progress("06")
 # ## 1 · What goes wrong without it?
 #
 # We want a network that draws the digit we ask for. In training it sees real digits mixed
-# with noise, and learns the way from the noise to the digit:
+# with noise, and learns in which direction such a picture has to change to become a digit:
 #
 # ```
 # x_t = (1 - t) * noise + t * picture   # t is drawn between 0 and 1
+# c = time(t) + table[digit]            # two vectors of 64 numbers
 # velocity = network(x_t, c)            # learns to be picture - noise
 # ```
 #
@@ -34,16 +35,10 @@ progress("06")
 # is [flow matching](https://arxiv.org/abs/2210.02747). Folded: the digits, and a training of
 # 50 steps of Adam at a rate of 0.003.)
 #
-# Besides x_t the network has to know which digit we want, and how far t has come. Each is
-# turned into 64 numbers, and their sum is the **condition** c.
-#
-# ```
-# c = time(t) + table[digit]
-# ```
-#
-# Where does c go in? The network has 12 transformer blocks of two branches each: attention
-# mixes the positions of the picture (four patches), an MLP works on each position alone. The
-# obvious way is to add c to the input of the first block, once:
+# The vector c is the **condition**: it tells the network which digit we want, and how far t
+# has come. Where does it go in? The network has 12 transformer blocks of two branches each:
+# attention mixes the positions of the picture (four patches), an MLP works on each position
+# alone. The obvious way is to add c to the input of the first block, once:
 
 
 # %% jupyter={"source_hidden": true}
@@ -84,7 +79,7 @@ def draw_ten(net):
     return sample(net, one_noise, ten, steps=10).cpu()
 
 
-def sheet(rows, title, height=0.6):
+def sheet(rows, title, height=0.55):
     figure = Figure(figsize=(6, height * len(rows) + 0.5))
     ax = figure.add_subplot()
     plots.plot_digits(torch.stack([*rows.values()]), ax, [*rows], list("0123456789"))
@@ -122,9 +117,9 @@ rows = {"real": real, "drawn": draw_ten(trained(added_once))}
 show(sheet(rows, "Ten labels, and nearly ten times the same blot"))
 
 # %% [markdown]
-# We asked for 0 to 9, each time from the same noise, and got nearly the same blot. (Fifty
-# steps are few, and we chose them so: with 400 this network draws digits too. In section 5
-# the piece that you build now has the same 50 steps.)
+# We asked for 0 to 9, each time from the same noise, and got nearly the same blot. Fifty steps
+# are few, and we chose them so: with 400 this network draws digits too. The piece that you
+# build now will have the same 50 steps, in section 5.
 #
 # ## 2 · What exactly is it?
 #
@@ -166,7 +161,7 @@ print(normed[0, 0])  # the first row
 #
 # ### Step 3 · Shift and scale
 #
-# Let us type them in for now: the first picture has its last feature doubled, the second has
+# Let us type them in for now. The first picture has its last feature doubled; the second has
 # its last feature switched off, and 10 added to its first.
 
 # %% modulated
@@ -179,8 +174,8 @@ print(h[:, 0])  # the first position of both pictures
 # %% [markdown]
 # We multiply by 1 + scale, so that a scale of 0 leaves the norm as it is. `[:, None]` adds an
 # axis of 1 for the positions, so each picture uses its one row of numbers at all of them.
-# This much is **AdaLN**, adaptive layer norm. (Without the norm it is called
-# [FiLM](https://arxiv.org/abs/1709.07871), which came before.)
+# This much is **AdaLN**, adaptive layer norm. ([FiLM](https://arxiv.org/abs/1709.07871) did it
+# earlier, in convolutional networks.)
 #
 # ### Step 4 · The branch and its gate
 #
@@ -303,9 +298,8 @@ class AdaLNZeroBlock(nn.Module):
 check(AdaLNZeroBlock, "adaln_zero_block")
 
 # %% [markdown]
-# The package's block has parameters of the same names, so its weights fit into yours. We
-# fill its linear layer with random numbers, since two blocks that return x would agree too
-# easily, and compare outputs and all gradients.
+# The package's block has the same parameters, so its weights fit into yours. We fill its linear
+# layer with random numbers, since two blocks that return x would agree too easily.
 
 # %% same-numbers
 from residual_edu.networks.denoiser import denoiser_block
@@ -321,9 +315,8 @@ far = max((p.grad - right[n].grad).abs().max() for n, p in mine.named_parameters
 print(f"outputs differ by {(a - b).abs().max():.0e}, gradients by {far:.0e}")
 
 # %% [markdown]
-# In the package the three vectors of a branch are a `Modulation`, with steps 3 and 4 as its
-# methods. (`widened` computes in float32 where x has fewer bits. Folded is the block, which
-# takes any norm, attention and MLP.)
+# The package's `Modulation` is the three vectors of a branch, with steps 3 and 4 as its
+# methods. (`widened` computes in float32 where x has fewer bits. Folded is the block.)
 
 # %% tags=["promote:parts/adaln_zero"]
 from collections.abc import Callable
@@ -442,10 +435,10 @@ class AdaLNZeroResidualBlock(nn.Module):
 # Step 6 showed an order. It follows from one product. Let b be what a branch returns and g
 # its gate, so that the block returns x + g · b. If a gradient u arrives at the output, then
 #
-# $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ besides}$$
+# $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ directly, too}$$
 #
-# A gate of 0 receives a gradient because b is not 0. The branch behind it receives none, and
-# neither do shift and scale, which act through the branch.
+# (summed over the positions, for g). A gate of 0 receives a gradient if u and b are not 0. The
+# branch behind it receives none, and neither do shift and scale, which act through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
 # last layer starts at 0.
@@ -501,8 +494,8 @@ with predict(
 # runs back along the skips, to the gates and to the first layer. After two steps the gates
 # are not 0 either, and everything learns.
 #
-# Now the same blocks with gates that start at 1, for comparison. Random numbers go through
-# twelve of them, and the loss is the distance from random targets.
+# Now compare with gates that start at 1. Random numbers go through twelve blocks, and the loss
+# is the distance from random targets.
 
 
 # %%
@@ -530,13 +523,13 @@ show(along_depth(nets, stream, lambda out: F.mse_loss(out, target)))
 
 # %% [markdown]
 # With gates from 0 the stream and its gradient pass all blocks unchanged (upper panels); with
-# gates from 1 every block adds to both. In the lowest panel gates from 0 have the smaller
-# gradient, because only the gates' rows get one at first.
+# gates from 1 every block adds to both. The lowest panel is over all weights of a block, of
+# which with gates from 0 only the gates' rows get a gradient at first.
 #
 # ## 5 · Does it help?
 #
 # Back to the first picture. Two things are new: the condition acts in every branch, and the
-# gates start at 0. So we train four networks of *your* block, with and without each. "Added
+# gates start at 0. So we train four networks of *your* block, one for each combination. "Added
 # once" means that the condition enters as in section 1, and the blocks receive zeros in its
 # place: then shift, scale and gate are learned numbers, the same for every picture.
 
@@ -564,8 +557,7 @@ FOUR = {
 
 # %% [markdown]
 # A support vector machine that has learned the real digits looks at 200 drawings, and we
-# count those that it takes for the digit asked for. (It judges which digit it is, not how
-# beautiful. Twenty would be luck.)
+# count those that it takes for the digit asked for. (Twenty would be luck.)
 
 # %% jupyter={"source_hidden": true}
 from sklearn.svm import SVC
@@ -582,11 +574,11 @@ def recognised(net):
 
 def plot_four(four, counts):
     rows = {name.replace(", ", ",\n"): draw_ten(nets[0]) for name, nets in four.items()}
-    figure = sheet(rows, "The same 50 steps: both changes together draw")
+    figure = sheet(rows, "Both changes together draw", 0.5)
     ax = figure.axes[0]
     for tick, three in zip(ax.get_yticks(), counts.values(), strict=True):
-        ax.text(606, tick, "\n".join(map(str, sorted(three))), fontsize=9, va="center")
-    ax.text(606, -8, "of 200,\n3 seeds", fontsize=9, va="bottom")
+        ax.text(606, tick, ", ".join(map(str, sorted(three))), fontsize=9, va="center")
+    ax.text(606, -8, "read, of 200\n(three seeds)", fontsize=9, va="bottom")
     ax.tick_params(axis="y", labelsize=9)
     return figure
 
@@ -604,19 +596,19 @@ with predict(
     show(plot_four(four, counts))
 
 # %% [markdown]
-# Each change helps alone, with every seed, and together they draw nearly all of the digits.
-# What they win here is time: after 400 steps all four networks draw (the
+# Each change helps alone, with every seed, and together they draw nearly all of the digits. What
+# they win here is time: after 400 steps all four networks draw (the
 # [investigation](investigations/06_what_guidance_costs.ipynb) has the numbers). The
 # [authors of DiT](https://arxiv.org/abs/2212.09748) compared four ways in for a condition, and
 # chose this one (their figure 5). It has a price: their blocks have 12 · d² weights in
 # attention and MLP, and 6 · d² more for the six vectors.
 #
-# **Now use it.** We train your blocks for 200 steps. Move the label, then the noise: what
-# does each of them decide? *Guidance* multiplies what the label changes in the velocity (so
-# far it was 2). What is drawn at 0?
+# **Now use it.** We train your blocks for 150 steps. Move the label, then the noise: what
+# does each of them decide? *Guidance* multiplies what the label changes in the velocity; in
+# all drawings so far it was 2. What is drawn at 0?
 
 # %% artist
-artist = trained(adaln_zero, steps=200)
+artist = trained(adaln_zero, steps=150)
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
 
@@ -629,6 +621,9 @@ def path(noise, label, guidance):
 explore_drawings(path, noises.cpu())
 
 # %% [markdown]
+# <details><summary>What is drawn at guidance 0?</summary>The same ten pictures for every
+# label. The noise decides what they look like.</details>
+#
 # ## 6 · Where do people go wrong?
 #
 # A colleague has written the block anew. They have heard that biases, and the last layer of
@@ -640,21 +635,21 @@ class Handed(AdaLNZeroBlock):
     def __init__(self, dim):
         super().__init__(SelfAttention(dim), SimpleFeedForward(dim, 2 * dim), dim)
         self.norm = nn.LayerNorm(dim, elementwise_affine=False)
-        for layer in (self.sequence_mixer.qkv, self.mlp.linear1):
+        attention, mlp = self.sequence_mixer, self.mlp
+        for layer in (attention.qkv, attention.out, mlp.linear1, mlp.linear2):
             nn.init.zeros_(layer.bias)
-        for layer in (self.sequence_mixer.out, self.mlp.linear2):
+        for layer in (attention.out, mlp.linear2):
             nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
 
     def forward(self, x, c):
-        six = self.condition_proj(c)[:, None].chunk(6, dim=-1)
+        six = self.condition_proj(c)[:, None].chunk(6, dim=-1)  # (batch, 1, dim) each
         shift1, scale1, gate1, shift2, scale2, gate2 = six
         x = x + gate1 * self.sequence_mixer(self.norm(x) * scale1 + shift1)
         return x + gate2 * self.mlp(self.norm(x) * scale2 + shift2)
 
 
 # %% [markdown]
-# It does, and no error is raised. First we measure, after 50 steps of training.
+# It does. First we measure, after 50 steps of training.
 
 # %% handed tags=["trained"]
 handed = trained(lambda: [Handed(64) for _ in range(12)])
@@ -697,11 +692,12 @@ print(count, "of 200 recognised")
 # %% [markdown]
 # <details><summary>Once it draws: why did one mend change nothing?</summary>
 # Gate and branch are the two factors of one product. If both are 0, neither gets a gradient.
-# And the branch returned 0 for two reasons: it received zeros, because scale stood in the
-# place of 1 + scale, and its last layer was 0.</details>
+# And with biases of 0 the branch returned 0 for two reasons: it received zeros, because scale
+# stood in the place of 1 + scale, and the weights of its last layer were 0.</details>
 #
-# A relative is `model.apply(init_weights)` after the blocks have been built: it draws the zeros
-# anew, and nothing fails. `torch.equal(block(x, c), x)` shows it.
+# A related mistake is to call `model.apply(init_weights)` after the blocks have been built: it
+# draws the zeros anew, and nothing fails. For a new block, `torch.equal(block(x, c), x)` must
+# be true.
 #
 # ## 7 · What do I keep?
 #
