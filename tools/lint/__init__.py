@@ -17,7 +17,6 @@ OLD_FORM = {
     "02_layer_norm",
     "03_dropout_and_stochastic_depth",
     "04_pre_norm_and_post_norm",
-    "05_layer_scale",
     "06_adaln_zero",
     "07a_residual_block",
     "07b_conditions_and_networks",
