@@ -50,11 +50,11 @@ def asleep(block: nn.Module, loss: Tensor) -> list[str]:
 
 
 class Cancels(nn.Module):
-    """Two parameters: the gradient of one is (1, -1), of the other (0, 0)."""
+    """Two parameters: of its square, the gradient of one is (1, -1), of the other (0, 0)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.one, self.two = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.ones(2))
+        self.one, self.two = nn.Parameter(torch.tensor([0.5, 0])), nn.Parameter(torch.ones(2))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a number with these gradients."""
