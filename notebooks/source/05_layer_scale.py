@@ -286,8 +286,9 @@ with predict(
 #
 # ## 3 · Is mine right?
 #
-# Here is the package's module, word for word. Two lines are yours. The others refuse what would
-# be silently wrong, keep a branch in 16 bits when gamma is in 32, and let gamma start anew.
+# Here is the package's module, word for word. Two lines are yours. The others refuse what would be
+# silently wrong, keep a branch in 16 bits when gamma is in 32, let gamma start anew, and count
+# multiplications.
 
 # %% tags=["promote:parts/layer_scale"]
 from jaxtyping import Float

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 06 · AdaLN-Zero
 #
-# 80 minutes. Nothing is downloaded. It follows [lesson 05](05_layer_scale.ipynb), of which it uses law 1, the gradients of a gate and of its
+# 80 minutes. Nothing is downloaded. It follows [lesson 05](05_layer_scale.ipynb), of which it uses the gradients of a gate and of its
 # branch; of [lesson 02](02_layer_norm.ipynb) it uses what LayerNorm makes of [1, 0, 0, 0].
 #
 # By the end you can

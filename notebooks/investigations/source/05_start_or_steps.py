@@ -159,7 +159,7 @@ for ax, place in zip(figure.subplots(1, 2, sharey=True), titles, strict=True):
         ax.text(share + 0.03, height, f"{share:.0%}", va="center")
     ax.set(xlim=(0, 1.25), xticks=[0, 0.5, 1], xlabel="share of digits read")
     ax.set_title(titles[place], weight="normal")
-    ax.invert_yaxis()
+figure.axes[0].invert_yaxis()  # both panels share it
 figure.suptitle("A gate makes start and steps small, and both help", weight="bold")
 show(figure)
 
@@ -179,11 +179,10 @@ with predict(
 say("skip", *[f"learned from {start}" for start in ("1", "0.1", "0.01", "0.0001", "0")])
 
 # %% [markdown]
-# Fixed at 0.0001, the branches change too little in 30 steps to matter. If the gate learns, a start
-# that is too small costs little, because the gate grows within a few steps. A start that is too
-# large costs as much as no gate. So this is what learning buys, here: you need not know
-# how small the gate should be, as long as you err on the small side. Where you do know it, a
-# fixed gate of 0.1 does as well as any.
+# Fixed at 0.0001, start and steps are ten thousand times smaller, and that is too small for 30 steps.
+# If the gate learns, the same start costs little, while a start of 1 costs as much as no gate. So this
+# is what learning buys, here: you need not know how small the gate should be, as long as you err on
+# the small side. Where you do know it, a fixed gate of 0.1 does as well as a learned one.
 #
 # In post-norm it is the same:
 
@@ -204,10 +203,9 @@ print("x + f(norm(x)):")
 say("pre", "no gate", "learned from 0.0001", "learned from 0.1")
 
 # %% [markdown]
-# A smaller rate helps, but its small steps leave less for the other parts of the network, too, and the start is
-# as loud as before. The warm-up does worse than nothing in these 30 steps. With a norm before
-# the branch the network learns without a gate, and a gate from 0.1 still adds something. That is
-# where the gates of vision transformers stand.
+# A smaller rate helps, and leaves the start as loud as before. The warm-up does worse than nothing in
+# these 30 steps. With a norm before the branch the network learns without a gate, and a gate still
+# adds something. That is where the gates of vision transformers stand.
 #
 # And with more time? After 200 steps:
 
@@ -217,7 +215,7 @@ for place in "skip", "post":
     say(place, "no gate, 200 steps", "learned from 0.0001, 200 steps")
 
 # %% [markdown]
-# x + f(x) recovers, though not entirely. In post-norm, what has failed stays failed.
+# x + f(x) recovers, though not entirely. The post-norm networks without a gate still guess.
 #
 # ## What we found
 #
