@@ -10,6 +10,8 @@
 # and its gradients by hand, and train the 192 blocks with it.
 
 # %%
+from functools import partial
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -35,7 +37,7 @@ from matplotlib.figure import Figure
 
 from residual_course.datasets import digits
 from residual_course.plots.along_depth import along_depth
-from residual_course.plots.style import DROPPED, GATE, REFERENCE, A, B
+from residual_course.plots.style import DROPPED, GATE, REFERENCE, A
 from residual_course.training import accuracy, minibatches, train
 
 data = digits()
@@ -399,7 +401,8 @@ with predict(
 ):
     starts = {"no gamma": runs["192 blocks"]}
     for start in 1, 0.0001:
-        nets = [network(192, s, lambda: MyLayerScale(64, start)) for s in range(3)]
+        gate = partial(MyLayerScale, 64, start)
+        nets = [network(192, s, gate) for s in range(3)]
         starts[f"gamma from {start}"] = [fit(net, s) for s, net in enumerate(nets)]
     show(plot_losses(starts, "It matters where gamma starts"))
 

@@ -1,4 +1,4 @@
-"""Exercises on branches that are silent at the start: which parameters get no gradient, and a start from which all do."""
+"""Exercises on branches that are silent at the start: what gets no gradient, and a start from which all does."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -254,7 +254,7 @@ MENDED_START = Exercise(
         start(1e-12),
         renewed,
         lambda block: block.gate.gamma.data.zero_(),
-        lambda block: weight_alone(block) or nn.init.zeros_(block.gate.gamma),
+        lambda block: (nn.init.zeros_(block.f.linear2.weight), nn.init.zeros_(block.gate.gamma)),
     ),
     observe=told,
     properties=(
