@@ -356,14 +356,14 @@ print("largest difference:", max(gap.item() for gap in gaps))
 # give or take a ten-thousandth of f′, and so is the product, nearly.
 
 
-# %% along-depth
+# %% along-depth tags=["trained"]
 def small_gate():
     return MyLayerScale(64)
 
 
 nets = {"no gamma": network(192, 0), "gamma": network(192, 0, small_gate)}
-parts = {name: (net.double(), net[:-1]) for name, net in nets.items()}
-some_x, some_y = test_x[:64].double(), test_y[:64]
+parts = {name: (net, net[:-1]) for name, net in nets.items()}
+some_x, some_y = test_x[:64], test_y[:64]
 show(along_depth(parts, some_x, lambda out: F.cross_entropy(out, some_y)))
 
 # %% [markdown]
@@ -376,7 +376,7 @@ show(along_depth(parts, some_x, lambda out: F.cross_entropy(out, some_y)))
 # The lower panel shows the price: with gamma, the gradient of a block's weights is thousands of
 # times smaller. What is left of it?
 
-# %% what-is-left
+# %% what-is-left tags=["trained"]
 block = nets["gamma"][0]
 F.cross_entropy(nets["gamma"](some_x), some_y).backward()
 for name, parameter in block.named_parameters():
@@ -402,8 +402,8 @@ with predict(
     starts = {"no gamma": runs["192 blocks"]}
     for start in 1, 0.0001:
         gate = partial(MyLayerScale, 64, start)
-        nets = [network(192, s, gate) for s in range(3)]
-        starts[f"gamma from {start}"] = [fit(net, s) for s, net in enumerate(nets)]
+        three = [fit(network(192, seed, gate), seed) for seed in range(3)]
+        starts[f"gamma from {start}"] = three
     show(plot_losses(starts, "It matters where gamma starts"))
 
 # %% [markdown]
