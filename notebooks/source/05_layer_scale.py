@@ -180,8 +180,8 @@ branches = torch.tensor([[3.0, -1, 0, 2], [1, 1, 1, 1]])
 print(gamma * branches)
 
 # %% [markdown]
-# Read it by columns. The first passes as it was, the second is turned down, the third is louder
-# where there was something to hear, and the last is silent. Both rows share the four gammas.
+# Read it by columns. The first passes as it was, the second is turned down, the third becomes
+# louder (0 stays 0), and the last is silent. Both rows share the four gammas.
 #
 # ### Exercise 1 · The piece (4 minutes)
 #
@@ -219,9 +219,8 @@ check(MyLayerScale, "layer_scale")
 # %% [markdown]
 # ### Step 4 · The way back
 #
-# A gate that starts at 0.0001 makes a branch nearly silent. Does the branch ever learn to speak
-# up? That depends on two gradients. Let `upstream` be the gradient that arrives at the product
-# gamma · branch.
+# A gate that starts at 0.0001 makes a branch nearly silent. Does that ever change? It depends on
+# two gradients. Let `upstream` be the gradient that arrives at the product gamma · branch.
 #
 # ### Exercise 2 · Two gradients by hand (5 minutes)
 #
@@ -351,9 +350,9 @@ print("largest difference:", max(gap.item() for gap in gaps))
 #
 # $$\frac{d}{dx}\,\bigl(x + \gamma f(x)\bigr) = 1 + \gamma f'$$
 #
-# In a row of 192 blocks, 192 such factors are multiplied. Where all are a little larger than 1,
-# the product is large, on the way forward and on the way back. With γ = 0.0001 each factor is 1,
-# give or take a ten-thousandth of f′, and so is the product, nearly.
+# In a row of 192 blocks, 192 such factors are multiplied. Where most are a little larger than 1, the
+# product is large, on the way forward and on the way back. With γ = 0.0001 each factor differs from
+# 1 by a ten-thousandth of f′, so the product stays near 1.
 
 
 # %% along-depth tags=["trained"]
@@ -384,8 +383,8 @@ for name, parameter in block.named_parameters():
     print(f"{name:16} {size:.1e}")
 
 # %% [markdown]
-# It is gamma's own gradient. Those of the layers are thousands of times smaller still, since they
-# contain gamma (exercise 2). A step of SGD at a rate of 0.1 would move these weights by less than a
+# It is gamma's own gradient. Those of the layers contain gamma (exercise 2), and are thousands of
+# times smaller still. A step of SGD at a rate of 0.1 would move these weights by less than a
 # millionth. Adam divides by the gradient's own size, so they move from the first step on.
 #
 # ## 5 · Does it help?
