@@ -1,11 +1,11 @@
-"""Exercise on step 0: the two gradients of a gated branch by hand, and which of four branches never trains."""
+"""Exercise on step 0: the two gradients of a gated branch by hand."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, letters_of, unchanged
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, unchanged
 from residual_course.checking.forbidden import without_autograd
 from residual_course.checking.properties import tensor
 
@@ -118,45 +118,4 @@ GATE_GRADIENTS = Exercise(
     ),
 )
 
-# Four networks of one branch: x + gate * (W2 relu(W1 x + b1) + b2).
-# A: gate 0. B: gate 0, W2 = 0, b2 drawn. C: gate 0, W2 = 0, b2 = 0. D: gate 1, W2 = 0, b2 = 0.
-
-
-def sleeps(f: Callable[[], str]) -> None:
-    """Test the letter; the message does not give it away."""
-    if (got := letters_of(f)) != "c":
-        raise Unmet(f"{got.upper()!r} is not it; work out for each network the gradient of its gate at step 0")
-
-
-WHICH_NEVER_WAKES = Exercise(
-    reference=lambda: "C",
-    also_right=(lambda: "c", lambda: " C ", lambda: ["C"]),
-    observe=letters_of,
-    properties=(Property("it is the network that stays as it was drawn", sleeps),),
-    mistakes=(
-        Mistake(
-            lambda: "A", "the closed gate taken for dead", "Its branch's output is not 0, so its gate has a gradient."
-        ),
-        Mistake(
-            lambda: "B",
-            "a branch of zero weight, with its output taken for 0",
-            "Its output is its bias, and so its gate has a gradient.",
-        ),
-        Mistake(lambda: "D", "the silent branch taken for dead", "Its gate is open, so a gradient reaches W2 and b2."),
-        Mistake(
-            lambda: "BC",
-            "every pair of zeros",
-            "B's branch has a bias: its output is b2, and so its gate has a gradient.",
-        ),
-        Mistake(lambda: "CD", "every silent branch", "D's gate is open: W2 and b2 have a gradient."),
-        Mistake(lambda: "AC", "every network whose branch never opens its mouth", "A's branch does; its gate is shut."),
-        Mistake(lambda: "ABC", "every closed gate", "A closed gate has a gradient if its branch's output is not 0."),
-        Mistake(lambda: "ABCD", "all four", "One zero alone always trains; look for two in a row."),
-    ),
-    hints=(
-        "The gate's gradient is a multiple of the branch's output, the branch's gradient a multiple of the gate.",
-        "For each network at step 0: is the branch's output other than 0, and is the gate? What if both are 0?",
-    ),
-)
-
-EXERCISES = {"gate_gradients": GATE_GRADIENTS, "which_never_wakes": WHICH_NEVER_WAKES}
+EXERCISES = {"gate_gradients": GATE_GRADIENTS}

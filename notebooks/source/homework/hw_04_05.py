@@ -132,9 +132,8 @@ print(f"left out, they change an output by {gap:.2f}")
 # %% [markdown]
 # ### Exercise 2 · 14 minutes · ●●●○○
 #
-# Return a branch of the first two parts alone, norm and layer, which computes for every x what the three parts do. In lesson 05 that was V = g · W, with one g
-# for all features; here each feature has its own. The given branch is needed again: it must stay as it is, and share no tensor with
-# yours.
+# Return a branch of the first two parts alone, norm and layer, which computes for every x what the three parts do. The given
+# branch is needed again: it must stay as it is, and share no tensor with yours.
 #
 # <details><summary>Hint 1</summary>The gate multiplies feature i of the output. Which numbers of
 # <code>linear2</code> make feature i, and nothing else?</details>
