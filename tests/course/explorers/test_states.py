@@ -11,7 +11,6 @@ from PIL import Image
 
 from residual_course.explorers import Explorer
 from residual_course.explorers.draw_states import draw_explorer, draw_shown, draw_state
-from residual_course.explorers.dropout import explore_coins
 from residual_course.explorers.states import grid
 from residual_edu.errors import InvalidInput
 
