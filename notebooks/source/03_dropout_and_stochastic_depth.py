@@ -360,17 +360,16 @@ with predict(
 ):
     curves["thrown once"] = three(ThrownOnce)
     names = "no dropout", "dropout", "thrown once"
-    show(plot_errors("The coins have to be thrown anew", *names))
+    show(plot_errors("Coins that never change do not help", *names))
 
 # %% [markdown]
-# So it is not the narrower network. What helps is that the coins are thrown anew at each
-# step.
+# So it is not the narrower network: the coins have to change.
 #
 # Two things belong beside this result. In its first hundred steps the network without dropout
-# was as good as the one with dropout is at the end. To stop there, where the error on some
-# patients that were kept back is smallest, is called **early stopping**. And dropout can only
-# help a network that overfits: on 300 of the digits of lesson 00 it gains nothing, as the
-# [investigation](investigations/03_which_property.ipynb) shows.
+# was as good as the one with dropout is at the end, or better. To stop there, where the error
+# on some patients that were kept back is smallest, is called **early stopping**. And where
+# there is little to overfit, dropout gains little: on 300 of the digits of lesson 00 a point
+# at most, as the [investigation](investigations/03_which_property.ipynb) shows.
 #
 # **In practice.** The rate is about 0.5 or less after the hidden layers of such a network and
 # about 0.1 in Transformers, and it is chosen on data that were kept back. Dropout stands
@@ -587,8 +586,6 @@ check(is_calm, "is_calm")
 
 # %% measured
 print("calm?", is_calm(handed, new_x))
-with torch.no_grad():
-    print("one patient, five calls:", handed(new_x[:1].expand(5, 10))[:, 0])
 
 # %% [markdown]
 # Then mend `forward`. Dropout should act in training, as it does now, and not in evaluation.
