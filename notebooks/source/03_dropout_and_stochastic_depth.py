@@ -122,7 +122,7 @@ print(my_dropout(x, p, training=False))
 # %% [markdown]
 # ### Step 3 · On average nothing changes
 #
-# One throw changes a lot, but the average of 100,000 throws should be x.
+# One throw changes a lot, but the average of 100,000 throws should be x:
 
 # %% many-throws
 many = my_dropout(x.expand(100_000, 4), p, training=True)
@@ -130,20 +130,17 @@ print("average            ", many.mean(0))
 print("average of squares ", many.square().mean(0))
 
 # %% [markdown]
-# The average is 1, 2, 3, 4, up to the luck of the coins. The squares are another matter.
-# Without dropout they are 1, 4, 9 and 16, and here all are larger by one third. Keep that in
-# mind for section 5.
+# So it is, up to the luck of the coins. The squares are another matter: without dropout they
+# are 1, 4, 9 and 16, and here all are larger by one third. Keep that for section 5.
 #
-# (The first paper on dropout, [Srivastava and
-# others](https://jmlr.org/papers/v15/srivastava14a.html), did it the other way round: no
-# factor in training, and times 1 − p in evaluation. The form with s is called *inverted*
-# dropout, and it is what PyTorch does.)
+# (The [first paper](https://jmlr.org/papers/v15/srivastava14a.html) did it the other way
+# round: no factor in training, and times 1 − p in evaluation. The form with s is called
+# *inverted* dropout, and PyTorch has it too.)
 #
 # ### Step 4 · Training or evaluation?
 #
 # Who tells the function whether we are training? Every module has an attribute `training`,
-# and `net.train()` and `net.eval()` set it in the whole network. So dropout becomes a module
-# that remembers its rate.
+# which `net.train()` and `net.eval()` set in the whole network. So dropout becomes a module.
 
 
 # %%
@@ -184,9 +181,8 @@ print(leaf.grad)
 #
 # ## 2 · Is mine right?
 #
-# This is the package's dropout, word for word. `bernoulli_mask` has your comparison `draws >=
-# p` in it, and looks after the device and the data type. A `generator` makes the coins
-# repeatable.
+# This is the package's dropout, word for word. `bernoulli_mask` makes your comparison, draws
+# >= p, and a `generator` makes the coins repeatable.
 
 # %% tags=["promote:parts/dropout"]
 from jaxtyping import Float
@@ -248,11 +244,11 @@ for name, kind in kinds.items():
 #
 # ## 3 · What goes wrong without it?
 #
-# Each of [442 patients with
-# diabetes](https://scikit-learn.org/stable/datasets/toy_dataset.html#diabetes-dataset) has
-# ten measurements, such as age, weight and blood pressure, and one number that says how far
-# the disease had advanced a year later. That number we want to predict. We train on 221 of
-# the patients and test on the other 221.
+# [442 patients with
+# diabetes](https://scikit-learn.org/stable/datasets/toy_dataset.html#diabetes-dataset) have
+# ten measurements each, such as age and blood pressure, and a number that says how far the
+# disease had advanced a year later. That number we want to predict. We train on 221 of the
+# patients and test on the other 221.
 #
 # Our network is wide for so few: two hidden layers of 256 units. `gate` stands where dropout
 # will come. For now it is `nn.Identity`, which does nothing.
@@ -276,9 +272,9 @@ def error(net, x, y):
 
 
 # %% [markdown]
-# `error` is measured in evaluation mode, and afterwards the network goes back to training
-# mode. The outcomes are scaled to a variance of 1, so whoever predicts the mean for everyone
-# has an error of 1. Here is the training, 600 steps of Adam.
+# `error` measures in evaluation mode, and goes back to training mode. The outcomes are scaled
+# such that whoever predicts the mean for everyone has an error of about 1. Here is the
+# training, 600 steps of Adam.
 
 
 # %%
@@ -338,9 +334,9 @@ show(plot_errors("The error rises far less", "no dropout", "dropout"))
 # Its own patients it knows less well, and the new ones better, in all three seeds.
 #
 # Why? One might think that 0.5 simply makes the network half as wide, and a narrow network
-# learns less by heart. So here is a control. It throws the same coins and has the same
-# factor, but it throws them once, at its first call, and keeps them for the whole training,
-# and in evaluation. Half of the units are gone for good.
+# learns less by heart. So here is a control. It throws the same coins, but only once, at its
+# first call, and keeps them for the whole training and in evaluation. Half of the units are
+# gone for good.
 
 
 # %%
@@ -417,7 +413,7 @@ with predict(
     print(f"without {without:.2f}, with dropout {with_dropout:.1f}")
 
 # %% [markdown]
-# And the gradient? It meets the same coins and the same factors on its way back.
+# The gradient meets the same coins and the same factors on its way back.
 
 # %% along-depth
 nets = {f"p = {p}": (net := deep(p), net[1:-1]) for p in (0, 0.5)}
@@ -614,9 +610,9 @@ mended = MendedNet().to(device)
 print("five tests:", tested(mended))
 
 # %% [markdown]
-# A function has no mode: by its default `F.dropout` drops, in evaluation too. This has
-# happened in [published models](https://github.com/Coderx7/SimpleNet/issues/2), and with the
-# module `nn.Dropout` it cannot. Its relatives:
+# A function has no mode: unless it is told otherwise, `F.dropout` drops in evaluation too.
+# This has happened in [published models](https://github.com/Coderx7/SimpleNet/issues/2), and
+# with the module `nn.Dropout` it cannot. Its relatives:
 #
 # - No `net.eval()` before a test. Then every kind of dropout acts in it.
 # - `net.eval()` before the first test, and no `net.train()` after it. From then on the
