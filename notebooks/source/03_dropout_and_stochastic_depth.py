@@ -6,8 +6,8 @@
 # uses the sum x + f(x) of [lesson 00](00_residual_connection.ipynb).
 #
 # **Dropout** sets numbers inside a network to 0, at random, as long as the network trains.
-# You write it in three lines and compare it with PyTorch's. Then you train a network that
-# learns its training data by heart, and see how much of that your three lines prevent.
+# You write it in four lines and compare it with PyTorch's. Then you train a network that
+# learns its training data by heart, and see how much of that your four lines prevent.
 
 # %%
 import torch
@@ -205,7 +205,11 @@ def dropout(
     return x * bernoulli_mask(x.shape, p, x, generator) / (1 - p)
 
 
-# %% tags=["promote:parts/dropout"]
+# %% [markdown]
+# The module around it (folded) is your `MyDropout`, with a check of the rate.
+
+
+# %% jupyter={"source_hidden": true} tags=["promote:parts/dropout"]
 class Dropout(nn.Module):
     """``dropout`` in training, the identity in evaluation."""
 
@@ -427,9 +431,9 @@ show(along_depth(nets, (new_x, new_y), F.mse_loss))
 # the first layers, the gradient has grown much. So it is about a thousand times too large, in
 # all layers alike.
 #
-# In evaluation nothing is dropped and nothing grows. The deeper a stack with dropout in every
-# layer is, the more do training and evaluation differ. A residual network puts it on its
-# branches, and x itself passes by them.
+# In evaluation nothing is dropped and nothing grows, so the deeper such a stack is, the more
+# training and evaluation differ. A residual network has dropout on its branches, and x itself
+# passes by them.
 #
 # ## 6 · One coin for a whole branch
 #
@@ -495,8 +499,7 @@ def drop_path(
 
 
 # %% [markdown]
-# One line differs from `dropout`: the shape of the mask. The module around it (folded) does
-# not differ at all.
+# One line differs from `dropout`: the shape of the mask. (Folded: the module around it.)
 
 
 # %% jupyter={"source_hidden": true} tags=["promote:parts/drop_path"]

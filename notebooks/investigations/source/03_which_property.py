@@ -147,7 +147,7 @@ say("added noise", added)
 
 # %%
 class OwnMasks(nn.Module):
-    """Dropout with a mask for each patient; `deal` gives them to others at each step."""
+    """Dropout with a mask for each patient, or, with `deal`, one of 221 at random."""
 
     def __init__(self, deal=False):
         super().__init__()
@@ -234,7 +234,7 @@ with predict(
     say_long(
         *(f"wrong labels, {name}" for name in ("p = 0", "p = 0.5", "p = 0.7")),
         "wrong labels, own masks",
-        head="wrong labels                     test digits read      wrong labels memorised",
+        head="wrong labels                     test digits read      memorised",
     )
 
 # %% [markdown]
