@@ -17,6 +17,7 @@ OUT = Path(__file__).parents[2] / "residual_course" / "data" / "runs" / "03_whic
 SEEDS = 3
 Settings = list[dict[str, Any]]
 Build = Callable[[], nn.Sequential]
+Task = tuple[Tensor, Tensor]
 
 
 def labelled(seed: int, redrawn: float = 0.3) -> list[Tensor]:
@@ -97,8 +98,9 @@ def residual(settings: Settings, start: float = 0.0, width: int = 128) -> nn.Seq
     return nn.Sequential(*first, *blocks, nn.LayerNorm(width), nn.Linear(width, 10))
 
 
-def fit(build: Build, x: Tensor, y: Tensor, seed: int, steps: int, rate: float = 1e-3) -> Iterable[nn.Sequential]:
+def fit(build: Build, task: Task, seed: int, steps: int, rate: float = 1e-3) -> Iterable[nn.Sequential]:
     """Train a network, and yield it after each step."""
+    x, y = task
     torch.manual_seed(seed)
     network = build()
     adam = torch.optim.AdamW(network.parameters(), rate, weight_decay=0.0)
@@ -147,30 +149,31 @@ def deep(name: str, seed: int) -> dict[str, float]:
     x, y, test_x, test_y = digits()
     x, test_x = x.flatten(1), test_x.flatten(1)
     build = partial(residual, [DEEP[name]] * 24, width=64)
-    *_, network = fit(build, x, y, seed, 200, 3e-3 if "rate" in name else 1e-3)
+    *_, network = fit(build, (x, y), seed, 200, 3e-3 if "rate" in name else 1e-3)
+    blocks = [layer for layer in network if isinstance(layer, Block)]
     right, generator = [accuracy(network, test_x, test_y)], torch.Generator().manual_seed(seed)
     for _ in range(5):
         for place in torch.randperm(22, generator=generator)[:12].tolist():
-            network[3 + place].removed = True
+            blocks[1 + place].removed = True
         right.append(accuracy(network, test_x, test_y))
-        for block in network[2:26]:
+        for block in blocks:
             block.removed = False
     return {f"24, {name}: test": right[0], f"24, {name}: without 12": sum(right[1:]) / 5}
 
 
 def runs(seed: int) -> dict[str, float]:
     """Return all numbers of one seed."""
-    found = {}
+    found: dict[str, float] = {}
     for kind, redrawn in (("wrong labels", 0.3), ("right labels", 0.0)):
         gates: dict[str, Callable[[], nn.Module]] = {f"p = {p}": partial(nn.Dropout, p) for p in (0, 0.5, 0.7)}
         for name, gate in (gates | {"own masks": OwnMasks}).items():
             data = labelled(seed, redrawn)
-            *_, network = fit(partial(plain, gate), *data[:2], seed, 600)
+            *_, network = fit(partial(plain, gate), (data[0], data[1]), seed, 600)
             test, wrong = shares(network, data)
             found |= {f"{kind}, {name}: test": test, f"{kind}, {name}: wrong": wrong}
     data = labelled(seed)
     for name, settings in FOUR.items():
-        for step, network in enumerate(fit(partial(residual, *settings), *data[:2], seed, 400), 1):
+        for step, network in enumerate(fit(partial(residual, *settings), (data[0], data[1]), seed, 400), 1):
             if step in (200, 400):
                 test, wrong = shares(network, data)
                 found |= {f"4, {name}: test {step}": test, f"4, {name}: wrong {step}": wrong}

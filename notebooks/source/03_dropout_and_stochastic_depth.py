@@ -428,8 +428,8 @@ show(along_depth(nets, (new_x, new_y), F.mse_loss))
 # with dropout the noise of the coins is a part of it. In the middle panel, from right to
 # left, so does the gradient. (It begins larger too, because the error of so large an output
 # is large.) A weight gradient is made of x times the gradient: where x has grown little, in
-# the first layers, the gradient has grown much. So it is about a thousand times too large, in
-# all layers alike.
+# the first layers, the gradient has grown much. So with dropout it is about a thousand times as large, in all layers
+# alike.
 #
 # In evaluation nothing is dropped and nothing grows, so the deeper such a stack is, the more
 # training and evaluation differ. A residual network has dropout on its branches, and x itself
@@ -614,8 +614,9 @@ print("five tests:", tested(mended))
 
 # %% [markdown]
 # A function has no mode: unless it is told otherwise, `F.dropout` drops in evaluation too.
-# This has happened in [published models](https://github.com/Coderx7/SimpleNet/issues/2), and
-# with the module `nn.Dropout` it cannot. Its relatives:
+# [Users of PyTorch](https://github.com/pytorch/pytorch/issues/26338) were surprised by it, and a
+# [published model](https://github.com/Coderx7/SimpleNet/issues/2) left its dropout on, too. With the
+# module `nn.Dropout` it cannot happen. Relatives:
 #
 # - No `net.eval()` before a test. Then every kind of dropout acts in it.
 # - `net.eval()` before the first test, and no `net.train()` after it. From then on the
