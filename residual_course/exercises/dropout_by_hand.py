@@ -182,8 +182,8 @@ DROPOUT = Exercise(
         ),
     ),
     hints=(
-        "With which probability is a number drawn by `torch.rand` below p?",
-        "Compare as many draws as x has numbers with p. A product with True is a product with 1.",
+        "Solve (1 - p) * s = 1 for s. When must x come back as it is?",
+        "`torch.rand_like(x) >= p` is True where a number stays. A product with True is a product with 1.",
     ),
 )
 

@@ -1,106 +1,56 @@
-"""Dropout: the gap that it closes, its mean and variance, what a mask drops, how many branches stay, and noise."""
+"""Dropout: the networks that a step trains, and errors on what was trained on and on what is new."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from residual_course.plots.style import BRANCH, DROPPED, PALE, REFERENCE, SERIES, STREAM, A, B
+from residual_course.plots.style import DROPPED, PALE, REFERENCE, SERIES, STREAM
+
+INPUTS, RADIUS = 3, 0.3
 
 
-def plot_moments(rates: ArrayLike, means: ArrayLike, variances: ArrayLike, ax: Axes) -> Axes:
-    """Draw the mean and variance of a 1 after dropout over the rate: measured dots, laws as lines."""
-    rates = np.asarray(rates, float)
-    fine = np.linspace(0, rates.max(), 200)
-    for law, seen, color, dash, words, at in (
-        (np.ones_like(fine), means, B, "-", "mean: 1", 50),
-        (fine / (1 - fine), variances, A, "--", "variance: p / (1 − p)", 165),
-    ):
-        ax.plot(fine, law, color=color, ls=dash, lw=1.5)
-        ax.plot(rates, seen, "o", color=color, ms=7, clip_on=False)
-        ax.annotate(words, (fine[at], law[at]), (-8, 7), color=color, ha="right", textcoords="offset points")
-    ax.set(xlabel="p, the rate", ylabel="over all draws", xlim=(0, rates.max() + 0.02), ylim=(-0.1, None))
-    return ax
+def plot_thinned(masks: Mapping[str, ArrayLike], figure: Figure) -> None:
+    """Draw a small network for each name: ``(layers, units)`` True where a unit stays; what is dropped is pale."""
+    for ax, (name, mask) in zip(figure.subplots(1, len(masks)), masks.items(), strict=True):
+        layers = [[True] * INPUTS, *np.asarray(mask, bool).tolist(), [True]]
+        places = [[(at, row - (len(layer) - 1) / 2) for row in range(len(layer))] for at, layer in enumerate(layers)]
+        for at, layer in enumerate(layers[:-1]):
+            for start, stays in zip(places[at], layer, strict=True):
+                for end, follows in zip(places[at + 1], layers[at + 1], strict=True):
+                    if stays and follows:
+                        ax.plot(*zip(start, end, strict=True), "-", color=STREAM, linewidth=0.8, zorder=0)
+        for x, y, stays in [(*place, on) for at, row in enumerate(places) for place, on in zip(row, layers[at])]:  # noqa: B905
+            ink = (STREAM, "white", "-") if stays else (DROPPED, PALE, ":")
+            ax.plot(x, y, "o", markersize=14, markeredgecolor=ink[0], markerfacecolor=ink[1])
+            if not stays:
+                ax.text(x, y, "0", color=REFERENCE, ha="center", va="center")
+        ax.set(xlim=(-0.5, len(layers) - 0.5), ylim=(-2.2, 2.2))
+        ax.set_title(name, weight="normal", loc="center")
+        ax.axis("off")
 
 
-def plot_coins(coins: ArrayLike, ax: Axes) -> Axes:
-    """Draw a mask of ones and zeros, ``(samples, features)``: kept entries in the branch's colour, the rest pale."""
-    field = np.asarray(coins, float) > 0
-    ax.imshow(field, cmap=ListedColormap([PALE, BRANCH]), vmin=0, vmax=1, aspect="auto", interpolation="none")
-    rows, columns = field.shape
-    ax.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color="white", lw=1.5)
-    ax.tick_params(which="both", length=0, labelleft=False, labelbottom=False)
-    ax.set(xlabel="feature", ylabel="sample")
-    return ax
+def plot_errors(curves: Mapping[str, ArrayLike], steps: Sequence[int], figure: Figure) -> None:
+    """Draw errors over the training, ``(seeds, steps, 2)`` for each of at most three names, a line a seed.
 
-
-def plot_depths_left(exact: ArrayLike, seen: ArrayLike, ax: Axes) -> Axes:
-    """Draw the probability that 0, 1, ..., n branches stay: ``exact`` as bars, ``seen`` as dots, uniform as a line."""
-    exact = np.asarray(exact, float)
-    counts = np.arange(len(exact))
-    ax.bar(counts, exact, color=BRANCH, alpha=0.35, width=0.8)
-    ax.plot(counts, seen, "o", color=BRANCH, ms=6)
-    top = counts[exact.argmax()]
-    ax.annotate(
-        "measured, on the exact bars", (top, exact.max()), (0, 8), color=BRANCH, ha="center", textcoords="offset points"
-    )
-    uniform = 1 / (len(exact) - 1)
-    ax.plot([0.5, counts[-1] + 0.5], [uniform] * 2, color=DROPPED, ls="--", lw=1.5)
-    ax.annotate("uniform, as some write", (0.6, uniform), (0, 5), color=DROPPED, textcoords="offset points")
-    ax.set(xlabel="branches that stay", ylabel="probability", xticks=counts, ylim=(0, exact.max() * 1.18))
-    return ax
-
-
-def plot_gap(curves: Mapping[tuple[str, float | int], ArrayLike], steps: Sequence[int], figure: Figure) -> None:
-    """Draw test accuracies with and without dropout, a panel for each kind of labels, a line a seed.
-
-    Args:
-        curves: ``(seeds, steps)`` for each kind of labels and rate; one rate of each kind is 0.
-        steps: where along the training they were measured.
-        figure: where to draw; the panels share their axes.
+    The left panel has the first of the two, the error on what was trained on, the right one the error on what is new.
     """
-    kinds = list(dict.fromkeys(kind for kind, _ in curves))
-    panels = np.atleast_1d(figure.subplots(1, len(kinds), sharey=True))
-    for ax, kind in zip(panels, kinds, strict=True):
-        for p in sorted(p for other, p in curves if other == kind):
-            rows = np.asarray(curves[kind, p], float)
-            ink, dash = (B, "-") if p else (A, "--")
-            ax.plot(list(steps), rows.T, dash, color=ink, lw=1.3)
-            if ax is panels[0]:
-                height = rows[:, -1].max() + 0.03 if p else rows[:, -1].min() - 0.03
-                ax.text(steps[-1], height, f"p = {p:g}", color=ink, weight="bold", ha="right", va="center")
-        ax.set_title(f"labels {kind}", weight="normal", loc="center")
-        ax.set(xlabel="step", xlim=(0, steps[-1]), ylim=(0.55, 1))
-    panels[0].set_ylabel("test digits right")
-
-
-def plot_memorised(curves: Mapping[str, ArrayLike], steps: Sequence[int], ax: Axes) -> Axes:
-    """Draw the share of wrong labels that is memorised, ``(seeds, steps)`` for each of at most three names."""
-    for (name, values), (ink, dash, mark) in zip(curves.items(), SERIES, strict=False):
-        rows = np.asarray(values, float)
-        ax.plot(list(steps), rows.T, dash, marker=mark, ms=4, color=ink, lw=1.3)
-        ax.annotate(
-            name,
-            (steps[-1], rows[:, -1].mean()),
-            (6, 0),
-            color=ink,
-            va="center",
-            textcoords="offset points",
-            weight="bold",
-        )
-    ax.set(xlabel="step", ylabel="wrong labels memorised", xlim=(0, steps[-1]), ylim=(0, 1.03))
-    return ax
-
-
-def plot_noise(noise: ArrayLike, ax: Axes, depth: int = 48) -> Axes:
-    """Draw dropout's noise over the signal after each block; the axes' first line is the curve."""
-    ax.plot(range(len(np.asarray(noise))), noise, color=STREAM)
-    ax.axhline(1, color=REFERENCE, lw=1, ls=":")
-    ax.text(depth, 1.08, "as large as the signal", color=REFERENCE, ha="right", va="bottom")
-    ax.set(yscale="log", ylim=(3e-2, 3e2), xlim=(0, depth), xlabel="blocks passed", ylabel="noise / signal")
-    return ax
+    panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True)
+    for which, (ax, title) in enumerate(zip(panels, ("patients it trains on", "new patients"), strict=True)):
+        ends = []
+        for (name, values), (ink, dash, _) in zip(curves.items(), SERIES, strict=False):
+            rows = np.asarray(values, float)[:, :, which]
+            ax.plot(list(steps), rows.T, dash, color=ink, linewidth=1.4)
+            ends.append((rows[:, -1].mean(), name, ink))
+        ax.axhline(1, color=REFERENCE, linewidth=0.6, zorder=0)
+        if which:
+            place = -np.inf
+            for height, name, ink in sorted(ends):
+                place = max(place + 0.12, height)
+                ax.text(steps[-1] * 1.03, place, name, color=ink, weight="bold", va="center")
+        ax.set(xlabel="training step", xlim=(0, steps[-1]), ylim=(0, 1.2))
+        ax.set_title(title, weight="normal")
+    panels[0].text(steps[-1] * 0.98, 1.03, "the mean for everyone", ha="right")
+    panels[0].set_ylabel("mean squared error")

@@ -103,8 +103,8 @@ for kind, one in kinds.items():
 # %% [markdown]
 # ## How noisy is a branch?
 #
-# In lesson 03 noise delayed the memorising of wrong labels, and Gaussian factors did as well as coins. To compare gates
-# one needs the rate that belongs to a noise.
+# In lesson 03 a number kept its average and its square grew: what dropout adds is noise. To compare gates one needs the
+# rate that belongs to a noise.
 #
 # ### Exercise 2 · 10 minutes · ●●●○○
 #
@@ -149,7 +149,7 @@ for ratio, p in ((0, 0.0), (0.5, 0.2), (1 / 3, 0.1), (2.0, 0.8), (3, 0.9), (0.1,
 # ## What does this gate drop?
 #
 # A library's gate is called `drop`, with an argument `rate`. Does it throw a coin for each unit, each sample, or the whole batch? Is
-# the coin new in each call? Names do not tell, and lesson 03's patient had a gate that was wrong. So measure it.
+# the coin new in each call? Names do not tell, and in lesson 03 a network dropped where it should not. So measure it.
 #
 # Three gates, all called with ones, all with a mean of about 1 over many calls:
 

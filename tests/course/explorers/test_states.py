@@ -11,7 +11,7 @@ from PIL import Image
 
 from residual_course.explorers import Explorer
 from residual_course.explorers.draw_states import draw_explorer, draw_shown, draw_state
-from residual_course.explorers.dropout import explore_coins
+from residual_course.explorers.residual_block import explore_blocks
 from residual_course.explorers.states import grid
 from residual_edu.errors import InvalidInput
 
@@ -64,7 +64,7 @@ def test_states_name_controls_and_contain_the_start():
 
 
 def test_a_short_curve_keeps_its_ink_in_a_state():
-    explorer, ink = explore_coins(), np.array([0, 114, 178])
+    explorer, ink = explore_blocks(), np.array([0, 114, 178])
     names = list(explorer.states)
     setting = {name: explorer.states[name][0] for name in names} | {names[0]: explorer.states[names[0]][-1]}
     kept = opened(draw_state(explorer, setting)[0]).convert("RGB")

@@ -2,6 +2,8 @@
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
 
@@ -14,25 +16,6 @@ right("drop_path", "where")(
 )
 right("drop_path", "einsum")(lambda branch, u, p: torch.einsum("i...,i->i...", branch, (u >= p).double()) / (1 - p))
 
-
-@wrong("depths_left", "the caller's list emptied")
-def _(rates):
-    chances = torch.ones(1, dtype=torch.float64)
-    while rates:
-        rate = rates.pop()
-        chances = torch.cat([rate * chances, torch.zeros(1)]) + torch.cat([torch.zeros(1), (1 - rate) * chances])
-    return chances
-
-
-@right("depths_left", "a product of polynomials in NumPy")
-def _(rates):
-    chances = np.ones(1)
-    for rate in rates:
-        chances = np.convolve(chances, [rate, 1 - rate])
-    return chances
-
-
-right("survival", "a tensor")(lambda p, depth: torch.tensor(1 - p, dtype=torch.float64) ** depth)
 
 wrong("dropout", "the mask itself")(lambda x, p, training: (torch.rand(x.shape) >= p).double() if training else x)
 wrong("dropout", "detached")(
@@ -48,8 +31,65 @@ right("dropout", "NumPy's coins")(
         else x
     )
 )
-wrong("dropout_penalty", "the weights detached")(lambda x, w, p: (x * w.detach()).square().sum(-1).mean() * p / (1 - p))
-wrong("dropout_penalty", "the standard deviation")(
-    lambda x, w, p: ((x * w).square().sum(-1) * p / (1 - p)).sqrt().mean()
-)
-right("dropout_penalty", "einsum")(lambda x, w, p: torch.einsum("ni,ni,i,i->", x, x, w, w) / len(x) * p / (1 - p))
+
+
+class Net(nn.Module):
+    """The layers of the network that was handed over."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(10, 256), nn.Linear(256, 256), nn.Linear(256, 1)
+
+
+@right("mended_dropout", "written with modules in a list")
+class _(Net):
+    def forward(self, x):
+        drop = nn.Dropout().train(self.training)
+        for layer in (self.first, self.second):
+            x = drop(layer(x).relu())
+        return self.last(x)
+
+
+@right("mended_dropout", "F.dropout only where the module trains")
+class _(Net):
+    def forward(self, x):
+        h = F.relu(self.first(x))
+        h = F.dropout(h, p=0.5) if self.training else h
+        h = F.relu(self.second(h))
+        return self.last(F.dropout(h, p=0.5) if self.training else h)
+
+
+@wrong("mended_dropout", "dropout on the output too")
+class _(Net):
+    def forward(self, x):
+        h = F.dropout(F.relu(self.first(x)), 0.5, self.training)
+        h = F.dropout(F.relu(self.second(h)), 0.5, self.training)
+        return F.dropout(self.last(h), 0.5, self.training)
+
+
+@wrong("mended_dropout", "a rate of 0.3")
+class _(Net):
+    def forward(self, x):
+        h = F.dropout(F.relu(self.first(x)), 0.3, self.training)
+        return self.last(F.dropout(F.relu(self.second(h)), 0.3, self.training))
+
+
+@right("is_calm", "the mode in a list, and numpy")
+def _(net, x):
+    modes = [module.training for module in net.modules()]
+    first, second = (net.eval()(x).detach().numpy() for _ in range(2))
+    for module, mode in zip(net.modules(), modes, strict=True):
+        module.training = mode
+    return np.array_equal(first, second)
+
+
+@wrong("is_calm", "the seed set before each call")
+def _(net, x):
+    mode = net.training
+    net.eval()
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        outputs.append(net(x))
+    net.train(mode)
+    return torch.equal(*outputs)
