@@ -35,8 +35,8 @@ progress("06")
 # is [flow matching](https://arxiv.org/abs/2210.02747). Folded: the digits, and a training of
 # 50 steps of Adam at a rate of 0.003.)
 #
-# The vector c is the **condition**: it tells the network which digit we want, and how far t
-# has come. Where does it go in? The network has 12 transformer blocks of two branches each:
+# The vector c, the **condition**, tells which digit we want, and how far t has come. Where does
+# it go in? The network has 12 transformer blocks of two branches each:
 # attention mixes the positions of the picture (four patches), an MLP works on each position
 # alone. The obvious way is to add c to the input of the first block, once:
 
@@ -485,7 +485,7 @@ with predict(
     "When does the table of the digits (in section 1) first get a gradient?",
     ["at once, like all weights", "after one step", "after two steps", "never"],
 ):
-    largest = gradients_before(adaln_zero, steps=4)
+    largest = gradients_before(adaln_zero, steps=3)
     show(plot_wake_up(largest))
 
 # %% [markdown]
@@ -556,15 +556,15 @@ FOUR = {
 }
 
 # %% [markdown]
-# A support vector machine that has learned the real digits looks at 200 drawings, and we
-# count those that it takes for the digit asked for. (Twenty would be luck.)
+# A support vector machine that has learned the real digits looks at 100 drawings, and we
+# count those that it takes for the digit asked for. (Ten would be luck.)
 
 # %% jupyter={"source_hidden": true}
 from sklearn.svm import SVC
 
 judge = SVC().fit(pictures.flatten(1).cpu(), labels.cpu())
-many = torch.randn(200, 8, 8, generator=torch.Generator().manual_seed(7)).to(device)
-asked = ten.repeat(20)
+many = torch.randn(100, 8, 8, generator=torch.Generator().manual_seed(7)).to(device)
+asked = ten.repeat(10)
 
 
 def recognised(net):
@@ -578,15 +578,15 @@ def plot_four(four, counts):
     ax = figure.axes[0]
     for tick, three in zip(ax.get_yticks(), counts.values(), strict=True):
         ax.text(606, tick, ", ".join(map(str, sorted(three))), fontsize=9, va="center")
-    ax.text(606, -8, "read, of 200\n(three seeds)", fontsize=9, va="bottom")
+    ax.text(606, -8, "read, of 100\n(three seeds)", fontsize=9, va="bottom")
     ax.tick_params(axis="y", labelsize=9)
     return figure
 
 
 # %% two-by-two tags=["trained"]
 with predict(
-    "One of the two changes alone: how many of 200 drawings are recognised?",
-    ["about 30, as with neither", "about 100", "about 200, as with both"],
+    "One of the two changes alone: how many of 100 drawings are recognised?",
+    ["about 15, as with neither", "about 50", "about 100, as with both"],
 ):
     four = {
         name: [trained(blocks, seed) for seed in range(3)]
@@ -603,12 +603,12 @@ with predict(
 # chose this one (their figure 5). It has a price: their blocks have 12 · d² weights in
 # attention and MLP, and 6 · d² more for the six vectors.
 #
-# **Now use it.** We train your blocks for 150 steps. Move the label, then the noise: what
+# **Now use it.** We train your blocks for 80 steps. Move the label, then the noise: what
 # does each of them decide? *Guidance* multiplies what the label changes in the velocity; in
 # all drawings so far it was 2. What is drawn at 0?
 
 # %% artist
-artist = trained(adaln_zero, steps=150)
+artist = trained(adaln_zero, steps=80)
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
 
@@ -655,7 +655,8 @@ class Handed(AdaLNZeroBlock):
 handed = trained(lambda: [Handed(64) for _ in range(12)])
 sizes = {name: p.grad.norm().item() for name, p in handed.blocks.named_parameters()}
 print("largest gradient in the twelve blocks:", max(sizes.values()))
-print(recognised(handed), "of 200 recognised")
+count = recognised(handed)
+print(count, "of 100 recognised")
 
 # %% [markdown]
 # ### Exercise 3 · Find and mend (10 minutes)
@@ -687,7 +688,7 @@ check(mended_block, "mended_block")
 
 # %% mended tags=["trained"]
 count = recognised(trained(lambda: [mended_block(64) for _ in range(12)]))
-print(count, "of 200 recognised")
+print(count, "of 100 recognised")
 
 # %% [markdown]
 # <details><summary>Once it draws: why did one mend change nothing?</summary>
@@ -695,9 +696,8 @@ print(count, "of 200 recognised")
 # And with biases of 0 the branch returned 0 for two reasons: it received zeros, because scale
 # stood in the place of 1 + scale, and the weights of its last layer were 0.</details>
 #
-# A related mistake is to call `model.apply(init_weights)` after the blocks have been built: it
-# draws the zeros anew, and nothing fails. For a new block, `torch.equal(block(x, c), x)` must
-# be true.
+# A related mistake is `model.apply(init_weights)` after the blocks have been built: it draws the
+# zeros anew, and nothing fails. Test a new block by `torch.equal(block(x, c), x)`.
 #
 # ## 7 · What do I keep?
 #
