@@ -144,7 +144,7 @@ FINAL_NORM = Exercise(
     ),
     hints=(
         "What does the name x stand for in the line with the plus sign? And how many of the norms does the loop call?",
-        "Leave x as it is until the sum. `zip` stops at the shorter list: which norm is left over, and where is it due?",
+        "Leave x as it is until the sum. `zip` stops at the shorter list: which norm is left, and where is it due?",
     ),
 )
 
