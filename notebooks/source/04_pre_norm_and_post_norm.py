@@ -367,7 +367,10 @@ for name, steps in ("before training", 0), ("after 40 steps", 40):
 # Before training s is close to 1, since with PyTorch's initial weights the branches are
 # small beside x. In 40 steps they have grown to several times its size. Then sixteen
 # divisions leave almost nothing of the skip, and the upper panel shows that what the
-# branches add does not replace it: it hardly differs between the digits.
+# branches add does not replace it: it hardly differs between the digits. (Whether
+# this is what stops the network is the question of the
+# [investigation](investigations/04_where_the_digits_went.ipynb), which causes it on purpose
+# and undoes it.)
 #
 # ## 5 · Does it help?
 #
@@ -431,7 +434,7 @@ with predict(
 
 # %%
 def handed_network(x, layers, norms, head):
-    for layer, norm in zip(layers, norms):
+    for layer, norm in zip(layers, norms, strict=False):
         x = norm(x)
         x = x + layer(x)
     return head(x)
@@ -472,7 +475,7 @@ print("head receives  ", scores)
 def mended_network(x, layers, norms, head):
     """Return the scores of a pre-norm network."""
     ### BEGIN SOLUTION
-    for layer, norm in zip(layers, norms):
+    for layer, norm in zip(layers, norms, strict=False):
         x = x + layer(norm(x))
     return head(norms[-1](x))
     ### END SOLUTION
@@ -488,7 +491,7 @@ check(mended_network, "final_norm")
 
 # %%
 def only_the_skip(x, layers, norms, head):
-    for layer, norm in zip(layers, norms):
+    for layer, norm in zip(layers, norms, strict=False):
         x = x + layer(norm(x))
     return head(x)
 
@@ -550,7 +553,8 @@ for run in handed_network, only_the_skip, mended_network:
 # What is it?</summary>The skip carries norm(x). In a stack, every sum goes through the
 # norm of the next block, as in post-norm.</details>
 #
-# **Next.** [Lesson 05](05_layer_scale.ipynb) puts a learned gate on the branch.
+# **Next.** [Lesson 05](05_layer_scale.ipynb) puts a learned gate on the branch. The
+# [investigation](investigations/04_where_the_digits_went.ipynb) asks where the digits went.
 # [Homework](homework/hw_04_05.ipynb) is on lessons 04 and 05; the
 # [glossary](../docs/glossary.md) has all words.
 
