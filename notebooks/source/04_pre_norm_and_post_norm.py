@@ -338,15 +338,16 @@ def picture(nets):
     return along_depth(nets, test_x.double(), lambda out: F.cross_entropy(out, test_y))
 
 
-show(picture(pictured(0)))
+fresh = pictured(0)
+show(picture(fresh))
 
 # %% [markdown]
 # There is hardly a difference: no curve changes by more than a factor of two. Before
 # training, both are healthy. Now the same picture after 40 training steps at 0.01:
 
 # %% after-40 tags=["trained"]
-nets = pictured(40)
-show(picture(nets))
+after = pictured(40)
+show(picture(after))
 
 # %% [markdown]
 # In post-norm the digits have become alike: after the last block they differ by less
@@ -355,8 +356,8 @@ show(picture(nets))
 # even grows on its way to block 1. What happened to s?
 
 # %% divisors tags=["trained"]
-for name, steps in ("before training", 0), ("after 40 steps", 40):
-    net, blocks = pictured(steps)["post-norm"]
+for name, nets in {"before training": fresh, "after 40 steps": after}.items():
+    _, blocks = nets["post-norm"]
     x, left = test_x.double(), 1.0
     for block in blocks:
         s = (x + block.f(x)).std(dim=-1, correction=0).mean().item()
@@ -379,9 +380,9 @@ for name, steps in ("before training", 0), ("after 40 steps", 40):
 #
 # ### Exercise 2 · Warm-up (3 minutes)
 #
-# Return the factor by which the rate is multiplied at `step` (counted from 0). It grows
-# along a straight line, from 1/`steps` at the first step to 1 at step number `steps`,
-# and then stays 1.
+# Return the factor by which the rate is multiplied at `step`, which is counted from 0. The
+# warm-up takes `steps` steps: the factor begins with 1/`steps`, grows by as much in each
+# step until it is 1, and stays there.
 #
 # <details><summary>Hint</summary>With <code>steps</code> = 4 the factors are 0.25, 0.5,
 # 0.75, 1, 1, 1, and so on.</details>
