@@ -416,9 +416,10 @@ with predict(
 
 # %% [markdown]
 # Compare the two panels of post-norm: the same network guesses without the warm-up and
-# learns with it. But it becomes restless as the rate comes near 0.01. Pre-norm
-# needs no warm-up here. (A small rate throughout is the other way: at 0.001 post-norm read
-# 98 %. And the first Transformer's rate fell again after its warm-up.)
+# learns with it. But as the rate comes near 0.01 it becomes restless, and loses part of
+# what it had learned. Pre-norm needs no warm-up here. (A small rate throughout is the other
+# way: at 0.001 post-norm read 98 %. And the first Transformer's rate fell again after its
+# warm-up.)
 #
 # [Xiong and others (2020)](https://arxiv.org/abs/2002.04745) compared the two placements,
 # and also trained pre-norm Transformers without any warm-up. Since GPT-2 most large
