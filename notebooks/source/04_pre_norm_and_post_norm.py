@@ -535,9 +535,9 @@ for run in handed_network, only_the_skip, mended_network:
 # $$\text{pre-norm: } x \leftarrow x + f(\mathrm{norm}(x)) \qquad \text{post-norm: } x \leftarrow \mathrm{norm}(x + f(x))$$
 #
 # ```python
-# for layer, norm in zip(layers, norms[:-1]):
+# for layer, norm in zip(layers, norms):
 #     x = x + layer(norm(x))
-# x = norms[-1](x)
+# x = final_norm(x)
 # ```
 #
 # Answer from memory, then unfold.
