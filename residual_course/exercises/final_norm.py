@@ -1,4 +1,4 @@
-"""Exercise on the final norm: a pre-norm network in which it is missing."""
+"""Exercise on a pre-norm network: its skip carries norm(x), and the final norm is missing."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +28,14 @@ def body(x: Tensor, layers: Sequence[Map], norms: Sequence[Map]) -> Tensor:
 def final_norm(x: Tensor, layers: Sequence[Map], norms: Sequence[Map], head: Map) -> Tensor:
     """Return the logits of a pre-norm network."""
     return head(norms[-1](body(x, layers, norms)))
+
+
+def cut(x: Tensor, layers: Sequence[Map], norms: Sequence[Map]) -> Tensor:
+    """Return the stream of blocks whose skips carry what their norms return."""
+    for layer, norm in zip(layers, norms, strict=False):
+        x = norm(x)
+        x = x + layer(x)
+    return x
 
 
 def norm_in_the_loop(x: Tensor, layers: Sequence[Map], norms: Sequence[Map], head: Map) -> Tensor:
@@ -90,8 +98,18 @@ FINAL_NORM = Exercise(
     mistakes=(
         Mistake(
             lambda x, layers, norms, head: head(body(x, layers, norms)),
-            "the network as it was: `zip` ends with the shorter list, and the last norm is never called",
-            "Hand the head `norms[-1](x)`.",
+            "a clean skip, and no norm before the head",
+            "Hand the head `norms[-1](x)`: the loop has left that one over.",
+        ),
+        Mistake(
+            lambda x, layers, norms, head: head(cut(x, layers, norms)),
+            "the network as it was handed over",
+            "Inside the loop, keep x itself for the sum. After the loop one norm is left over: who calls it?",
+        ),
+        Mistake(
+            lambda x, layers, norms, head: head(norms[-1](cut(x, layers, norms))),
+            "a final norm, and still a skip that carries norm(x)",
+            "Write the loop's sum with x as it came: `x + layer(norm(x))`.",
         ),
         Mistake(
             lambda x, layers, norms, head: head(norms[0](body(x, layers, norms))),
@@ -125,8 +143,8 @@ FINAL_NORM = Exercise(
         ),
     ),
     hints=(
-        "How many norms are in the list, and how many does the loop call?",
-        "`zip` stops at the shorter list. Which norm is left over, and where does a pre-norm network apply it?",
+        "What does the name x stand for in the line with the plus sign? And how many of the norms does the loop call?",
+        "Leave x as it is until the sum. `zip` stops at the shorter list: which norm is left, and where is it due?",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Exercise on norm placement: the pre-norm layer of a Transformer, which has two branches."""
+"""Exercise on the two placements of a norm: the pre-norm line and the post-norm line."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from residual_course.checking.exercise import (
-    Broken,
     Exercise,
     Mistake,
     Part,
@@ -20,11 +19,12 @@ from residual_course.checking.exercise import (
 )
 
 Map = Callable[[Tensor], Tensor]
+Residual = Callable[..., Tensor]
 
 X = 2 * draw(2, 3, 4) + 1
 
 
-# The parts that an answer is given: norms that differ, and branches with different nonlinearities
+# The parts that an answer is given: a norm with a size of its own, and a branch that bends
 
 
 def norm_with(gain: float) -> Map:
@@ -37,12 +37,7 @@ def bend(strength: float) -> Map:
     return lambda x: strength * x.square() + x + 1
 
 
-PARTS: dict[str, Map] = {
-    "attention": bend(0.5),
-    "feed_forward": bend(-0.2),
-    "norm_1": norm_with(1.0),
-    "norm_2": norm_with(0.7),
-}
+norm, branch = norm_with(0.7), bend(0.5)
 
 
 def silent(x: Tensor) -> Tensor:
@@ -50,121 +45,93 @@ def silent(x: Tensor) -> Tensor:
     return 0 * x
 
 
-def layer_with(f: Callable[..., Tensor], **others: Map) -> Tensor:
-    """Return an answer's output for ``X`` with the parts, some of them replaced by ``others``."""
-    parts = PARTS | others
-    return run(lambda x: f(x, *parts.values()), X, like=X)
+def residual(x: Tensor, f: Map, norm: Map, placement: str) -> Tensor:
+    """Return x + f(norm(x)), or norm(x + f(x))."""
+    return x + f(norm(x)) if placement == "pre" else norm(x + f(x))
 
 
-def two_branches(x: Tensor, attention: Map, feed_forward: Map, norm_1: Map, norm_2: Map) -> Tensor:
-    """Return the pre-norm layer."""
-    x = x + attention(norm_1(x))
-    return x + feed_forward(norm_2(x))
+def left(f: Residual, placement: str, by: Map = branch) -> Tensor:
+    """Return what leaves an answer's block."""
+    return run(lambda x: f(x, by, norm, placement), X, like=X)
 
 
-def norms_on_the_stream(x: Tensor, attention: Map, feed_forward: Map, norm_1: Map, norm_2: Map) -> Tensor:
-    """Return a layer whose skips carry what its norms return."""
-    x = norm_1(x)
-    x = norm_2(x + attention(x))
-    return x + feed_forward(x)
+def _line(placement: str) -> Callable[[Residual], None]:
+    return lambda f: close(left(f, placement), residual(X, branch, norm, placement))
 
 
-def _gets(f: Callable[..., Tensor], part: str) -> None:
-    """Test the input of one part."""
-
-    def overheard(by: Callable[..., Tensor]) -> list[Tensor]:
-        seen = list[Tensor]()
-
-        def record(x: Tensor) -> Tensor:
-            seen.append(x.clone())
-            return PARTS[part](x)
-
-        layer_with(by, **{part: record})
-        return seen
-
-    seen = overheard(f)
-    if len(seen) != 1:
-        raise Broken(f"it called `{part}` {len(seen)} times, where once was asked for")
-    close(seen[0], overheard(two_branches)[0], f"what `{part}` is handed")
+def lines(pre: Residual, post: Residual) -> Residual:
+    """Return an answer of these two lines."""
+    return lambda x, f, norm, placement: (pre if placement == "pre" else post)(x, f, norm)
 
 
-def _silent_layer(f: Callable[..., Tensor]) -> None:
-    close(layer_with(f, attention=silent, feed_forward=silent), X, "with two branches that return 0, the output")
+def pre(x: Tensor, f: Map, norm: Map) -> Tensor:
+    """Return the pre-norm line."""
+    return x + f(norm(x))
 
 
-def as_it_is(x: Tensor) -> Tensor:
-    """Return the very tensor that is handed over."""
-    return x
+def post(x: Tensor, f: Map, norm: Map) -> Tensor:
+    """Return the post-norm line."""
+    return norm(x + f(x))
 
 
-NAMES = "attention", "feed_forward", "norm_1", "norm_2"
 LEARNED: list[dict[str, Any]] = [
-    {"x": draw(2, 3, 4)} | {name: Part(4, seed) for seed, name in enumerate(NAMES)},
-    {"x": draw(4)} | dict.fromkeys(NAMES, as_it_is),
+    {"x": draw(2, 3, 4), "f": Part(4, 1), "norm": Part(4, 2), "placement": place} for place in ("pre", "post")
 ]
+BETWEEN = "The norm's bracket goes around x, inside f, for pre-norm, and around the whole sum for post-norm."
 
-TWO_BRANCHES = Exercise(
-    reference=two_branches,
-    observe=lambda f: (layer_with(f), gradients(lambda x: f(x, *PARTS.values()), X)),
+TWO_PLACEMENTS = Exercise(
+    reference=residual,
+    observe=lambda f: [
+        (left(f, place), gradients(lambda x, place=place: f(x, branch, norm, place), X)) for place in ("pre", "post")
+    ],
     properties=(
-        Property("the output is x where both branches return 0", _silent_layer),
-        Property("attention gets the normalised x", lambda f: _gets(f, "attention")),
-        Property("the second norm's input is the stream after the first sum", lambda f: _gets(f, "norm_2")),
-        Property("the feed-forward layer gets the output of the second norm", lambda f: _gets(f, "feed_forward")),
-        Property("the output is the second sum", lambda f: close(layer_with(f), two_branches(X, *PARTS.values()))),
-        Property("the gradients of x and of all four parts", same_gradients(two_branches, *LEARNED), hints=()),
+        Property("pre-norm: the output is x where f returns 0", lambda f: close(left(f, "pre", silent), X)),
+        Property("pre-norm: the output is the sum", _line("pre")),
+        Property(
+            "post-norm: the output is norm(x) where f returns 0", lambda f: close(left(f, "post", silent), norm(X))
+        ),
+        Property("post-norm: the output is the normalised sum", _line("post")),
+        Property("the gradients of x, f and the norm", same_gradients(residual, *LEARNED), hints=()),
     ),
     mistakes=(
+        Mistake(lines(post, pre), "the two lines exchanged", "Pre-norm is the one whose norm comes before f."),
+        Mistake(lines(pre, pre), "the pre-norm line for both", "For post-norm take the norm of the sum."),
+        Mistake(lines(post, post), "the post-norm line for both", "For pre-norm give the norm to f alone."),
         Mistake(
-            lambda x, a, f, n1, n2: x + a(n1(x)) + f(n2(x)),
-            "two branches side by side, both of the first x",
-            "The second branch follows the first: give `norm_2` the first sum.",
+            lines(lambda x, f, norm: norm(x) + f(norm(x)), post),
+            "a skip that carries norm(x)",
+            "In pre-norm add x as it came; only f receives norm(x).",
         ),
         Mistake(
-            lambda x, a, f, n1, n2: x + f(n2(x + a(n1(x)))),
-            "a first branch whose output the second branch gets and the stream does not",
-            "The second skip carries the first sum, not the x of the beginning.",
+            lines(pre, lambda x, f, norm: norm(x + f(norm(x)))),
+            "post-norm with a second norm before f",
+            "In post-norm f receives x itself.",
         ),
         Mistake(
-            lambda x, a, f, n1, n2: n2((h := n1(x + a(x))) + f(h)),
-            "post-norm",
-            "Move each norm into its branch, so that nothing but sums stands on the stream.",
+            lines(pre, lambda x, f, norm: x + norm(f(x))),
+            "a norm on what f returns",
+            "In post-norm the norm stands after the plus: the sum goes in.",
         ),
         Mistake(
-            norms_on_the_stream,
-            "norms on the stream: each skip carries a normalised x",
-            "Write `x + attention(norm_1(x))`, without a line `x = norm_1(x)` before it.",
+            lines(lambda x, f, norm: f(norm(x)), lambda x, f, norm: norm(f(x))),
+            "two branches without the skip",
+            "Add x in both lines.",
         ),
         Mistake(
-            lambda x, a, f, n1, n2: f(n2(x + a(n1(x)))),
-            "a second branch without its skip",
-            "Add the first sum to the feed-forward layer's output.",
+            lines(pre, lambda x, f, norm: norm(f(x)) + norm(x)),
+            "two norms and then a sum",
+            "Add first, then call the norm once.",
         ),
         Mistake(
-            lambda x, a, f, n1, n2: (h := x + f(n1(x))) + a(n2(h)),
-            "the two branches in the other order",
-            "Attention comes first.",
-        ),
-        Mistake(
-            lambda x, a, f, n1, n2: (h := x + a(n1(x))) + f(n1(h)),
-            "one norm for both branches",
-            "Each branch has a norm of its own: the second is `norm_2`.",
-        ),
-        Mistake(
-            lambda x, a, f, n1, n2: (h := x + a(n1(x))) + f(h),
-            "a second branch without its norm",
-            "Hand the feed-forward layer `norm_2` of the sum.",
-        ),
-        Mistake(
-            lambda x, a, f, n1, n2: (h := x + n1(a(x))) + n2(f(h)),
-            "norms on the branches' answers",
-            "Each norm comes before its layer: `attention(norm_1(x))`.",
+            lines(lambda x, f, norm: x + norm(f(x)), post),
+            "a norm on f's output, where it belongs before f",
+            "In pre-norm f receives norm(x).",
         ),
     ),
     hints=(
-        "Follow the blue line of the diagram: which sums does x meet, and in which order?",
-        "One line for each branch, both of the form `x = x + layer(norm(x))`.",
+        "Follow the blue line of the drawing: in which of the two does it pass through a norm?",
+        BETWEEN,
     ),
 )
 
-EXERCISES = {"two_branches": TWO_BRANCHES}
+EXERCISES = {"two_placements": TWO_PLACEMENTS}

@@ -1,9 +1,9 @@
-"""Norm placement: the wiring, the stream's size, the last block's gradient, and training.
+"""Norm placement: the wiring, and the distance that each placement leaves.
 
 Neither placement has a colour of the course: pre-norm is drawn dashed in A, post-norm solid in B.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 
 from residual_course.plots.style import BRANCH, REFERENCE, STREAM, A, B
 
-TRAINED = ("80 %", "30 to 80 %", "below 30 %")  # what a full, a half and an empty mark say on a map
-SHIFT = 1.17  # the marks of the second size of branches stand to the right of the first's
 HIGH, LOW = 30.0, 10.0  # where stream and branch run in the picture of a wiring
 
 
@@ -67,49 +65,8 @@ def _box(ax: Axes, middle: float, height: float, word: str, color: str) -> None:
     ax.text(middle, height, word, color=color, size=12, weight="bold", ha="center", va="center", zorder=4)
 
 
-def course(handed: ArrayLike, placement: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places and sizes of the stream along a stack, from the sizes of the norms' inputs.
-
-    In pre-norm only the norm after the last block changes the stream, to size 1. In post-norm every norm does.
-    """
-    sizes = np.asarray(handed, float)
-    if placement == "pre":
-        last = len(sizes)
-        return np.append(np.arange(last), [last, last]), np.append(sizes, [sizes[-1], 1])
-    return np.append(0, np.repeat(np.arange(1, len(sizes) + 1), 2)), np.append(1, np.stack([sizes, sizes**0]).T)
-
-
-def plot_courses(handed: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw the stream's size along stacks, one line for each name, "pre-norm" or "post-norm", and its last drop.
-
-    ``handed`` are the sizes of the norms' inputs. The drop at the last norm is thick, with its factor beside it.
-    """
-    for name, sizes in handed.items():
-        places, heights = course(sizes, name.removesuffix("-norm"))
-        ax.plot(places, heights, lw=1.6, **look(name))
-        ax.plot(places[-2:], heights[-2:], color=REFERENCE, lw=4, solid_capstyle="butt")
-        drop = f"÷ {heights[-2]:.1f}"
-        if name == "pre-norm":
-            _note(ax, drop, (places[-1], heights[-2]), (7, 0), va="center")
-        else:
-            _note(ax, drop, (places[-1], 1), (0, -5), ha="center", va="top")
-        middle = float(heights[: len(heights) // 2].max())
-        _note(ax, name, (places[-1] / 2, middle), (0, 12), color=look(name)["color"], weight="bold", ha="right")
-    ax.set(xlabel="blocks passed", ylabel="size of the stream (rms)", ylim=(0, None))
-    ax.margins(x=0.07, y=0.15)
-    return ax
-
-
 def _note(ax: Axes, text: str, place: tuple[Any, Any], offset: tuple[int, int], **style: Any) -> None:
     ax.annotate(text, place, offset, textcoords="offset points", **style)
-
-
-def _plain(ax: Axes) -> Axes:
-    """Label a logarithmic axis with plain numbers."""
-    ax.set_yticks(sizes := [0.1, 0.2, 0.4, 0.8], [f"{size:g}" for size in sizes])
-    ax.minorticks_off()
-    ax.set_ylim(0.075, 0.85)
-    return ax
 
 
 def label_ends(ax: Axes) -> Axes:
@@ -133,23 +90,6 @@ def _end(line: Line2D) -> float:
     return float(np.asarray(line.get_ydata())[-1])
 
 
-def plot_last_drop(found: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes, constant: float) -> Axes:
-    """Draw the last gradients over the last norm's divisor: a dot a network, and ``constant`` / size dotted."""
-    for name, (sizes, gradients) in found.items():
-        color = look(name)["color"]
-        mark = "o" if name.startswith("post") else "s"
-        full = {"ms": 4.5, "mfc": color, "zorder": 3}  # small and on top, where an open one stands at the same place
-        style = full if name.endswith("-norm") else {"ms": 7, "mfc": "white"}
-        ax.plot(np.ravel(sizes), np.ravel(gradients), mark, color=color, label=name, **style)
-    ends = np.array([0.9, 1.1 * max(np.max(sizes) for sizes, _ in found.values())])
-    ax.plot(ends, constant / ends, color=REFERENCE, lw=1.2, ls=":", zorder=0)
-    _note(ax, f"{constant:.1f} / size", (2.4, constant / 2.4), (6, 6), color=REFERENCE)
-    ax.set(xscale="log", yscale="log", xlabel="what the last norm divides by")
-    ax.set(ylabel="gradient of the last block's weights", xticks=range(1, 7), xticklabels=range(1, 7))
-    ax.legend(loc="lower left")
-    return _plain(ax)
-
-
 def plot_distances(
     curves: Mapping[str, ArrayLike], ax: Axes, paper: Mapping[str, ArrayLike] = MappingProxyType({})
 ) -> Axes:
@@ -169,26 +109,3 @@ def plot_distances(
         lines[0].set_label(name)
     ax.set_xlim(0, rows.shape[1] - 1)
     return label_ends(ax)
-
-
-def trained(shares: Sequence[float]) -> str:
-    """Return which of ``TRAINED`` the mean of what is right belongs to."""
-    mean = sum(shares) / len(shares)
-    return TRAINED[0] if mean > 0.8 else TRAINED[1] if mean > 0.3 else TRAINED[2]
-
-
-def plot_map(
-    ax: Axes, depths: Sequence[int], rates: Sequence[float], sizes: Sequence[str], color: str
-) -> tuple[dict[tuple[str, str], Line2D], Line2D]:
-    """Draw an empty map of depth and rate; return its marks by size of the branches and ``TRAINED``, and its ring."""
-    lines = dict[tuple[str, str], Line2D]()
-    for size, shape in zip(sizes, "os", strict=False):
-        for level, fill in zip(TRAINED, ("full", "left", "none"), strict=True):
-            (lines[size, level],) = ax.plot([], [], shape, color=color, ms=8, fillstyle=fill, mfcalt="white")
-    (ring,) = ax.plot([], [], "o", color=REFERENCE, ms=15, fillstyle="none")
-    ax.set(xscale="log", yscale="log", xlabel="blocks")
-    ax.set(xlim=(depths[0] / 1.4, depths[-1] * 1.7), ylim=(rates[0] / 1.7, rates[-1] * 1.7))
-    ax.set_xticks(depths, [str(depth) for depth in depths])
-    ax.set_yticks(rates, [f"{rate:g}" for rate in rates])
-    ax.minorticks_off()
-    return lines, ring

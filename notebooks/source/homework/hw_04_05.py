@@ -29,7 +29,7 @@ x = torch.randn(16, 8, generator=torch.Generator().manual_seed(3))
 # %% [markdown]
 # ## A norm on both sides
 #
-# Pre-norm gives f an input of size 1. What f returns may still have any size: in lesson 05 a gate made it small, in lesson 04 smaller first weights did. Nothing holds it there:
+# Pre-norm gives f an input of size 1. What f returns may still have any size: in lesson 05 a gate made it small. Nothing holds it there:
 
 # %%
 torch.manual_seed(0)

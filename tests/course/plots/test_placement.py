@@ -4,18 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from residual_course.plots.placement import (
-    TRAINED,
-    course,
-    label_ends,
-    look,
-    plot_courses,
-    plot_distances,
-    plot_last_drop,
-    plot_map,
-    plot_wiring,
-    trained,
-)
+from residual_course.plots.placement import label_ends, look, plot_distances, plot_wiring
 from residual_course.plots.style import REFERENCE, A, B
 
 
@@ -72,33 +61,6 @@ class TestWiring:
             assert ((np.asarray(line.get_xydata()) >= 0) & (np.asarray(line.get_xydata()) <= 100)).all()
 
 
-class TestCourses:
-    def test_pre_norm_grows_and_drops_after_the_last_block(self):
-        places, sizes = course([1, 2, 3], "pre")
-        assert places.tolist() == [0, 1, 2, 3, 3] and sizes.tolist() == [1, 2, 3, 3, 1]
-
-    def test_post_norm_drops_after_each_block(self):
-        places, sizes = course([2, 3], "post")
-        assert places.tolist() == [0, 1, 1, 2, 2] and sizes.tolist() == [1, 2, 1, 3, 1]
-
-    def test_draws_each_course_with_its_last_drop(self, ax):
-        assert plot_courses({"pre-norm": [1, 2, 3], "post-norm": [1.5, 1.25]}, ax) is ax
-        assert heights(ax) == [[1, 2, 3, 3, 1], [3, 1], [1, 1.5, 1, 1.25, 1], [1.25, 1]]
-        assert [line.get_color() for line in ax.lines] == [A, REFERENCE, B, REFERENCE]
-        assert texts(ax) == ["÷ 3.0", "pre-norm", "÷ 1.2", "post-norm"]
-
-
-def test_last_drop_draws_every_network_over_the_law(ax):
-    found = {"pre-norm": ([[2, 4]], [[0.3, 0.15]]), "post-norm, scaled": ([1], [0.6])}
-    assert plot_last_drop(found, ax, 0.6) is ax
-    assert heights(ax)[:2] == [[0.3, 0.15], [0.6]]
-    sizes, law = (np.asarray(values) for values in ax.lines[2].get_data())
-    assert np.allclose(sizes * law, 0.6) and sizes[-1] > 4
-    assert [line.get_markerfacecolor() for line in ax.lines[:2]] == [A, "white"]
-    assert [line.get_marker() for line in ax.lines[:2]] == ["s", "o"]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(found)
-
-
 class TestEnds:
     def label(self, ax, scale, ends):
         for name, end in ends.items():
@@ -146,18 +108,3 @@ class TestDistances:
     def test_what_was_computed_is_dark_and_below_the_measured(self, ax):
         plot_distances({"pre-norm": [1, 0.5]}, ax, {"pre": [1, 0.4]})
         assert [line.get_color() for line in ax.lines] == [REFERENCE, A]
-
-
-class TestMap:
-    @pytest.mark.parametrize(
-        ("shares", "level"), [([0.7, 0.9, 0.9], 0), ([0.5, 0.9, 0.3], 1), ([0.1, 0.1, 0.5], 2), ([0.3], 2)]
-    )
-    def test_the_mean_decides_how_full_a_mark_is(self, shares, level):
-        assert trained(shares) == TRAINED[level]
-
-    def test_there_is_a_mark_for_each_size_and_level_and_a_ring(self, ax):
-        lines, ring = plot_map(ax, [6, 12], [0.001, 0.01], ["as large", "small"], A)
-        assert list(lines) == [(size, level) for size in ("as large", "small") for level in TRAINED]
-        assert [line.get_fillstyle() for line in lines.values()] == ["full", "left", "none"] * 2
-        assert [line.get_marker() for line in lines.values()] == ["o"] * 3 + ["s"] * 3
-        assert ring.get_color() == REFERENCE and [tick.get_text() for tick in ax.get_xticklabels()] == ["6", "12"]

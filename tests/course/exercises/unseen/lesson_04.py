@@ -1,63 +1,73 @@
-"""Answers to the exercises of lesson 04 and its appendix that no list of mistakes holds."""
-
-import math
+"""Answers to the exercises of lesson 04 that no list of mistakes holds."""
 
 import numpy as np
 import torch
-from torch.nn.functional import layer_norm
 
 from residual_course.checking.tries import right, wrong
+from residual_edu import pre_norm_residual
 
 
-@wrong("two_branches", "sums in place, after a copy")
-def _(x, attention, feed_forward, norm_1, norm_2):
-    x = x.clone()
-    x += attention(norm_1(x))
-    x += feed_forward(norm_2(x))
-    return x
+@right("two_placements", "one sum, with a branch chosen first")
+def _(x, f, norm, placement):
+    is_pre = placement == "pre"
+    out = torch.add(x, f(norm(x) if is_pre else x))
+    return out if is_pre else norm(out)
 
 
-@wrong("two_branches", "added to what the first branch returned")
-def _(x, attention, feed_forward, norm_1, norm_2):
-    out = attention(norm_1(x))
-    out += x
-    return out + feed_forward(norm_2(out))
+@right("two_placements", "a dictionary of functions")
+def _(x, f, norm, placement):
+    return {"pre": lambda: x + f(norm(x)), "post": lambda: norm(x + f(x))}[placement]()
 
 
-right("two_branches", "a loop")(
-    lambda x, *parts: [x := x + layer(norm(x)) for layer, norm in zip(parts[:2], parts[2:], strict=True)][-1]
+right("two_placements", "post asked for first")(
+    lambda x, f, norm, placement: norm(f(x) + x) if placement == "post" else f(norm(x)) + x
 )
-right("which_placement", "a tuple")(lambda: ("pre", "neither", "post", "pre"))
-right("which_placement", "B as it is in a stack")(lambda: "pre, post, post, pre")
-right("which_placement", "capitals and line ends")(lambda: "PRE\nNEITHER\nPOST\nPRE\n")
-
-
-def same(a, b):
-    return torch.allclose(a, b, atol=1e-4)
-
-
-def is_post(y):
-    return same(y, layer_norm(y, y.shape[-1:]))
-
-
-def branch(block, x):
-    return block(x) - x
-
-
-wrong("placement_of", "pre by a shift alone")(
-    lambda block, x: (
-        "post" if is_post(block(x)) else "pre" if same(branch(block, x + 3), branch(block, x)) else "neither"
-    )
+right("two_placements", "compared by letters")(
+    lambda x, f, norm, placement: x + f(norm(x)) if placement[1] == "r" else norm(x + f(x))
 )
-wrong("placement_of", "post by the size of a row")(
-    lambda block, x: (
-        "post"
-        if same(block(x).square().mean(-1), torch.ones(len(x)).double())
-        else "pre"
-        if same(branch(block, 2 * x + 3), branch(block, x))
-        else "neither"
-    )
-)
+
+
+@right("two_placements", "the sum in place, on a copy")
+def _(x, f, norm, placement):
+    out = x.clone()
+    out += f(norm(x)) if placement == "pre" else f(x)
+    return out if placement == "pre" else norm(out)
+
+
+@right("two_placements", "match")
+def _(x, f, norm, placement):
+    match placement:
+        case "pre":
+            return x + f(norm(x))
+        case "post":
+            return norm(x + f(x))
+
+
+@wrong("two_placements", "the sum in place, on x itself")
+def _(x, f, norm, placement):
+    if placement == "pre":
+        x += f(norm(x))
+        return x
+    return norm(x + f(x))
+
+
+@wrong("two_placements", "a skip without its gradient")
+def _(x, f, norm, placement):
+    return x.detach() + f(norm(x)) if placement == "pre" else norm(x.detach() + f(x))
+
+
+wrong("two_placements", "both norms")(lambda x, f, norm, placement: norm(x + f(norm(x))))
+wrong("two_placements", "post-norm returned as a pair")(lambda x, f, norm, placement: (x + f(norm(x)), norm(x + f(x))))
+
+right("warm_up", "by a condition")(lambda step, steps: (step + 1) / steps if step < steps else 1)
+right("warm_up", "NumPy")(lambda step, steps: np.clip((step + 1) / steps, 0, 1))
+right("warm_up", "a tensor")(lambda step, steps: torch.tensor((step + 1) / steps, dtype=torch.float64).clamp(max=1))
+right("warm_up", "sums of 1 / steps")(lambda step, steps: sum(1 / steps for _ in range(min(step + 1, steps))))
+right("warm_up", "whole numbers first")(lambda step, steps: min(step + 1, steps) / steps)
+right("warm_up", "1 minus what is missing")(lambda step, steps: 1 - max(0, steps - step - 1) / steps)
+wrong("warm_up", "whole numbers alone")(lambda step, steps: min(1, (step + 1) // steps))
+wrong("warm_up", "one step too late at the end")(lambda step, steps: min(1.0, (step + 1) / (steps + 1)))
+wrong("warm_up", "half a step early")(lambda step, steps: min(1.0, (step + 0.5) / steps))
 
 
 @wrong("final_norm", "the last norm popped")
@@ -83,79 +93,32 @@ def _(x, layers, norms, head):
     return head(norms[len(layers)](x))
 
 
-right("pre_norm_left", "NumPy, from the ends")(
-    lambda r, gain, depth: np.sqrt(
-        np.prod([1 + gain**2 / (1 + done * r**2) for done in range(depth)]) / (1 + depth * r**2)
-    )
-)
-right("pre_norm_left", "a tensor")(
-    lambda r, gain, depth: (
-        torch.prod(1 + gain**2 / (1 + r**2 * torch.arange(depth, dtype=torch.float64))) / (1 + depth * r**2)
-    ).sqrt()
-)
-right("pre_norm_left", "by logarithms")(
-    lambda r, gain, depth: math.exp(
-        0.5 * (sum(math.log1p(gain**2 / (1 + k * r**2)) for k in range(depth)) - math.log1p(depth * r**2))
-    )
-)
-wrong("pre_norm_left", "with the lost directions")(
-    lambda r, gain, depth: math.sqrt(
-        62 / 64 * math.prod(1 + gain**2 / (1 + k * r**2) for k in range(depth)) / (1 + depth * r**2)
-    )
-)
-wrong("pre_norm_left", "one block too few")(
-    lambda r, gain, depth: math.sqrt(
-        math.prod(1 + gain**2 / (1 + k * r**2) for k in range(depth - 1)) / (1 + depth * r**2)
-    )
-)
+@right("final_norm", "a list of pairs, and the rest")
+def _(x, layers, norms, head):
+    *inner, last = norms
+    for layer, norm in zip(layers, inner, strict=True):
+        x = x + layer(norm(x))
+    return head(last(x))
 
 
-@right("mended_biases", "a new Parameter in each block")
-def _(blocks, x):
-    for block in blocks:
-        with torch.no_grad():
-            block.second.bias = torch.nn.Parameter(block.second.bias - block.f(x).mean(dim=0))
-            x = block(x)
+@right("final_norm", "a skip under another name")
+def _(x, layers, norms, head):
+    for layer, norm in zip(layers, norms, strict=False):
+        skip = x
+        x = skip + layer(norm(x))
+    return head(norms[-1](x))
 
 
-@right("mended_biases", "through .data, by the hidden units")
-def _(blocks, x):
-    for block in blocks:
-        hidden = torch.relu(block.first(x)).mean(0)
-        block.second.bias.data = -(block.second.weight @ hidden).detach()
-        x = block(x).detach()
+@right("final_norm", "an iterator that has one left")
+def _(x, layers, norms, head):
+    rest = iter(norms)
+    for layer in layers:
+        x = x + layer(next(rest)(x))
+    return head(next(rest)(x))
 
 
-@right("mended_biases", "from half of the images")
-def _(blocks, x):
-    x = x[::2]
-    for block in blocks:
-        with torch.no_grad():
-            block.second.bias.sub_(block.f(x).mean(0))
-            x = block(x)
-
-
-@right("mended_biases", "block by block, all again for each")
-def _(blocks, x):
-    with torch.no_grad():
-        for place, block in enumerate(blocks):
-            received = x
-            for before in blocks[:place]:
-                received = before(received)
-            block.second.bias -= block.f(received).mean(0)
-
-
-@wrong("mended_biases", "a tenth of each mean")
-def _(blocks, x):
-    with torch.no_grad():
-        for block in blocks:
-            block.second.bias -= 0.1 * block.f(x).mean(0)
-            x = block(x)
-
-
-@wrong("mended_biases", "the first blocks alone")
-def _(blocks, x):
-    with torch.no_grad():
-        for block in list(blocks)[:6]:
-            block.second.bias -= block.f(x).mean(0)
-            x = block(x)
+@right("final_norm", "the library's line")
+def _(x, layers, norms, head):
+    for layer, norm in zip(layers, norms[:-1], strict=True):
+        x = pre_norm_residual(x, layer, norm)
+    return head(norms[-1](x))

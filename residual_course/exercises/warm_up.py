@@ -1,0 +1,83 @@
+"""Exercise on warm-up: the factor of the learning rate at each step."""
+
+from collections.abc import Callable
+from typing import Any
+
+from residual_course.checking.exercise import Exercise, Mistake, Property, close, value_of
+
+Factor = Callable[[int, int], Any]
+
+
+def warm_up(step: int, steps: int) -> float:
+    """Return (step + 1) / steps, and 1 from the last step of the warm-up on."""
+    return min(1.0, (step + 1) / steps)
+
+
+def factor(f: Factor, step: int, steps: int) -> float:
+    """Return an answer's factor."""
+    return float(value_of(lambda: f(step, steps), float))
+
+
+def at(step: int, steps: int) -> Callable[[Factor], None]:
+    """Return a property's test: the factor of this step is right."""
+
+    def test(f: Factor) -> None:
+        close(factor(f, step, steps), warm_up(step, steps), f"the factor of step {step} with a warm-up of {steps}")
+
+    return test
+
+
+def full(f: Factor) -> None:
+    """Test the steps from the end of the warm-up on."""
+    for step in (9, 10, 11, 500):
+        at(step, 10)(f)
+
+
+WARM_UP = Exercise(
+    reference=warm_up,
+    observe=lambda f: [factor(f, step, steps) for steps in (10, 4) for step in (0, 1, 2, 3, 7, 9, 10, 11, 50)],
+    properties=(
+        Property("the first step has 1 / steps", at(0, 10)),
+        Property("the second has 2 / steps, the eighth 8 / steps", lambda f: (at(1, 10)(f), at(7, 10)(f))),
+        Property("step number `steps` and all later ones have 1", full),
+        Property("a shorter warm-up grows faster", lambda f: (at(0, 4)(f), at(2, 4)(f), at(3, 4)(f))),
+    ),
+    mistakes=(
+        Mistake(
+            lambda step, steps: min(1.0, step / steps),
+            "a first step that is counted as 0, with a rate of 0",
+            "Steps are counted from 0: use step + 1.",
+        ),
+        Mistake(lambda step, steps: (step + 1) / steps, "a rate that grows for ever", "Stop at 1, with min."),
+        Mistake(lambda step, steps: 1.0, "a constant rate", "Let the factor grow during the first `steps` steps."),
+        Mistake(
+            lambda step, steps: max(1.0, (step + 1) / steps), "max in the place of min", "Take the smaller of the two."
+        ),
+        Mistake(
+            lambda step, steps: max(0.0, 1 - step / steps),
+            "a rate that falls",
+            "The factor grows from 1 / steps to 1.",
+        ),
+        Mistake(
+            lambda step, steps: 0.1 if step < steps else 1.0,
+            "a jump from a small rate to the full one",
+            "Grow by 1 / steps in each step.",
+        ),
+        Mistake(
+            lambda step, steps: min(1.0, (step + 1) / 100),
+            "a warm-up of 100 steps, whatever is asked for",
+            "Divide by `steps`.",
+        ),
+        Mistake(
+            lambda step, steps: min(1.0, ((step + 1) / steps) ** 2),
+            "a square",
+            "Grow along a straight line.",
+        ),
+    ),
+    hints=(
+        "Which step makes the factor 1, if steps are counted from 0?",
+        "(step + 1) / steps grows as it should. What keeps it from passing 1?",
+    ),
+)
+
+EXERCISES = {"warm_up": WARM_UP}
