@@ -18,29 +18,24 @@ def factor(f: Factor, step: int, steps: int) -> float:
     return float(value_of(lambda: f(step, steps), float))
 
 
-def at(step: int, steps: int) -> Callable[[Factor], None]:
-    """Return a property's test: the factor of this step is right."""
+def at(*taken: int, steps: int) -> Callable[[Factor], None]:
+    """Return a property's test: the factors of these steps are right."""
 
     def test(f: Factor) -> None:
-        close(factor(f, step, steps), warm_up(step, steps), f"the factor of step {step} with a warm-up of {steps}")
+        for step in taken:
+            close(factor(f, step, steps), warm_up(step, steps), f"the factor of step {step} with a warm-up of {steps}")
 
     return test
-
-
-def full(f: Factor) -> None:
-    """Test the steps from the end of the warm-up on."""
-    for step in (9, 10, 11, 500):
-        at(step, 10)(f)
 
 
 WARM_UP = Exercise(
     reference=warm_up,
     observe=lambda f: [factor(f, step, steps) for steps in (10, 4) for step in (0, 1, 2, 3, 7, 9, 10, 11, 50)],
     properties=(
-        Property("the first step has 1 / steps", at(0, 10)),
-        Property("the second has 2 / steps, the eighth 8 / steps", lambda f: (at(1, 10)(f), at(7, 10)(f))),
-        Property("step number `steps` and all later ones have 1", full),
-        Property("a shorter warm-up grows faster", lambda f: (at(0, 4)(f), at(2, 4)(f), at(3, 4)(f))),
+        Property("the first step has 1 / steps", at(0, steps=10)),
+        Property("the second has 2 / steps, the eighth 8 / steps", at(1, 7, steps=10)),
+        Property("the last step of the warm-up and all later ones have 1", at(9, 10, 11, 500, steps=10)),
+        Property("a shorter warm-up grows faster", at(0, 2, 3, steps=4)),
     ),
     mistakes=(
         Mistake(
