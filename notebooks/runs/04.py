@@ -26,7 +26,8 @@ class Block(nn.Module):
 
     def __init__(self, place: str) -> None:
         super().__init__()
-        self.place, self.norm, self.turn = place, nn.LayerNorm(64), None
+        self.place, self.norm = place, nn.LayerNorm(64)
+        self.turn: Tensor | None = None
         self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
         nn.init.normal_(self.first.weight, std=math.sqrt(1 / 64))
         nn.init.normal_(self.second.weight, std=math.sqrt(2 / 64))
@@ -49,6 +50,11 @@ def build(place: str, seed: int) -> nn.Sequential:
     return nn.Sequential(*blocks, nn.LayerNorm(64) if place == "pre" else nn.Identity(), nn.Linear(64, 10))
 
 
+def blocks(net: nn.Sequential) -> list[Block]:
+    """Return the blocks of a network."""
+    return [part for part in net if isinstance(part, Block)]
+
+
 def taught(net: nn.Sequential, seed: int, rate: float, steps: int) -> nn.Sequential:
     """Train a network with Adam, and return it."""
     adam = torch.optim.Adam(net.parameters(), rate)
@@ -66,7 +72,7 @@ def share(net: nn.Sequential) -> float:
 def with_vectors(net: nn.Sequential, seed: int, size: float) -> nn.Sequential:
     """Add to each branch's bias a random vector of this size."""
     generator = torch.Generator().manual_seed(100 + seed)
-    for block in net[:48]:
+    for block in blocks(net):
         block.second.bias += size * F.layer_norm(torch.randn(64, generator=generator), (64,))
     return net
 
@@ -74,7 +80,7 @@ def with_vectors(net: nn.Sequential, seed: int, size: float) -> nn.Sequential:
 def with_turns(net: nn.Sequential, seed: int, size: float) -> nn.Sequential:
     """Add to each branch a random rotation of its input, times ``size``."""
     generator = torch.Generator().manual_seed(100 + seed)
-    for block in net[:48]:
+    for block in blocks(net):
         block.turn = size * torch.linalg.qr(torch.randn(64, 64, generator=generator))[0]
     return net
 
@@ -83,7 +89,7 @@ def with_turns(net: nn.Sequential, seed: int, size: float) -> nn.Sequential:
 def centred(net: nn.Sequential, seed: int) -> nn.Sequential:
     """Take what all digits share out of each branch, by its bias."""
     x = train_x[:256]
-    for block in net[:48]:
+    for block in blocks(net):
         block.second.bias -= block.f(x).mean(0)
         x = block(x)
     return net
@@ -92,7 +98,7 @@ def centred(net: nn.Sequential, seed: int) -> nn.Sequential:
 @torch.no_grad()
 def zeroed(net: nn.Sequential, seed: int) -> nn.Sequential:
     """Set each branch's bias to 0."""
-    for block in net[:48]:
+    for block in blocks(net):
         block.second.bias.zero_()
     return net
 

@@ -215,8 +215,8 @@ with predict(
 # | 2 blocks | 1 / √2 · 1 / √2 | x + f₁ + f₂ | √3 |
 #
 # In pre-norm x is still there, whole, but beside it stands a sum that grows. The layer
-# that reads the result, the **head**, wants numbers of one size whatever the depth. That
-# is why a pre-norm network ends with one more norm, the **final norm**. It divides once:
+# that reads the result, the **head**, would receive larger numbers the deeper a network
+# is. So a pre-norm network ends with one more norm, the **final norm**. It divides once:
 # 1 / √2 of x is left after one block, and 1 / √3 after two.
 #
 # Now we print it, with your function. The branch returns random numbers of size 1. They
@@ -487,6 +487,13 @@ def mended_network(x, layers, norms, head):
 check(mended_network, "final_norm")
 
 # %% [markdown]
+# With your network each norm receives the token, and the third one is called:
+
+# %% spoken-again
+scores = mended_network(token, silent, norms, head=lambda z: z)
+print("head receives  ", scores)
+
+# %% [markdown]
 # Does it matter? We train the handed network, yours, and one in which only the skip is
 # mended, at 0.01 and without a warm-up.
 
@@ -523,12 +530,11 @@ for run in handed_network, only_the_skip, mended_network:
 #
 # The missing final norm is the milder fault: the second network reads as many digits as the
 # third. But its head receives a stream whose size depends on the depth and on what the
-# branches have learned, and GPT-2 and its successors therefore call one, often named
-# `ln_f`, before the head.
+# branches have learned. GPT-2 and its successors have the norm, often named `ln_f`.
 #
 # Two relatives: a final norm is added to a post-norm network, whose last block ends with
-# one already; and weights that were trained with one placement are loaded into the other,
-# which raises no error, because names and shapes are the same.
+# one already; and a block's weights, trained with one placement, are loaded into the other,
+# where no error is raised, because names and shapes are the same.
 #
 # ## 7 · What do I keep?
 #
