@@ -32,10 +32,10 @@ progress("06")
 # ```
 #
 # To draw, we start from noise, at t = 0, and take ten small steps along the velocity. (This
-# is [flow matching](https://arxiv.org/abs/2210.02747). Folded: the digits, and a training of
-# 50 steps of Adam at a rate of 0.003.)
+# is [flow matching](https://arxiv.org/abs/2210.02747), with guidance 2, of which section 5
+# speaks. Folded: the digits, and `trained`: 50 steps of Adam at a rate of 0.003.)
 #
-# The vector c, the **condition**, tells which digit we want, and how far t has come. Where does
+# The vector c, the **condition**, tells which digit we want, and how much of the noise is gone. Where does
 # it go in? The network has 12 transformer blocks of two branches each:
 # attention mixes the positions of the picture (four patches), an MLP works on each position
 # alone. The obvious way is to add c to the input of the first block, once:
@@ -174,8 +174,7 @@ print(h[:, 0])  # the first position of both pictures
 # %% [markdown]
 # We multiply by 1 + scale, so that a scale of 0 leaves the norm as it is. `[:, None]` adds an
 # axis of 1 for the positions, so each picture uses its one row of numbers at all of them.
-# This much is **AdaLN**, adaptive layer norm. ([FiLM](https://arxiv.org/abs/1709.07871) did it
-# earlier, in convolutional networks.)
+# This much is **AdaLN**, adaptive layer norm.
 #
 # ### Step 4 · The branch and its gate
 #
@@ -258,7 +257,7 @@ with predict(
     print(torch.tensor(rows))
 
 # %% [markdown]
-# So the gate moves first, and one step later everything behind it.
+# So the gate moves first, and one step later what stands behind it can move too.
 #
 # ## 3 · Is mine right?
 #
@@ -437,7 +436,7 @@ class AdaLNZeroResidualBlock(nn.Module):
 #
 # $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ directly, too}$$
 #
-# (summed over the positions, for g). A gate of 0 receives a gradient if u and b are not 0. The
+# (summed over the positions, for g). A gate of 0 receives a gradient if u · b is not 0. The
 # branch behind it receives none, and neither do shift and scale, which act through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
@@ -476,7 +475,7 @@ def gradients_before(blocks, steps):
 def plot_wake_up(largest):
     ax = Figure(figsize=(6, 2.8)).add_subplot()
     plots.plot_wake_up(largest, GROUPS, range(largest.shape[1]), ax)
-    ax.set_title("A new network wakes up in three steps")
+    ax.set_title("A new network wakes up step by step")
     return ax.figure
 
 
@@ -489,7 +488,7 @@ with predict(
     show(plot_wake_up(largest))
 
 # %% [markdown]
-# Read it a column at a time. At first only the last layer gets a gradient: its weights are 0,
+# At first only the last layer gets a gradient: its weights are 0,
 # so nothing comes back through it. After one step they are not 0 any more, and the gradient
 # runs back along the skips, to the gates and to the first layer. After two steps the gates
 # are not 0 either, and everything learns.
@@ -596,11 +595,11 @@ with predict(
     show(plot_four(four, counts))
 
 # %% [markdown]
-# Each change helps alone, with every seed, and together they draw nearly all of the digits. What
-# they win here is time: after 400 steps all four networks draw (the
+# Each change helps alone, with every seed, and with both nearly all are recognised. What they
+# win here is time: after 400 steps all four networks draw (the
 # [investigation](investigations/06_what_guidance_costs.ipynb) has the numbers). The
 # [authors of DiT](https://arxiv.org/abs/2212.09748) compared four ways in for a condition, and
-# chose this one (their figure 5). It has a price: their blocks have 12 · d² weights in
+# chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
 # attention and MLP, and 6 · d² more for the six vectors.
 #
 # **Now use it.** We train your blocks for 60 steps. Move the label, then the noise: what
@@ -621,8 +620,8 @@ def path(noise, label, guidance):
 explore_drawings(path, noises.cpu())
 
 # %% [markdown]
-# <details><summary>What is drawn at guidance 0?</summary>The same ten pictures for every
-# label. The noise decides what they look like.</details>
+# <details><summary>And at guidance 0?</summary>The same ten pictures for every label: the noise
+# decides.</details>
 #
 # ## 6 · Where do people go wrong?
 #
@@ -661,7 +660,8 @@ print(count, "of 100 recognised")
 # %% [markdown]
 # ### Exercise 3 · Find and mend (10 minutes)
 #
-# There are two faults, and to mend one of them changes nothing. Return a block that draws,
+# There are two faults, beside the biases, which may stay 0. To mend one of the two changes
+# nothing. Return a block that draws,
 # from a changed copy of `Handed`, or a `Handed` whose starting values you change. (The check
 # trains small networks of it, for about 10 seconds.)
 #
@@ -697,7 +697,8 @@ print(count, "of 100 recognised")
 # stood in the place of 1 + scale, and the weights of its last layer were 0.</details>
 #
 # A related mistake is `model.apply(init_weights)` after the blocks have been built: it draws the
-# zeros anew, and nothing fails. Test a new block by `torch.equal(block(x, c), x)`.
+# zeros anew, and nothing fails. So test a new block twice: it returns x, and after a few steps
+# all its weights get a gradient.
 #
 # ## 7 · What do I keep?
 #
