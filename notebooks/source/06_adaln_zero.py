@@ -157,7 +157,7 @@ print(normed[0, 0])  # the first row
 
 # %% [markdown]
 # An ordinary LayerNorm would now multiply by a learned gain and add a learned bias, the
-# same for every picture. Ours shall come from the condition.
+# same for every picture. Ours come from the condition.
 #
 # ### Step 3 · Shift and scale
 #
@@ -257,7 +257,7 @@ with predict(
     print(torch.tensor(rows))
 
 # %% [markdown]
-# So the gate moves first, and one step later what stands behind it can move too.
+# The gate moves first, and one step later what stands behind it can move.
 #
 # ## 3 · Is mine right?
 #
