@@ -46,7 +46,7 @@ def test_homework_by_hand_and_by_release_is_graded_alike(course, released, resid
     assert done.returncode == 1, done.stderr
     found = {who: (row["points"], row["state"]) for who, row in rows(course / "scores.csv").items()}
     assert found == {
-        **dict.fromkeys(handouts, ("9.0", "graded")),
+        **dict.fromkeys(handouts, ("12.0", "graded")),
         "untouched": ("0.0", "graded"),
         "another": ("", "could not be graded: this is hw_02_03"),
     }
