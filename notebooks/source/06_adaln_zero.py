@@ -530,7 +530,7 @@ show(along_depth(nets, stream, lambda out: F.mse_loss(out, target)))
 # Back to the first picture. Two things are new: the condition acts in every branch, and the
 # gates start at 0. So we train four networks of *your* block, one for each combination. "Added
 # once" means that the condition enters as in section 1, and the blocks receive zeros in its
-# place: then shift, scale and gate are learned numbers, the same for every picture.
+# place. Then only the bias of the linear layer is left, the same numbers for every picture.
 
 
 # %%
@@ -704,7 +704,7 @@ print(count, "of 100 recognised")
 #
 # $$x \;\leftarrow\; x + \mathrm{gate} \cdot f\bigl(\mathrm{norm}(x) \cdot (1 + \mathrm{scale}) + \mathrm{shift}\bigr)$$
 #
-# $$(\mathrm{shift}, \mathrm{scale}, \mathrm{gate}) = W\,\mathrm{silu}(c) + b, \qquad W = b = 0 \text{ at first}$$
+# $$(\mathrm{shift}, \mathrm{scale}, \mathrm{gate}) = W\,\mathrm{silu}(c) + \beta, \qquad W = \beta = 0 \text{ at first}$$
 #
 # ```python
 # projection = nn.Sequential(nn.SiLU(), nn.Linear(dim, 3 * dim))  # both zeros_
@@ -719,7 +719,7 @@ print(count, "of 100 recognised")
 # as it is. With scale alone a new branch would receive only zeros.</details>
 #
 # <details><summary>Which weights of a new block receive a gradient first, and
-# why?</summary>The gates' rows: their gradient is u · b, and b is not 0. Shift, scale and
+# why?</summary>The gates' rows: a gate's gradient is u · b, and b is not 0. Shift, scale and
 # the branch stand behind a gate that is still 0.</details>
 #
 # **Next.** In [lesson 07a](07a_residual_block.ipynb) this block and the plain one become one
