@@ -37,7 +37,8 @@ x = torch.tensor([8.0, 2, 0, -6])
 show(draw.plot_four_numbers(x, x - 1, (x - 1) / 5))
 
 # %% [markdown]
-# The triangle marks the mean. Whatever goes in, mean 0 and standard deviation 1 come out.
+# The triangle marks the mean. Whatever goes in, mean 0 and standard deviation 1 come out,
+# unless its numbers are (nearly) equal.
 #
 # ### Exercise 1 · Centre and divide (4 minutes)
 #
@@ -528,7 +529,8 @@ with predict(
     show(draw.plot_halves(four))
 
 # %% [markdown]
-# The division does it. And smaller weights? PyTorch draws them with a sixth of He's variance:
+# The division does it. (The norm before the last layer was exchanged with those in the
+# branches.) And smaller weights? PyTorch draws them with a sixth of He's variance:
 
 
 # %% smaller-weights tags=["trained"] jupyter={"source_hidden": true}
@@ -614,7 +616,7 @@ def tell(net):
 tell(net)
 
 # %% [markdown]
-# One by one, the network only guesses. Now **mend the norm.** It should normalise the features
+# One by one, every digit gets the same answer. Now **mend the norm.** It should normalise the features
 # of a row (4,), of a batch (64, 4) and of tokens (2, 3, 4).
 #
 # <details><summary>Hint</summary>Counted from the end, which axis are the features in all
@@ -667,7 +669,7 @@ tell(net)
 # gradient at x?</summary>The output stays (while s is well above √eps), and the gradient is
 # halved.</details>
 #
-# <details><summary>What does RMSNorm keep that LayerNorm removes?</summary>The mean. A row of
+# <details><summary>What does RMSNorm keep that LayerNorm removes?</summary>A mean other than 0. A row of
 # equal numbers, say 3, 3, 3, comes out as 1, 1, 1, where LayerNorm returns zeros.</details>
 #
 # <details><summary>A network does well in your test and badly in use. What do you

@@ -161,7 +161,7 @@ print(normed[0, 0])  # the first row
 #
 # ### Step 3 · Shift and scale
 #
-# Let us type them in for now. The first picture has its last feature doubled; the second has
+# We type them in for now. The first picture has its last feature doubled; the second has
 # its last feature switched off, and 10 added to its first.
 
 # %% modulated
@@ -530,7 +530,7 @@ show(along_depth(nets, stream, lambda out: F.mse_loss(out, target)))
 # Back to the first picture. Two things are new: the condition acts in every branch, and the
 # gates start at 0. So we train four networks of *your* block, one for each combination. "Added
 # once" means that the condition enters as in section 1, and the blocks receive zeros in its
-# place. Then only the bias of the linear layer is left, the same numbers for every picture.
+# place. Then only the linear layer's bias is left, the same for every picture.
 
 
 # %%
