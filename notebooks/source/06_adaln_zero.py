@@ -602,7 +602,9 @@ with predict(
 # chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
 # attention and MLP, and 6 · d² more for the six vectors.
 #
-# **Now use it.** We train your blocks for 60 steps. Move the label, then the noise: what
+# ### Now use it
+#
+# We train your blocks for 60 steps. Move the label, then the noise: what
 # does each of them decide? *Guidance* multiplies what the label changes in the velocity; in
 # all drawings so far it was 2. What is drawn at 0?
 
