@@ -246,7 +246,8 @@ with predict(
         print(f"{depth:6}  {post:9.3f}  {pre:8.3f}")
 
 # %% [markdown]
-# Post-norm divides sixteen times by √2, and 2⁸ = 256. Pre-norm divides once, by
+# Post-norm divides sixteen times by √2, and 1 / 2⁸ = 0.004 (the random numbers are not quite
+# unrelated to x). Pre-norm divides once, by
 # √17 = 4.1, and keeps a quarter. Sixteen divisions multiply, sixteen sums only add.
 #
 # ## 3 · Is mine right?
@@ -312,9 +313,10 @@ for placement in "pre", "post":
 #
 # For one block, by the chain rule:
 #
-# $$\text{pre-norm: } 1 + f' \qquad\qquad \text{post-norm: } \mathrm{norm}' \cdot (1 + f')$$
+# $$\text{pre-norm: } 1 + f' \cdot \mathrm{norm}' \qquad\qquad \text{post-norm: } \mathrm{norm}' \cdot (1 + f')$$
 #
-# The 1 is the way along the skip. In pre-norm it stays 1 through all blocks. In post-norm
+# The 1 is the way along the skip. In pre-norm it stays 1 through all blocks, and only the final
+# norm divides it. In post-norm
 # it is multiplied by the slope of a norm in each block, and that slope is about 1 / s.
 # So sixteen blocks multiply it by 1 / s sixteen times, as they do with x itself.
 #
