@@ -268,13 +268,16 @@ show(draw.plot_two_steps(points, flat, F.layer_norm(points, (3,))))
 #
 # ## 3 · Is mine right?
 #
-# This is the package's function, word for word. `rsqrt` is 1/√, `widened` turns 16-bit numbers
-# into 32-bit ones, and `check_normed` refuses a gain of the wrong length. The rest is yours.
+# The package's `layer_norm` has your lines, turns 16-bit numbers into 32-bit ones before it
+# computes, and refuses a gain of the wrong length; its module `LayerNorm` owns gain and bias.
+# Both are folded here, word for word. We compare yours and theirs with PyTorch's in float64:
+# the outputs, and the gradients of a loss.
 
-# %% tags=["promote:parts/layer_norm"]
+# %% jupyter={"source_hidden": true} tags=["promote:parts/layer_norm"]
 from jaxtyping import Float
 from torch import Tensor
 
+from residual_edu.errors import check_shape
 from residual_edu.parts.norm import Norm, check_normed, widened
 
 
@@ -293,14 +296,6 @@ def layer_norm(
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
     return y.type_as(x)
-
-
-# %% [markdown]
-# Folded is the module `LayerNorm`, which owns gain and bias. We compare yours and the
-# package's with PyTorch's in float64: the outputs, and the gradients of a loss.
-
-# %% jupyter={"source_hidden": true} tags=["promote:parts/layer_norm"]
-from residual_edu.errors import check_shape
 
 
 class LayerNorm(Norm):

@@ -181,10 +181,12 @@ print(leaf.grad)
 #
 # ## 2 · Is mine right?
 #
-# This is the package's dropout, word for word. `bernoulli_mask` makes your comparison, draws
-# >= p, and a `generator` makes the coins repeatable.
+# The package's `dropout` and its module `Dropout` (folded, word for word) are your two pieces,
+# with a check of the rate and a `generator` that makes the coins repeatable. We take yours, the
+# package's and PyTorch's, apply each to 100,000 ones, and ask how many are dropped, and which
+# numbers occur in the output and in the gradient.
 
-# %% tags=["promote:parts/dropout"]
+# %% jupyter={"source_hidden": true} tags=["promote:parts/dropout"]
 from jaxtyping import Float
 from torch import Tensor
 
@@ -205,11 +207,6 @@ def dropout(
     return x * bernoulli_mask(x.shape, p, x, generator) / (1 - p)
 
 
-# %% [markdown]
-# The module around it (folded) is your `MyDropout`, with a check of the rate.
-
-
-# %% jupyter={"source_hidden": true} tags=["promote:parts/dropout"]
 class Dropout(nn.Module):
     """``dropout`` in training, the identity in evaluation."""
 
@@ -228,10 +225,6 @@ class Dropout(nn.Module):
         """Show the rate."""
         return f"p={self.p}"
 
-
-# %% [markdown]
-# Yours, the package's and PyTorch's, each applied to 100,000 ones: how many are dropped, and
-# which numbers occur in the output and in the gradient?
 
 # %% three-dropouts
 kinds = {"yours  ": MyDropout, "package": Dropout, "PyTorch": nn.Dropout}
@@ -479,10 +472,11 @@ print(stream + my_drop_path(torch.ones(3, 2), u, p=0.25))
 
 # %% [markdown]
 # The 3 and the 4 of the second sample come through unchanged, and to the others 1/0.75 = 1.33
-# was added. This is the package's version:
+# was added. The package's `drop_path` and `DropPath` (folded) differ from `dropout` in one
+# line, the shape of the mask.
 
 
-# %% tags=["promote:parts/drop_path"]
+# %% jupyter={"source_hidden": true} tags=["promote:parts/drop_path"]
 def drop_path(
     x: Float[Tensor, "batch *rest"],
     drop_prob: float = 0.0,
@@ -498,11 +492,6 @@ def drop_path(
     return x * mask / (1 - drop_prob)
 
 
-# %% [markdown]
-# One line differs from `dropout`: the shape of the mask. (Folded: the module around it.)
-
-
-# %% jupyter={"source_hidden": true} tags=["promote:parts/drop_path"]
 class DropPath(nn.Module):
     """``drop_path`` in training, the identity in evaluation."""
 

@@ -252,11 +252,12 @@ with predict(
 #
 # ## 3 · Is mine right?
 #
-# These are the package's two functions, side by side. Beside your lines they take
-# `gates`, which is where lessons 03 and 05 put dropout and LayerScale, and they leave x
-# alone if the layer is `nn.Identity`.
+# The package has your two lines as two functions, `pre_norm_residual` and
+# `post_norm_residual` (folded, word for word). They take `gates` as well, which is where
+# lessons 03 and 05 put dropout and LayerScale, and leave x alone if the layer is
+# `nn.Identity`.
 
-# %% tags=["promote:parts/residual"]
+# %% jupyter={"source_hidden": true} tags=["promote:parts/residual"]
 from typing import Any
 
 from residual_edu.errors import check_same_shape

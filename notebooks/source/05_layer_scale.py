@@ -287,11 +287,11 @@ with predict(
 #
 # ## 3 · Is mine right?
 #
-# Here is the package's module, word for word. Two lines are yours. The others refuse what would be
+# The package's module (folded, word for word) has your two lines. The others refuse what would be
 # silently wrong, keep a branch in 16 bits when gamma is in 32, let gamma start anew, and count
 # multiplications.
 
-# %% tags=["promote:parts/layer_scale"]
+# %% jupyter={"source_hidden": true} tags=["promote:parts/layer_scale"]
 from jaxtyping import Float
 from torch import Tensor
 

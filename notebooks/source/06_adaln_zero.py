@@ -314,10 +314,10 @@ far = max((p.grad - right[n].grad).abs().max() for n, p in mine.named_parameters
 print(f"outputs differ by {(a - b).abs().max():.0e}, gradients by {far:.0e}")
 
 # %% [markdown]
-# The package's `Modulation` is the three vectors of a branch, with steps 3 and 4 as its
-# methods. (`widened` computes in float32 where x has fewer bits. Folded is the block.)
+# Folded are the package's `Modulation`, which is the three vectors of a branch with steps 3 and
+# 4 as its methods, and its block, which computes in float32 where x has fewer bits.
 
-# %% tags=["promote:parts/adaln_zero"]
+# %% jupyter={"source_hidden": true} tags=["promote:parts/adaln_zero"]
 from collections.abc import Callable
 from typing import NamedTuple
 

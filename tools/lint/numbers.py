@@ -76,8 +76,10 @@ def visible(notebook: NotebookNode) -> Iterator[NotebookNode]:
 
 
 def hidden(notebook: NotebookNode) -> Iterator[NotebookNode]:
-    """Yield the folded cells of code, without solutions."""
-    yield from (cell for _, cell in code_cells(notebook) if is_folded(cell) and "solution" not in tags(cell))
+    """Yield the folded cells of code, without solutions and what the package has word for word."""
+    for _, cell in code_cells(notebook):
+        if is_folded(cell) and "solution" not in tags(cell) and not targets(cell, PROMOTE):
+            yield cell
 
 
 def is_folded(cell: NotebookNode) -> bool:
