@@ -462,6 +462,17 @@ print(layer_norm_backward(g, x, torch.ones(4)))
 # (1, 1, 1, 1) and the one along y, because a step of x in either direction leaves y as it is.
 # (The sum of squares had g = 2y, which is all along y.) What is left is divided by s.
 #
+# Gain and bias are easier. Each is one vector for all rows, so its gradient is a sum over them:
+# of grad · y for the gain, of grad for the bias. PyTorch finds the same.
+
+# %% gain-and-bias
+layer = nn.LayerNorm(4)
+grad = rows.cos()  # any numbers will do
+layer(rows).backward(grad)
+print("gain", layer.weight.grad, (grad * center_and_scale(rows)).sum(dim=(0, 1)))
+print("bias", layer.bias.grad, grad.sum(dim=(0, 1)))
+
+# %% [markdown]
 # Your function computed y and s a second time. What does PyTorch keep from the way forward?
 
 # %% kept
