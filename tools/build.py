@@ -36,6 +36,7 @@ def run(argv: Sequence[str]) -> int:
         "lessons", nargs="*", metavar="LESSON", help="02, or hw_02_03 for homework; all where none is given"
     )
     parser.add_argument("--check", action="store_true", help="run nothing; show where source and notebook differ")
+    parser.add_argument("--text", action="store_true", help="run nothing; write changed text, and keep all outputs")
     parser.add_argument("--runs", metavar="LESSON", help="compute what a lesson stores of its longer runs")
     arguments = parser.parse_args(argv)
     root = find_root()
@@ -43,7 +44,10 @@ def run(argv: Sequence[str]) -> int:
         print(*map(runs.store, with_homework(root, [arguments.runs])), sep="\n")
         return 0
     sources = with_homework(root, arguments.lessons)
-    if not arguments.check:
+    if arguments.text:
+        for source in sources:
+            rebuild_text(source)
+    elif not arguments.check:
         return build(sources)
     findings = [line for source in sources for line in differences(source)]
     findings += [] if arguments.lessons else orphans(root)
@@ -83,9 +87,38 @@ def build_one(source: Path, progress: Progress) -> None:
 
     execute_and_draw(notebook, target.parent, states_of(source), started, partial(companions.bands, companion))
     refuse(*companions.describe(companion, notebook))
+    write(notebook, target)
+    progress.stop_task(task)
+
+
+def write(notebook: NotebookNode, target: Path) -> None:
+    """Write a notebook, and apart from it what a learner does not see before asking for it."""
     store(notebook, answers_of(target))
     target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
-    progress.stop_task(task)
+
+
+def rebuild_text(source: Path) -> None:
+    """Write the changed text and alternative texts of ``source`` into its notebook, which keeps its outputs.
+
+    Raises:
+        Refusal: for a notebook that is missing or has other code, since then its outputs may be others.
+    """
+    notebook, target = plan(source), notebook_of(source)
+    was = read_notebook(target) if target.exists() else deepcopy(notebook)
+    join(was, answers_of(target))
+    now, before = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, was))
+    if not target.exists() or list(map(code, now)) != list(map(code, before)):
+        raise Refusal(f"{target.name} is missing or has other code than {source.name}: build it without --text.")
+    for cell, old in zip(now, before, strict=True):
+        cell.outputs, cell.execution_count = old.outputs, old.execution_count
+    refuse(*companions.faults(source, notebook))
+    refuse(*companions.describe(read(companion_of(source)), notebook))
+    write(notebook, target)
+
+
+def code(cell: NotebookNode) -> tuple[str, str, NotebookNode]:
+    """Return what decides a cell's output and how it is shown."""
+    return cell.id, cell.source, cell.metadata
 
 
 def refuse(*sentences: str) -> None:

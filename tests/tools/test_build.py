@@ -204,6 +204,18 @@ def test_check_shows_a_changed_tag_kernel_or_id(built, capsys, old, new):
     assert code == 1 and said.startswith("--- notebooks/00_small.ipynb")
 
 
+def test_changed_text_is_written_without_a_kernel_and_the_outputs_stay(built, capsys):
+    source, target = built
+    source.write_text(source.read_text().replace("# Title", "# Another title"))
+    assert main(["build", "--text", "00"]) == 0 and check(capsys)[0] == 0
+    title, cell = nbformat.read(target, as_version=4).cells
+    assert (title.source, cell.outputs[0].text, cell.execution_count) == ("# Another title", "1\n", 1)
+    before = target.read_bytes()
+    source.write_text(source.read_text().replace("print(1)", "print(2)"))
+    assert main(["build", "--text"]) == 2 and target.read_bytes() == before
+    assert "00_small.ipynb is missing or has other code than 00_small.py" in capsys.readouterr().err
+
+
 def test_check_shows_a_cell_that_is_gone(built, capsys):
     source, _ = built
     source.write_text(source.read_text().partition("# %% tags")[0])
