@@ -1,7 +1,7 @@
 """Strict nbval for lessons: ``pytest -p tools.nbval_plugin --nbval notebooks``.
 
-Every stored output, those of predictions and solutions too, is compared with the one that the cell prints now, line by
-line, as ``comparison`` says, and what a lesson's companion says of a cell must hold after it.
+Every stored output, those of predictions and solutions too, is compared with the one that the cell prints or draws now,
+as ``comparison`` and ``pictures`` say, and what a lesson's companion says of a cell must hold after it.
 The kernels run away from the clone, with the package installed as a wheel installs it: in a folder that holds a
 student's handout, and the clone under its own name, as the cell for Colab leaves it.
 A kernel that dies is noticed at once. What each lesson took of processor time is listed at the end, and its memory is
@@ -32,6 +32,7 @@ from residual_course.commands.exercise_cells import tags
 from residual_course.companion import read
 from tools import companions
 from tools.comparison import RECORD, TRAINED, Tolerant, Trained
+from tools.pictures import PNG, Picture
 
 MEGABYTES = 270  # that a lesson may add to what ``IMPORTS`` takes
 # torch loads its compiler with the first optimizer, 80 MB in one build and 160 MB in another.
@@ -115,6 +116,7 @@ def measure(lesson: IPyNbFile) -> None:
 def setup(self: IPyNbFile) -> None:
     """Start the lesson's kernel away from the lesson."""
     patience = self.config.option.nbval_kernel_startup_timeout
+    self.skip_compare = tuple(key for key in self.skip_compare if key != "image/png")
     self.kernel = RunningKernel(CURRENT_ENV_KERNEL_NAME, cwd=os.environ[AWAY], startup_timeout=patience)
 
 
@@ -131,7 +133,9 @@ def runtest(self: IPyNbCell) -> None:
 
 
 def sanitize(self: IPyNbCell, output: Any) -> Any:
-    """Let texts be compared with tolerance; nbval compares what this returns with ``!=``."""
+    """Let texts and pictures be compared with tolerance; nbval compares what this returns with ``!=``."""
+    if isinstance(output, str) and output.startswith(PNG):
+        return Picture(output, TRAINED in tags(self.cell))
     clean, compared = nbval_sanitize(self, output), Trained if TRAINED in tags(self.cell) else Tolerant
     return compared(clean) if isinstance(clean, str) else clean
 

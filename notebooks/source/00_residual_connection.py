@@ -119,7 +119,7 @@ def network(block, depth):
 # receive. They could: of the 128 hidden numbers, 64 can keep x where it is positive and
 # 64 where it is negative, and the second layer puts them together again.
 
-# %% sixteen-blocks
+# %% sixteen-blocks tags=["trained"]
 with predict(
     "16 blocks in place of 2: how does the training loss end?",
     ["lower", "about the same", "a little higher", "as high as guessing"],
@@ -175,7 +175,7 @@ check(SumBlock, "sum_block")
 # of the plain ones.
 
 
-# %% one-plus-sign
+# %% one-plus-sign tags=["trained"]
 def sum_block():
     return SumBlock(64, 128)
 
@@ -444,7 +444,7 @@ class WithoutSkip(MyBlock):
         return self.dropout(self.sublayer(self.norm(x)))
 
 
-# %% two-by-two
+# %% two-by-two tags=["trained"]
 with predict(
     "16 blocks with norm and dropout, but no x +: does the training loss fall?",
     ["as fast as with x +", "more slowly", "not at all"],

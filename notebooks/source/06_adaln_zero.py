@@ -108,7 +108,7 @@ class PlainBlock(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
-# %% added-once
+# %% added-once tags=["trained"]
 def added_once():
     return [AddCondition(64)] + [PlainBlock(64) for _ in range(12)]
 

@@ -1,0 +1,44 @@
+"""A picture that is drawn otherwise is noticed; one that rounding or another build of torch moved is not."""
+
+import base64
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from residual_course.plots.picture import figure_png
+from tools.pictures import Picture
+
+
+def picture(trained=False, shift=0.0, height=2.5, colour="C0", title="A walk comes back", second=False):
+    """Two curves, as a lesson draws them."""
+    axes = (figure := Figure(figsize=(6, height), layout="constrained")).add_subplot(title=title, xlabel="step")
+    at = np.linspace(0, 10, 200)
+    axes.plot(at, np.sin(at) + shift * np.cos(3 * at), colour, linewidth=2)
+    axes.set(ylim=(-2, 2))
+    if second:
+        axes.plot(at, np.cos(at), "C3", linewidth=2)
+    return Picture(base64.b64encode(figure_png(figure)).decode(), trained)
+
+
+CHANGED = [{"second": True}, {"colour": "C1"}, {"height": 3}, {"title": "Each of these walks goes far away"}]
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_rounding_moves_no_picture(trained):
+    assert picture(trained) == picture(trained, shift=1e-4)
+
+
+def test_a_training_may_move_its_curve_and_nothing_else_may():
+    assert picture(trained=True) == picture(trained=True, shift=0.2)
+    assert picture() != picture(shift=0.2)
+
+
+@pytest.mark.parametrize("change", CHANGED, ids=lambda change: next(iter(change)))
+def test_another_series_ink_size_or_title_is_noticed(change):
+    assert picture() != picture(**change)
+
+
+@pytest.mark.parametrize("change", CHANGED[:3], ids=lambda change: next(iter(change)))
+def test_where_a_training_drew_another_series_ink_or_size_is_noticed(change):
+    assert picture(trained=True) != picture(trained=True, **change)
