@@ -1,4 +1,4 @@
-"""What README.md, CONTRIBUTING.md and docs/instructors.md say can be done, found and seen."""
+"""What README.md, CONTRIBUTING.md and the guides say can be done, found and seen."""
 
 import doctest
 import re
@@ -11,7 +11,7 @@ from residual_course.commands.checkout import with_homework
 from tools.test import STEPS
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("README.md", "CONTRIBUTING.md", "docs/instructors.md")
+NAMES = ("README.md", "CONTRIBUTING.md", "docs/authoring.md", "docs/instructors.md")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 LINKS = [(page, *found) for page, text in PAGES.items() for found in LINK.findall(text)]
