@@ -7,8 +7,8 @@
 # When a network does not train, the loss tells us so, but not where to look. So we look at three
 # sizes at each depth: how large is x on its way forward, how large is the gradient on its way
 # back, and how large is the gradient of the weights? You write the tool that records them, in
-# fewer than 30 lines. It shows you what goes wrong in two networks, you mend both, and you point
-# it at GPT-2.
+# fewer than 30 lines. It shows you what goes wrong in three networks, of which you mend the last,
+# and you point it at a GPT-2 with random weights.
 
 # %%
 import torch
@@ -149,7 +149,7 @@ def trained(std, seed, rate=0.1):
 
 
 # %% [markdown]
-# How large should the weights be at the start? Two answers are common, often without a thought.
+# How large should the weights be at the start? Two choices are common.
 # A standard deviation of 0.07 is what PyTorch gives to an `nn.Linear(64, 64)`, and a standard
 # deviation of 1 is what `torch.randn` gives. Each output of a layer is a sum of 64 products of
 # random signs, so its weights W multiply the size of x by about √64 · std: by 0.56, or by 8.
@@ -223,7 +223,7 @@ for handle in handles:
 # ### Step 3 · On the way back
 #
 # `backward()` keeps the gradients of the weights and throws away those in between. But a tensor
-# takes a hook too, which is called with the gradient when that comes by.
+# takes a hook too, which is called with the gradient during `backward()`.
 
 # %%
 x = torch.tensor(8.0, requires_grad=True)
@@ -309,7 +309,7 @@ print("rms of x", rms(x), "  of g", rms(g), "  of ∇W", rms(layer.weight.grad))
 # is x on its way from block to block.)
 #
 # <details><summary>Hint</summary>A loop over <code>self.handles</code>, and a list with one call
-# for each of <code>self.blocks</code>. Return nothing: after True, Python would hide an
+# for each of <code>self.blocks</code>. Do not return True: Python would then hide an
 # error.</details>
 
 
@@ -434,7 +434,8 @@ with predict(
     tell(flow)
 
 # %% [markdown]
-# Here are both networks at all depths. (The upper panel shows x without the mean of all digits.)
+# Here are both networks at all depths. (The upper panel subtracts the
+# mean over the digits: what remains tells them apart.)
 
 # %% along-depth tags=["trained"]
 nets = {"std 0.07": network(0.07).double(), "std 1": network(1.0).double()}
@@ -495,9 +496,14 @@ with predict(
 # %% other-rates tags=["trained"]
 for std, rate in (0.07, 1), (0.07, 100), (1.0, 0.01), (1.0, 0.0001):
     print(f"std {std}, rate {rate}: {trained(std, seed=0, rate=rate)[1]:.0%} read")
+net = network(0.07)
+fit(net, torch.optim.Adam(net.parameters(), lr=0.001))
+share = accuracy(net, test_x, test_y)
+print(f"std 0.07, Adam at a rate of 0.001: {share:.0%} read")
 
 # %% [markdown]
-# None of these four helps. So we change the start, and nothing else. W should neither shrink
+# None of these four rates helps. Adam divides each gradient by its own size, so it gets further with
+# the small weights, and not far. So we change the start, and nothing else. W should neither shrink
 # nor swell what passes through, so √64 · std should be 1, which gives a std of 1/8.
 
 # %% which-std tags=["trained"]
@@ -616,7 +622,7 @@ for steps in 0, 5, 20:
     print(f"after {steps:2} steps  ", *[f"{share:5.0%}" for share in shares])
 
 # %% [markdown]
-# **Then mend.** Most units live at the start, and the steps kill whole blocks. Complete `mended`: it
+# **Then mend.** At the start most units are alive; training kills whole blocks. Complete `mended`: it
 # trains a `relu_network()` for 100 steps of Adam, as above but with one number changed, and returns
 # it. At least 70 % of the digits must be read.
 #
@@ -645,8 +651,8 @@ print(f"{share:.0%} read, {dead(net[:16](train_x)):.0%} dead in block 16")
 
 # %% [markdown]
 # The rate of 0.1 was left over from SGD, and only the second recording showed what it had done. After a
-# dead block x is 0, before it g is 0, and the weight gradient is x times g: nothing pulls such a network
-# back. ([CS231n](https://cs231n.github.io/neural-networks-1/#actfun) warns of dead ReLUs at high rates.)
+# dead block x is 0, before it g is 0, and the weight gradient is x times g: no gradient reaches these
+# weights any more. ([CS231n](https://cs231n.github.io/neural-networks-1/#actfun) warns of dead ReLUs at high rates.)
 # A relative is a `detach()` or `.data` in the middle of a network: the gradient is missing before it.
 #
 # ## 7 · What do I keep?
