@@ -21,7 +21,7 @@ from residual_edu.parts.dropout import Dropout
 
 
 class ConfigurableBlock(nn.Module):
-    """Attention and a feed-forward network, each looked up by its name in the config.
+    """Attention and a feed-forward network, each looked up by its name.
 
     ``none`` leaves a branch out, and its norm with it.
 

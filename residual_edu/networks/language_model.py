@@ -26,7 +26,7 @@ from residual_edu.parts.dropout import Dropout
 
 
 class LanguageModel(nn.Module):
-    """Returns the logits of the next token after each token; ``generate`` writes on.
+    """Returns logits of the next token after each token; ``generate`` writes on.
 
     Args:
         config: the blocks, the vocabulary, and whether embedding and head are tied.

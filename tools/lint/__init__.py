@@ -20,7 +20,6 @@ OLD_FORM = {
     "08b_long_convolution",
     "08c_selective_scan",
     "09_vit5_block",
-    "10_configurable_block",
 }
 
 

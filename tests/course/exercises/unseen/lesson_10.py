@@ -5,9 +5,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.cached_attention import attend
-from residual_course.exercises.handed_model import MENDED, changed, later, peeking
-from residual_edu import BlockConfig, LanguageModel, ModelConfig
 
 
 @right("losses_by_position", "position by position")
@@ -33,89 +30,122 @@ wrong("losses_by_position", "under no_grad")(
 )
 
 
-@right("cached_attention", "positions counted by hand")
-def _(attention, x, kept):
-    q, k, v = attention.heads_of(x)
-    start = 0 if kept is None else kept[0].size(-2)
-    if start:
-        k, v = torch.cat((kept[0], k), -2), torch.cat((kept[1], v), -2)
-    return attention.mix(q, k, v, torch.arange(x.size(1)) + start, torch.arange(start + x.size(1))), [k, v]
+class Parts(nn.Module):
+    """What `__init__` of the lesson's block makes, each part of some kind."""
 
-
-@wrong("cached_attention", "kept keys that do not learn")
-def _(attention, x, kept):
-    return attend(attention, x, None if kept is None else tuple(each.detach() for each in kept))
-
-
-@wrong("cached_attention", "one new position taken for granted")
-def _(attention, x, kept):
-    q, k, v = attention.heads_of(x)
-    if kept is not None:
-        k, v = torch.cat([kept[0], k], 2), torch.cat([kept[1], v], 2)
-    there = torch.arange(k.shape[2])
-    here = there if kept is None else there[-1:]
-    return attention.mix(q, k, v, here, there), (k, v)
-
-
-class ByName(nn.Module):
-    """The library's model in the place of the handed one."""
-
-    def __init__(self):
+    def __init__(self, d_model=64, n_heads=4, d_ff=256):
         super().__init__()
-        block = BlockConfig(position="rope", d_model=64, n_heads=4, d_ff=256, max_seq_len=512)
-        self.model = LanguageModel(ModelConfig(block, 103, 2))
-
-    def step(self, tokens, kept=None):
-        return self.model(tokens, kept)
-
-    def forward(self, tokens):
-        return self.model(tokens)[0]
+        self.attn_norm, self.ffn_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.attention, self.ffn = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
 
 
-right("mended_model", "the library's, by name")(ByName)
+@right("decoder_block", "with names for the branches")
+class _(Parts):
+    def forward(self, x):
+        seen = self.attention(self.attn_norm(x))
+        after = torch.add(x, seen)
+        return after.add(self.ffn(self.ffn_norm(after)))
 
 
-@right("mended_model", "a window as well")
-def _():
-    class Window(changed(**MENDED)):
-        def step(self, tokens, kept=None):
-            whole = tokens if kept is None else torch.cat([kept, tokens], dim=1)
-            return super().step(whole)[0][:, -tokens.shape[1] :], whole[:, -64:] if whole.shape[1] > 64 else whole
-
-    return Window()
+@right("decoder_block", "in a loop")
+class _(Parts):
+    def forward(self, x):
+        for norm, f in ((self.attn_norm, self.attention), (self.ffn_norm, self.ffn)):
+            x = x + f(norm(x))
+        return x
 
 
-@wrong("mended_model", "a step that computes the whole with the leak")
-def _():
-    class Whole(changed(hides=later)):
-        def step(self, tokens, kept=None):
-            whole = tokens if kept is None else torch.cat([kept, tokens], dim=1)
-            return super().step(whole)[0][:, -tokens.shape[1] :], whole
+@right("decoder_block", "a helper for a branch")
+class _(Parts):
+    def add(self, x, norm, f):
+        return x + f(norm(x))
 
-    return Whole()
-
-
-wrong("mended_model", "a leak at every thirty-second position")(
-    lambda: changed(**MENDED | {"hides": peeking(31, 63)})()
-)
+    def forward(self, x):
+        return self.add(self.add(x, self.attn_norm, self.attention), self.ffn_norm, self.ffn)
 
 
-@right("mended_model", "a step without a default for what is kept")
-def _():
-    class Plain(changed(**MENDED)):
-        def step(self, tokens, kept):
-            return super().step(tokens, kept)
-
-        def forward(self, tokens):
-            return self.step(tokens, None)[0]
-
-    return Plain()
+@wrong("decoder_block", "the first sum thrown away")
+class _(Parts):
+    def forward(self, x):
+        x + self.attention(self.attn_norm(x))
+        return x + self.ffn(self.ffn_norm(x))
 
 
-@right("mended_model", "no last norm at all")
-def _():
-    class Bare(changed(**MENDED)):
-        def logits(self, x):
-            return x @ self.embed.weight.T
+@wrong("decoder_block", "in place, which changes what the caller has")
+class _(Parts):
+    def forward(self, x):
+        x += self.attention(self.attn_norm(x))
+        x += self.ffn(self.ffn_norm(x))
+        return x
 
-    return Bare()
+
+@wrong("decoder_block", "half of each branch")
+class _(Parts):
+    def forward(self, x):
+        x = x + 0.5 * self.attention(self.attn_norm(x))
+        return x + 0.5 * self.ffn(self.ffn_norm(x))
+
+
+@wrong("decoder_block", "without a gradient for attention")
+class _(Parts):
+    def forward(self, x):
+        x = x + self.attention(self.attn_norm(x)).detach()
+        return x + self.ffn(self.ffn_norm(x))
+
+
+@right("mended_attend", "query by query")
+def _(q, k, v):
+    rows, before = [], k.shape[-2] - q.shape[-2]
+    for i in range(q.shape[-2]):
+        keys, values = k[..., : before + i + 1, :], v[..., : before + i + 1, :]
+        weights = (q[..., i : i + 1, :] @ keys.mT / q.shape[-1] ** 0.5).softmax(-1)
+        rows.append(weights @ values)
+    return torch.cat(rows, dim=-2)
+
+
+@right("mended_attend", "exponentials, divided by their sum")
+def _(q, k, v):
+    n, m = q.shape[-2], k.shape[-2]
+    e = (torch.einsum("...id,...jd->...ij", q, k) / q.shape[-1] ** 0.5).exp().tril(m - n)
+    return e / e.sum(-1, keepdim=True) @ v
+
+
+@right("mended_attend", "the last rows of the square mask")
+def _(q, k, v):
+    n, m = q.shape[-2], k.shape[-2]
+    hidden = torch.ones(m, m).triu(1).bool()[m - n :]
+    return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, float("-inf")).softmax(-1) @ v
+
+
+@right("mended_attend", "a large negative number in place of -inf")
+def _(q, k, v):
+    n, m = q.shape[-2], k.shape[-2]
+    scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+    return F.softmax(scores - 1e9 * torch.ones(n, m).triu(1 + m - n), dim=-1) @ v
+
+
+@wrong("mended_attend", "the first n keys alone")
+def _(q, k, v):
+    n = q.shape[-2]
+    hidden = torch.ones(n, n).triu(1).bool()
+    return (q @ k[..., :n, :].mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1) @ v[..., :n, :]
+
+
+@wrong("mended_attend", "zeros where later scores stood")
+def _(q, k, v):
+    n, m = q.shape[-2], k.shape[-2]
+    return (q @ k.mT / q.shape[-1] ** 0.5).tril(m - n).softmax(-1) @ v
+
+
+@wrong("mended_attend", "a softmax over the queries")
+def _(q, k, v):
+    n, m = q.shape[-2], k.shape[-2]
+    hidden = torch.ones(n, m).triu(1 + m - n).bool()
+    return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf).softmax(-2).nan_to_num() @ v
+
+
+@wrong("mended_attend", "divided by the features and not by their root")
+def _(q, k, v):
+    n, m = q.shape[-2], k.shape[-2]
+    hidden = torch.ones(n, m).triu(1 + m - n).bool()
+    return (q @ k.mT / q.shape[-1]).masked_fill(hidden, -torch.inf).softmax(-1) @ v
