@@ -23,9 +23,9 @@ progress("03")
 # %% [markdown]
 # ## 1 · What exactly is it?
 #
-# A coin is thrown for each hidden unit, at each step. Where it falls badly, the unit returns
-# 0 for this one step, so the layers after it have to do without it. At the next step the
-# coins are thrown again. (Folded: the pictures, and the data of section 3.)
+# At each step a coin is thrown for each hidden unit, for every sample anew. If the coin says
+# drop, the unit returns 0 this one time, so the layers after it have to do without it.
+# (Folded: the pictures, and the data of section 3.)
 
 # %% three-steps jupyter={"source_hidden": true}
 from matplotlib.figure import Figure
@@ -133,7 +133,7 @@ print("average of squares ", many.square().mean(0))
 # So it is, up to the luck of the coins. The squares are another matter: without dropout they
 # are 1, 4, 9 and 16, and here all are larger by one third. Keep that for section 5.
 #
-# (The [first paper](https://jmlr.org/papers/v15/srivastava14a.html) did it the other way
+# (The [main paper](https://jmlr.org/papers/v15/srivastava14a.html) did it the other way
 # round: no factor in training, and times 1 − p in evaluation. The form with s is called
 # *inverted* dropout, and PyTorch has it too.)
 #
@@ -270,8 +270,8 @@ def error(net, x, y):
 
 # %% [markdown]
 # `error` measures in evaluation mode, and goes back to training mode. The outcomes are scaled
-# such that whoever predicts the mean for everyone has an error of about 1. Here is the
-# training, 600 steps of Adam.
+# such that predicting the mean for everyone gives an error of about 1. Here is the training,
+#  600 steps of Adam.
 
 
 # %%
@@ -320,7 +320,7 @@ with predict(
 #
 # ## 4 · Does it help?
 #
-# Now your dropout stands at both places, with p = 0.5, the rate of the first paper. Nothing
+# Now your dropout stands at both places, with p = 0.5, the rate of the main paper. Nothing
 # else changes: the same splits, the same initial weights, the same batches.
 
 # %% with-dropout tags=["trained"]
@@ -328,7 +328,7 @@ curves["dropout"] = three(lambda: MyDropout(0.5))
 show(plot_errors("The error rises far less", "no dropout", "dropout"))
 
 # %% [markdown]
-# Its own patients it knows less well, and the new ones better, in all three seeds.
+# It fits its training patients less well and predicts the new ones better, in all three seeds.
 #
 # Why? One might think that 0.5 simply makes the network half as wide, and a narrow network
 # learns less by heart. So here is a control. It throws the same coins, but only once, at its
@@ -356,16 +356,17 @@ with predict(
     show(plot_errors("Coins that never change do not help", *names))
 
 # %% [markdown]
-# So it is not the narrower network: the coins have to change.
+# So half as many units are not enough: the coins have to change. (Far fewer units, 16 in place of
+# 256, are another remedy, and did as well here.)
 #
-# Two things belong beside this result. In its first hundred steps the network without dropout
+# Two caveats. In its first hundred steps the network without dropout
 # was as good as the one with dropout is at the end, or better. To stop there, where the error
 # on some patients that were kept back is smallest, is called **early stopping**. And where
 # there is little to overfit, dropout gains little: on 300 of the digits of lesson 00 a point
 # at most, as the [investigation](investigations/03_which_property.ipynb) shows.
 #
 # **In practice.** The rate is about 0.5 or less after the hidden layers of such a network and
-# about 0.1 in Transformers, and it is chosen on data that were kept back. Dropout stands
+# 0 to 0.1 in Transformers, and it is chosen on data that were kept back. Dropout stands
 # after the activation of a hidden layer or at the end of a residual branch, and not after the
 # last layer, whose output is the prediction. `net.eval()` comes before every test, and
 # `net.train()` after it.
@@ -417,24 +418,22 @@ nets = {f"p = {p}": (net := deep(p), net[1:-1]) for p in (0, 0.5)}
 show(along_depth(nets, (new_x, new_y), F.mse_loss))
 
 # %% [markdown]
-# In the upper panel what differs between the patients grows by about √2 in each layer, since
-# with dropout the noise of the coins is a part of it. In the middle panel, from right to
-# left, so does the gradient. (It begins larger too, because the error of so large an output
-# is large.) A weight gradient is made of x times the gradient: where x has grown little, in
-# the first layers, the gradient has grown much. So with dropout it is about a thousand times as large, in all layers
-# alike.
+# The upper panel shows what differs between the patients. With dropout it grows by about √2 in each
+# layer, since the noise of the coins is a part of it. In the middle panel, from right to left, so
+# does the gradient. A weight gradient is made of x times the gradient; x grows forwards and the
+# gradient backwards, so with dropout it is about a thousand times as large, in all layers alike.
 #
 # In evaluation nothing is dropped and nothing grows, so the deeper such a stack is, the more
-# training and evaluation differ. A residual network has dropout on its branches, and x itself
-# passes by them.
+# training and evaluation differ.
 #
 # ## 6 · One coin for a whole branch
 #
 # Our coins need not be thrown for single numbers. A residual block computes x + f(x), and if
 # its branch f(x) is dropped as a whole, the block just returns x. So we throw one coin for
 # each **sample**, that is for each row of a batch, and each sample passes through another,
-# shallower network. [Huang and others](https://arxiv.org/abs/1603.09382) called this
-# **stochastic depth**; in libraries it is `DropPath`.
+# shallower network. [Huang and others](https://arxiv.org/abs/1603.09382) dropped
+# branches for a whole batch and called it **stochastic depth**; libraries do it for each
+# sample, as `DropPath`.
 #
 # ### Exercise 2 · DropPath (4 minutes)
 #
@@ -604,8 +603,8 @@ print("five tests:", tested(mended))
 # %% [markdown]
 # A function has no mode: unless it is told otherwise, `F.dropout` drops in evaluation too.
 # [Users of PyTorch](https://github.com/pytorch/pytorch/issues/26338) were surprised by it, and a
-# [published model](https://github.com/Coderx7/SimpleNet/issues/2) left its dropout on, too. With the
-# module `nn.Dropout` it cannot happen. Relatives:
+# [published model](https://github.com/Coderx7/SimpleNet/issues/2) left its dropout on, too. An
+# `nn.Dropout` that is made in `__init__` follows `eval()` by itself. Relatives:
 #
 # - No `net.eval()` before a test. Then every kind of dropout acts in it.
 # - `net.eval()` before the first test, and no `net.train()` after it. From then on the
@@ -625,7 +624,8 @@ print("error on new patients:", *[f"{seed[-1][1]:.1f}" for seed in curves["no fa
 
 # %% [markdown]
 # Six and more, where the mean for everyone has an error of 1! In training each sum had half
-# of its numbers. In evaluation it has all of them, and that in two layers in a row.
+# of its numbers. In evaluation it has all of them, and that in two layers in a row: the output is
+# about four times too large.
 #
 # ## 8 · What do I keep?
 #
@@ -645,9 +645,8 @@ print("error on new patients:", *[f"{seed[-1][1]:.1f}" for seed in curves["no fa
 # probability 1 − p. With the factor its average over all coins is x, so the next layer
 # receives sums of the same average in training and in evaluation.</details>
 #
-# <details><summary>Does dropout help because it trains a narrower network?</summary>No. With
-# coins that are thrown once the network is just as narrow, and it overfits as without
-# dropout.</details>
+# <details><summary>Is dropout the same as half as many units?</summary>No. With coins that are
+# thrown once the network has half as many, and it overfits as without dropout.</details>
 #
 # <details><summary>A network predicts something else at each call. What do you look
 # for?</summary>A missing <code>net.eval()</code>, or an <code>F.dropout</code> without
