@@ -29,7 +29,7 @@ from residual_edu.parts.weight_decay import no_weight_decay
 
 
 class ViT5ResidualBlock(nn.Module):
-    """A sequence mixer and an MLP, each with a gate per channel and stochastic depth.
+    """A mixer and an MLP, each with a gate per channel and stochastic depth.
 
     The tokens are ordered [patches, CLS, registers, padding]. Pooled registers reach a
     mixer that reads ``conditioning=``. ``nn.Identity`` leaves a branch out, norm too.

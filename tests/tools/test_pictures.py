@@ -10,18 +10,18 @@ from residual_course.plots.picture import figure_png
 from tools.pictures import Picture
 
 
-def picture(trained=False, shift=0.0, height=2.5, colour="C0", title="A walk comes back", second=False):
+def picture(trained=False, shift=0.0, height=2.5, colour="#0072B2", title="A walk comes back", second=False):
     """Two curves, as a lesson draws them."""
     axes = (figure := Figure(figsize=(6, height), layout="constrained")).add_subplot(title=title, xlabel="step")
     at = np.linspace(0, 10, 200)
     axes.plot(at, np.sin(at) + shift * np.cos(3 * at), colour, linewidth=2)
     axes.set(ylim=(-2, 2))
     if second:
-        axes.plot(at, np.cos(at), "C3", linewidth=2)
+        axes.plot(at, np.cos(at), "#85357A", linewidth=2)
     return Picture(base64.b64encode(figure_png(figure)).decode(), trained)
 
 
-CHANGED = [{"second": True}, {"colour": "C1"}, {"height": 3}, {"title": "Each of these walks goes far away"}]
+CHANGED = [{"second": True}, {"colour": "#B85A00"}, {"height": 3}, {"title": "Each of these walks goes far away"}]
 
 
 @pytest.mark.parametrize("trained", [False, True])

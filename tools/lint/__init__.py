@@ -19,7 +19,6 @@ OLD_FORM = {
     "08a_attention",
     "08b_long_convolution",
     "08c_selective_scan",
-    "09_vit5_block",
 }
 
 

@@ -242,8 +242,8 @@ assert costs[0][0] <= costs[0][1] and costs[1][0] > costs[1][1], (
 # %% [markdown]
 # ## What does a second change add?
 #
-# SwiGLU beside LayerScale, in lesson 09, was a question about four networks: with neither change, with one, with the
-# other, with both. Test losses of three seeds, for a change A and a change B:
+# Do two changes of a network that each help also help together? That is a question about four networks: with neither
+# change, with one, with the other, with both. Test losses of three seeds, for a change A and a change B:
 
 # %%
 losses = {

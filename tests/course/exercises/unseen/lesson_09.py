@@ -1,98 +1,129 @@
 """Answers to the exercises of lesson 09 that no list of mistakes holds."""
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.handed_positions import Block, Handed, changed
-from residual_edu.parts.position import rotary_angles
-
-right("grid_angles", "the library's")(lambda side, pairs, base: rotary_angles((side, side), 2 * pairs, base))
-right("grid_angles", "NumPy")(
-    lambda side, pairs, base: np.concatenate(
-        [
-            axis.reshape(-1, 1) * base ** (-np.arange(pairs // 2) / (pairs // 2))
-            for axis in np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
-        ],
-        axis=1,
-    )
-)
+from residual_course.exercises.vit import Parts, patchify
 
 
-@right("grid_angles", "a loop")
-def _(side, pairs, base):
-    angles, half = torch.zeros(side * side, pairs), pairs // 2
-    for place in range(side * side):
-        for j in range(half):
-            angles[place, j] = place // side * base ** (-j / half)
-            angles[place, half + j] = place % side * base ** (-j / half)
-    return angles
+@right("patchify", "two unfolds of the tensor")
+def _(x, p):
+    return x.unfold(2, p, p).unfold(3, p, p).movedim(1, 3).flatten(3).flatten(1, 2)
 
 
-wrong("grid_angles", "axes of a meshgrid exchanged")(
-    lambda side, pairs, base: torch.cat(
-        [
-            axis.reshape(-1, 1) * base ** (-torch.arange(pairs // 2) / (pairs // 2))
-            for axis in torch.meshgrid(torch.arange(side), torch.arange(side), indexing="xy")
-        ],
-        dim=1,
-    )
-)
-wrong("grid_angles", "places around the middle")(
-    lambda side, pairs, base: rotary_angles((side, side), 2 * pairs, base) - (side - 1) / 2
-)
-right("gated_branch", "torch.nn's SiLU")(
-    lambda x, norm, up, gate, down, gamma: torch.addcmul(x, gamma, down(nn.SiLU()(gate(n := norm(x))) * up(n)))
-)
-wrong("gated_branch", "x changed in place")(
-    lambda x, norm, up, gate, down, gamma: x.add_(gamma * down(F.silu(gate(norm(x))) * up(norm(x))))
-)
-wrong("gated_branch", "gamma before down")(
-    lambda x, norm, up, gate, down, gamma: x + down(gamma * (F.silu(gate(n := norm(x))) * up(n)))
-)
+@right("patchify", "patch by patch")
+def _(x, p):
+    rows, columns = range(0, x.shape[2], p), range(0, x.shape[3], p)
+    return torch.stack([x[:, :, i : i + p, j : j + p].flatten(1) for i in rows for j in columns], dim=1)
 
 
-@right("mended_vit", "the lesson's way: an assigned table, the factor kept")
+@right("patchify", "split and stack")
+def _(x, p):
+    found = [piece.flatten(1) for row in x.split(p, dim=2) for piece in row.split(p, dim=3)]
+    return torch.stack(found, 1)
+
+
+@wrong("patchify", "right for one channel alone")
+def _(x, p):
+    n, c, h, w = x.shape
+    y = x.reshape(n * c, h // p, p, w // p, p).permute(0, 1, 3, 2, 4).reshape(n, c, -1, p * p)
+    return y.permute(0, 2, 3, 1).flatten(2)
+
+
+@wrong("patchify", "right for squares alone")
+def _(x, p):
+    n, c, h, w = x.shape
+    return x.reshape(n, c, w // p, p, h // p, p).permute(0, 2, 4, 1, 3, 5).reshape(n, -1, c * p * p)
+
+
+@wrong("patchify", "not flattened")
+def _(x, p):
+    return x.unfold(2, p, p).unfold(3, p, p).movedim(1, 3).flatten(1, 2)
+
+
+@right("vit_forward", "with repeat and a new name")
+class _(Parts):
+    def forward(self, picture):
+        patches = torch.add(self.embed(patchify(picture, self.patch)), self.table)
+        x = torch.cat((patches, self.cls.repeat(picture.shape[0], 1, 1)), 1)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)[:, -1])
+
+
+@right("vit_forward", "the embedding as a convolution, the blocks as a Sequential")
+class _(Parts):
+    def forward(self, x):
+        weight = self.embed.weight.view(len(self.embed.weight), x.shape[1], self.patch, self.patch)
+        y = F.conv2d(x, weight, self.embed.bias, stride=self.patch).flatten(2).mT + self.table
+        y = torch.cat([y, self.cls.expand(len(x), -1, -1)], dim=1)
+        return self.head(self.norm(nn.Sequential(*self.blocks)(y)[:, y.shape[1] - 1]))
+
+
+@wrong("vit_forward", "patches of 4 whatever was asked")
+class _(Parts):
+    def forward(self, x):
+        y = self.embed(patchify(x, 4)) + self.table
+        for block in self.blocks:
+            y = block(y)
+        return self.head(self.norm(y[:, -1]))
+
+
+@wrong("vit_forward", "token 16, wherever CLS is")
+class _(Parts):
+    def forward(self, x):
+        y = torch.cat([self.embed(patchify(x, self.patch)) + self.table, self.cls.expand(len(x), -1, -1)], dim=1)
+        for block in self.blocks:
+            y = block(y)
+        return self.head(self.norm(y[:, min(16, y.shape[1] - 2)]))
+
+
+@wrong("vit_forward", "probabilities")
+class _(Parts):
+    def forward(self, x):
+        y = torch.cat([self.embed(patchify(x, self.patch)) + self.table, self.cls.expand(len(x), -1, -1)], dim=1)
+        for block in self.blocks:
+            y = block(y)
+        return self.head(self.norm(y[:, -1])).softmax(-1)
+
+
+@wrong("vit_forward", "a CLS token that does not learn")
+class _(Parts):
+    def forward(self, x):
+        cls = self.cls.detach().expand(len(x), -1, -1)
+        y = torch.cat([self.embed(patchify(x, self.patch)) + self.table, cls], dim=1)
+        for block in self.blocks:
+            y = block(y)
+        return self.head(self.norm(y[:, -1]))
+
+
+@right("heard_positions", "an assigned table")
 def _():
-    class Mended(Handed):
-        def __init__(self):
-            super().__init__()
-            self.table = nn.Parameter(48**0.5 * 0.2 * torch.randn(1, 17, 48))
-
-    return Mended()
+    net = Parts()
+    net.table = nn.Parameter(0.3 * torch.randn(1, 16, 8))
+    return net
 
 
-@right("mended_vit", "sums of a row and a column")
+@right("heard_positions", "sums of a row and a column")
 def _():
-    class Mended(Handed):
-        scaled = False
-
-        def __init__(self):
-            super().__init__()
-            self.row, self.column = (nn.Parameter(0.2 * torch.randn(4, 48)) for _ in range(2))
-
-        def placed(self, tokens):
-            places = (self.row[:, None] + self.column).flatten(0, 1)
-            return torch.cat([tokens[:, :1], tokens[:, 1:] + places], dim=1)
-
-    return Mended()
+    net = Parts()
+    rows, columns = 0.2 * torch.randn(2, 4, 8)
+    net.table.data = (rows[:, None] + columns).flatten(0, 1)[None]
+    return net
 
 
-@wrong("mended_vit", "rotary positions that make whole turns")
+@wrong("heard_positions", "patches that are louder too")
 def _():
-    class Turned(changed(rotary=True)):
-        def __init__(self):
-            super().__init__()
-            for block in self.blocks:
-                block.attention.cos_sin = (torch.ones(17, 16), torch.zeros(17, 16))
-
-    return Turned()
+    net = Parts()
+    net.table.data *= 0.3
+    net.embed.weight.data *= 20
+    return net
 
 
-@wrong("mended_vit", "more blocks")
+@wrong("heard_positions", "rows alone")
 def _():
-    net = Handed()
-    net.blocks.append(Block(False))
+    net = Parts()
+    net.table.data = 0.3 * torch.randn(4, 1, 8).expand(4, 4, 8).reshape(1, 16, 8)
     return net
