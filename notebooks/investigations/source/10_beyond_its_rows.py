@@ -119,7 +119,7 @@ def tested(model, rule=rotary):
     for block in model.blocks:
         block.attention.scores = rule
     return (
-        torch.stack([loss_at(model, part) for part in new[:40].split(20)]).mean(0).cpu()
+        torch.stack([loss_at(model, part) for part in new[:40].split(10)]).mean(0).cpu()
     )
 
 
