@@ -1,4 +1,4 @@
-"""Register right and wrong answers in a file, to be tried with ``residual-edu check --try FILE``.
+"""Register right and wrong answers in a file of ``tests/course/exercises/unseen``, whose test judges them.
 
 ::
 

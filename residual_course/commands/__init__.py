@@ -22,7 +22,6 @@ AUTHORS = {
     "test": "check the library and the lessons; --all for every check",
     "build": "execute the lessons and write their notebooks",
     "lint": "say where the lessons break their rules",
-    "check": "try a file of right and wrong answers on the exercises' checks",
     "promote": "compare the pieces that lessons show with the library's modules, or copy them anew",
     "export": "write a lesson as one page of Markdown with its pictures",
     "book": "build the lessons as pages for a browser, with the library's reference",
