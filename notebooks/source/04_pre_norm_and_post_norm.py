@@ -6,7 +6,7 @@
 # [lesson 02](02_layer_norm.ipynb). The lesson before is
 # [03, dropout](03_dropout_and_stochastic_depth.ipynb).
 #
-# The first Transformer had its norm after each sum, and today's have it before each
+# The first Transformer had its norm after each sum, and most of today's have it before each
 # branch. You write both lines, follow four numbers through them, and compute what is left
 # of x after 16 blocks. Then both train on handwritten digits, at one learning rate.
 
@@ -97,7 +97,7 @@ print("post-norm", my_residual(x, f, norm, "post")[1])
 # In the last result x is not whole any more: what the 6 brought was divided by 2,
 # together with all the rest. One division is harmless. Will sixteen of them be?
 #
-# ## 1 · What goes wrong in the other place?
+# ## 1 · Does the place matter?
 #
 # Two networks of 16 blocks read handwritten digits of 8 × 8 pixels. Each block is your
 # line, with the two linear layers of lesson 00 as f and PyTorch's own initial weights.
@@ -182,8 +182,8 @@ def network(placement, seed, depth=16):
 
 
 # %% [markdown]
-# At Adam's default rate of 0.001 post-norm learns well. The next rate is our choice, and
-# was looked for: 0.01, ten times as large.
+# At Adam's default rate of 0.001 post-norm learns well. We searched for a rate at
+# which the two differ, and chose 0.01, ten times as large.
 
 # %% both-rates tags=["trained"]
 with predict(
@@ -220,7 +220,7 @@ with predict(
 # 1 / √2 of x is left after one block, and 1 / √3 after two.
 #
 # Now we print it, with your function. The branch returns random numbers of size 1. They
-# have nothing to do with x, so the mean of out · x is the share of x in the output.
+# have nothing to do with x and average to 0, so the mean of out · x is the share of x.
 
 
 # %%
@@ -254,8 +254,7 @@ with predict(
 #
 # The package has your two lines as two functions, `pre_norm_residual` and
 # `post_norm_residual` (folded, word for word). They take `gates` as well, which is where
-# lessons 03 and 05 put dropout and LayerScale, and leave x alone if the layer is
-# `nn.Identity`.
+# lessons 03 and 05 put dropout and LayerScale.
 
 # %% jupyter={"source_hidden": true} tags=["promote:parts/residual"]
 from typing import Any
@@ -355,7 +354,8 @@ show(picture(after))
 # %% [markdown]
 # In post-norm the digits have become alike: after the last block they differ by less
 # than a thousandth. The gradient shrinks in the same blocks, the last six, and the weights
-# of the first ones receive almost none. In pre-norm the digits stay apart, and the gradient
+# of the first ones receive almost none. (Adam divides a gradient by its own size, so this alone
+# does not show why learning stops.) In pre-norm the digits stay apart, and the gradient
 # even grows on its way to block 1. What happened to s?
 
 # %% divisors tags=["trained"]
@@ -370,8 +370,8 @@ for name, nets in {"before training": fresh, "after 40 steps": after}.items():
 # %% [markdown]
 # Before training s is close to 1, since with PyTorch's initial weights the branches are
 # small beside x. In 40 steps they have grown to several times its size. Then sixteen
-# divisions leave almost nothing of the skip, and the upper panel shows that what the
-# branches add does not replace it: it hardly differs between the digits. (Whether
+# divisions leave almost nothing of the skip, and the upper panel shows that in the last six
+# blocks what the branches add does not replace it: it hardly differs between the digits. (Whether
 # this is what stops the network is the question of the
 # [investigation](investigations/04_where_the_digits_went.ipynb), which causes it on purpose
 # and undoes it.)
@@ -537,7 +537,7 @@ for run in handed_network, only_the_skip, mended_network:
 #
 # Two relatives: a final norm is added to a post-norm network, whose last block ends with
 # one already; and a block's weights, trained with one placement, are loaded into the other,
-# where no error is raised, because names and shapes are the same.
+# where a block raises no error, because names and shapes are the same.
 #
 # ## 7 · What do I keep?
 #
