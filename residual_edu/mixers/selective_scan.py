@@ -28,7 +28,7 @@ def selective_scan(
     C: Float[Tensor, "batch time state"],
     D: Float[Tensor, "heads"] | None = None,
 ) -> Float[Tensor, "batch time heads headdim"]:
-    """Return y of the recurrence, one position after another; all heads share B and C.
+    """Return y of the recurrence, position by position; all heads share B and C.
 
     Args:
         x: input of the recurrence; the state is summed in float32 at least.

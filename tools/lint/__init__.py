@@ -18,7 +18,6 @@ OLD_FORM = {
     "07b_conditions_and_networks",
     "08a_attention",
     "08b_long_convolution",
-    "08c_selective_scan",
 }
 
 

@@ -15,11 +15,10 @@ from matplotlib import rc_params_from_file
 from matplotlib.colors import to_hex, to_rgb
 
 from residual_course.plots import style
-from residual_course.plots.selective_scan import MARKS, MIXERS
 from residual_course.plots.style import SERIES, STYLE_FILE, A, B, words_on
 
 COURSE = {name: getattr(style, name) for name in ("STREAM", "BRANCH", "GRADIENT", "GATE", "DROPPED", "REFERENCE")}
-INKS = COURSE | {"A": A, "B": B} | MIXERS
+INKS = COURSE | {"A": A, "B": B}
 CONTRAST, APART, PAIR_APART = 4.5, 10, 5
 BLIND = {
     "nothing": np.eye(3),
@@ -122,11 +121,9 @@ def test_a_pair_of_series_is_told_apart_and_from_the_inks_of_the_course():
     assert min(distance(ink, other) for ink, other in product((A, B), COURSE.values())) >= PAIR_APART
 
 
-def test_series_and_mixers_differ_by_dash_or_marker_too():
+def test_series_differ_by_dash_or_marker_too():
     inks, dashes, marks = zip(*SERIES, strict=True)
     assert inks[:2] == (A, B) and len(set(dashes)) == len(set(marks)) == len(SERIES)
-    assert MARKS.keys() == MIXERS.keys() and len(set(MARKS.values())) == len(MARKS)
-    assert min(distance(one, other) for one, other in combinations(MIXERS.values(), 2)) >= PAIR_APART
 
 
 @pytest.mark.parametrize(

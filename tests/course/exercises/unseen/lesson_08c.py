@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 08c and its appendix that no list of mistakes holds."""
+"""Answers to the exercises of lesson 08c that no list of mistakes holds."""
 
 import torch
 from torch import nn
@@ -15,29 +15,6 @@ def scan(x, dt, A, keep=lambda memory: memory):
         after.append(memory)
     return torch.stack(after)
 
-
-wrong("leaky_scan", "a memory without a gradient")(lambda x, dt, A: scan(x, dt, A, keep=torch.Tensor.detach))
-wrong("leaky_scan", "steps that are overwritten")(lambda x, dt, A: scan(x, dt.clamp_(min=1e-3), A))
-right("leaky_scan", "as a matrix")(
-    lambda x, dt, A: ((s := (dt * A).cumsum(0))[:, None] - s).tril().exp().tril() @ (dt * x)
-)
-wrong("decay_matrix", "decays without a gradient")(
-    lambda keep: torch.stack(
-        [
-            torch.stack([keep[s + 1 : t + 1].prod().detach() * float(s <= t) for s in range(len(keep))])
-            for t in range(len(keep))
-        ]
-    )
-)
-wrong("bidirectional_scan", "added to what core returned")(
-    lambda core, core_rev, x: core(x).add_(core_rev(x.flip(1)).flip(1))
-)
-wrong("bidirectional_scan", "the way back without a gradient")(
-    lambda core, core_rev, x: core(x) + core_rev(x.flip(1)).flip(1).detach()
-)
-right("bidirectional_scan", "the first flipped instead")(
-    lambda core, core_rev, x: (core(x).flip(1) + core_rev(torch.flip(x, [1]))).flip(1)
-)
 
 right("scan_by_hand", "the library's scan")(
     lambda x, dt, A, B, C: selective_scan(
