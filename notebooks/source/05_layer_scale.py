@@ -112,7 +112,7 @@ with predict(
     for depth in 16, 192:
         three = [fit(network(depth, seed), seed) for seed in range(3)]
         runs[f"{depth} blocks"] = three
-    show(plot_losses(runs, "192 blocks are loud, and the first step is louder"))
+    show(plot_losses(runs, "With 192 blocks the first step makes it worse"))
 
 # %% [markdown]
 # Look at the left edge. Before any training the loss of 192 blocks is 75 to 225, where guessing
@@ -167,7 +167,7 @@ print(gamma * branch)
 print(x + gamma * branch)
 
 # %% [markdown]
-# Each number of the branch counts a tenth, and 1 becomes 1.3. With a gamma of 0 the block would
+# Each number of the branch is multiplied by 0.1, and 1 becomes 1.3. With a gamma of 0 the block would
 # return x, and with a gamma of 1 it would be as before: gamma is a volume control.
 #
 # ### Step 3 · A volume for each channel, the same for all rows
@@ -263,8 +263,8 @@ for start in 0.1, 0.0001, 0.0:
 #
 # ### Step 5 · One step of Adam
 #
-# So gamma is the first to move. How far? We take your module from 0.0001, and one step of Adam
-# at the rate of 0.001.
+# How far does gamma move? We take your module from 0.0001, and one step of Adam at the rate of
+# 0.001.
 
 # %%
 layer = MyLayerScale(4)
@@ -349,9 +349,9 @@ print("largest difference:", max(gap.item() for gap in gaps))
 #
 # $$\frac{d}{dx}\,\bigl(x + \gamma f(x)\bigr) = 1 + \gamma f'$$
 #
-# In a row of 192 blocks, 192 such factors are multiplied. Where most are a little larger than 1, the
-# product is large, on the way forward and on the way back. With γ = 0.0001 each factor differs from
-# 1 by a ten-thousandth of f′, so the product stays near 1.
+# In a row of 192 blocks, 192 such factors are multiplied. (Of vectors they are matrices. What a
+# branch adds is nearly at right angles to x, so most blocks make lengths a little larger.) With
+# γ = 0.0001 each factor differs from 1 by a ten-thousandth of f′, so the product stays near 1.
 
 
 # %% along-depth tags=["trained"]
@@ -372,7 +372,7 @@ show(along_depth(parts, some_x, lambda out: F.cross_entropy(out, some_y)))
 # both ways.
 #
 # In the lower panel, with gamma, the gradient of a block's weights is thousands of times smaller.
-# Whose gradient is left?
+# Which parameter still has a sizeable gradient?
 
 # %% what-is-left tags=["trained"]
 block = nets["gamma"][0]
