@@ -85,7 +85,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# A linear layer stands before the blocks, and another norm and a linear layer after them.
+# A linear layer stands before the blocks, and another one after them.
 # Folded are this network and its training, 100 steps of Adam at a rate of 0.003. We begin
 # with a `norm` that returns its input.
 
@@ -106,11 +106,11 @@ train_y, test_y = (y.to(device) for y in data[1::2])
 class Network(nn.Module):
     def __init__(self, norm):
         super().__init__()
-        self.first, self.last, self.norm = nn.Linear(64, 32), nn.Linear(32, 10), norm
+        self.first, self.last = nn.Linear(64, 32), nn.Linear(32, 10)
         self.blocks = nn.Sequential(*[Block(norm) for _ in range(16)])
 
     def forward(self, x):
-        return self.last(self.norm(self.blocks(self.first(x))))
+        return self.last(self.blocks(self.first(x)))
 
 
 def he(layer):
@@ -263,7 +263,7 @@ show(draw.plot_two_steps(points, flat, F.layer_norm(points, (3,))))
 #            └─▶ norm ─▶ attention ─────┘   └─▶ norm ─▶ MLP ─────┘
 # ```
 #
-# This is GPT-2. It has two norms in a block and one at the end, 25 in all, each for 768
+# This is the smallest GPT-2. It has two norms in a block and one at the end, 25 in all, each for 768
 # features. A norm changes what a branch *receives*; the x on the upper line goes on as it is.
 #
 # ## 3 · Is mine right?
@@ -507,7 +507,7 @@ show(along_depth(nets, test_x.double(), lambda out: F.cross_entropy(out, test_y)
 # The upper panel shows what differs between the digits. It grows about four times with the norm
 # and thousands of times without. So does the gradient, which you read from right to left
 # (middle). The gradients of the weights (lower panel) are even along the depth in both
-# networks, and without the norm tens of thousands of times as large.
+# networks, and without the norm thousands of times as large.
 #
 # ## 5 · Does it help?
 #
@@ -535,8 +535,7 @@ with predict(
     show(draw.plot_halves(four))
 
 # %% [markdown]
-# The division does it. (The norm before the last layer was exchanged with those in the
-# branches.) And smaller weights? PyTorch draws them with a sixth of He's variance:
+# The division does it. And smaller weights? PyTorch draws them with a sixth of He's variance:
 
 
 # %% smaller-weights tags=["trained"] jupyter={"source_hidden": true}
@@ -650,7 +649,8 @@ tell(net)
 # mistake has relatives:
 #
 # - BatchNorm that is still in training mode
-#   [does the same](https://github.com/keras-team/keras/issues/13762);
+#   [does the same in Keras](https://github.com/keras-team/keras/issues/13762) (PyTorch refuses a
+#   single row);
 # - in a much-used [Transformer](https://github.com/jadore801120/attention-is-all-you-need-pytorch/pull/17)
 #   the norm ran over the positions;
 # - elsewhere a [square](https://github.com/131250208/TPlinker-joint-extraction/issues/37) stood
