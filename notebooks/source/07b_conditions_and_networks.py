@@ -141,7 +141,7 @@ def draw_answers(ax, net, at):
 
 
 def plot_answers(rows, title):
-    """Draw, for networks that were trained with three seeds, the answers of the first."""
+    """Draw, for networks trained with three seeds, the answers of the first."""
     figure = Figure(figsize=(6, 1.75 * len(rows) + 0.35))
     axes = figure.subplots(len(rows), 4, squeeze=False)
     for line, (name, nets) in zip(axes, rows.items(), strict=True):

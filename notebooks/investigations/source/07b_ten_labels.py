@@ -264,10 +264,10 @@ with predict(
 # %% [markdown]
 # If a label adds 3 to one channel of a pair and 5 to the other, the mean grows by 4, and −1
 # and 1 are left. So each group costs one number: of a vector of 32 numbers 16 pass
-# `GroupNorm(16, 32)`, and they are enough here. With 64 channels, 32 groups are pairs, and the block works. The last row
-# divides each channel by its rms and subtracts nothing; there the label passes, so it is the
-# mean that removes it. (These are stored runs of three seeds, from `notebooks/runs/07b.py`,
-# as are the following.)
+# `GroupNorm(16, 32)`, and they are enough here. With 64 channels, 32 groups are pairs, and
+# the block works. The last row divides each channel by its rms and subtracts nothing; there
+# the label passes, so it is the mean that removes it. (These are stored runs of three seeds,
+# from `notebooks/runs/07b.py`, as are the following.)
 #
 # ## 5 · Two mends
 #
@@ -312,7 +312,7 @@ CASES |= {"faint": "faint", "hidden": "hidden", "32 groups": "groups 32"}
 
 
 def charts():
-    """Draw two charts of six networks: the table's gradient, and what wrong labels add."""
+    """Draw for six networks the table's gradient, and what wrong labels add."""
     figure = Figure(figsize=(6, 3))
     left, right = figure.subplots(1, 2, sharey=True)
     none = [float("nan")]
