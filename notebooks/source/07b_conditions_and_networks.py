@@ -655,10 +655,10 @@ with predict(
     show(plot_answers(rows, "Told after the mean is told too late"))
 
 # %% [markdown]
-# Your network reads most digits, in all four corners. The one that is told after the
-# mean answers as if it were not told. There the picture is one vector already, and only a
-# norm and a linear map follow. But for the norm, the words add the same to the scores of
-# every picture, whatever stands in it.
+# Your network reads most digits, in all four corners. The one that is told after the mean
+# answers as if it were not told. There the picture is one vector already, and only a norm and
+# a linear map follow. But for the norm, the words add the same to the scores of every
+# picture, whatever stands in it.
 #
 # The middle row is a surprise: added once, before the blocks, two words need no
 # cross-attention. What you built takes a condition of any length, and lets each position
@@ -735,8 +735,9 @@ print(f"another picture's question:   {whole:.0%} of the answers change")
 print(f"row and column exchanged:     {parts:.0%} of the answers change")
 
 # %% [markdown]
-# The first line says that the numbers are used. The second is wrong: half of the questions
-# have different numbers, and exchanged they ask for another corner.
+# The first line says that the numbers are used. The second shows a fault: in half of the
+# questions the two numbers differ, and exchanged they ask for another corner, but not one
+# answer changes.
 #
 # **Then mend.** Change the table so that its network reads at least 80 %. (The check trains
 # one, for about 5 seconds.)
