@@ -1,12 +1,11 @@
 # %% [markdown]
 # # Homework for lessons 06, 07a and 07b · Conditions
 #
-# 40 minutes. It needs lessons 06, 07a and 07b, and of the library only what they finished.
+# 50 minutes. You need lessons 06, 07a and 07b, and of the library only the pieces that they built.
 #
-# By the end you can
-#
-# - **modulate** a branch of any signal so that the block begins as the identity;
-# - **find out** from outside what a block does with its condition, whatever its code says.
+# You write a branch that a condition modulates, for signals with any number of axes; then a cross-attention that leaves
+# out what is only there to fill up a batch; and last a test that finds out from outside what a block does with its
+# condition, whatever its code says.
 #
 # Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
 
@@ -28,9 +27,9 @@ device = setup()
 # %% [markdown]
 # ## One branch, one condition
 #
-# Lesson 06 had two branches, and so six pieces. Here is one branch: shift, scale and gate, each as wide as x. At the
-# start all three are zero for every condition. The scale enters as 1 + scale, so the layer then receives norm(x), and
-# not zero.
+# In lesson 06 a block had two branches and needed six vectors. We take one branch, so there are three: shift, scale and
+# gate, each as wide as x. Before training all three are 0 for every condition. Because the scale enters as 1 + scale,
+# the layer then receives norm(x), and not 0.
 
 # %%
 project = zero_projection(8, branches=1)
@@ -39,17 +38,14 @@ pieces = project(condition)
 print(tuple(pieces.shape), "all zero:", not pieces.any())
 
 # %% [markdown]
-# ### Exercise 1 · 15 minutes · ●●●○○
+# ### Exercise 1 · A branch for any number of axes (14 minutes)
 #
-# Return the output of a block with one modulated branch. Its input x is (batch, ..., channels), with any axes between
-# and any number of channels: x + gate · layer(norm(x) · (1 + scale) + shift). `projection` is a `zero_projection` of
-# one branch, perhaps after training: it makes (batch, 3 · channels) of the condition, (batch, channels), in the order
-# shift, scale, gate. Split them by hand, or with the library's `modulations`.
+# Return x + gate · layer(norm(x) · (1 + scale) + shift). x is (batch, ..., channels), with any axes between, as in
+# lesson 07a. `projection`, perhaps after training, makes (batch, 3 · channels) of the condition, in the order shift,
+# scale, gate. Cut it by hand, or with the library's `modulations`.
 #
-# <details><summary>Hint 1</summary>A piece is (batch, channels), and x has other axes between these two. Which lengths
-# must the piece have there, so that it multiplies each position of its own sample?</details>
-# <details><summary>Hint 2</summary>Try it on paper with x of shape (2, 5, 8), then (2, 8) and (2, 5, 4, 8): how many axes
-# have to be put in?</details>
+# <details><summary>Hint</summary>A piece is (batch, channels), and x has other axes between these two. Try it on paper
+# with x of shape (2, 5, 8), then (2, 8) and (2, 5, 4, 8): how many axes of length 1 have to be put in?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "modulated", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -61,7 +57,7 @@ def modulated(x, condition, layer, norm, projection):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "modulated-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "modulated-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("modulated"):
     layer, norm = SimpleFeedForward(8, 16), LayerNorm(8, elementwise_affine=False)
     x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
@@ -83,7 +79,7 @@ with attempt("modulated"):
         f"a gradient for shift, scale and gate at the start: got {received}, wanted [False, False, True]"
     )
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "modulated-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "modulated-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 torch.manual_seed(61)
 trained, plain = zero_projection(6, branches=1), LayerNorm(6, elementwise_affine=False)
@@ -115,9 +111,91 @@ assert moved == [False, False, True], (
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# ## Questions of different lengths
+#
+# In lesson 07b every question had two words. Real ones have different lengths, and a batch is one tensor, so short
+# ones are filled up at the end with **padding**, vectors that mean nothing. Cross-attention does not know that. Here
+# the same question is read alone, and filled up to five words:
+
+# %%
+layer = QKVConditionMixer(8, partial(Attention, 8, 1, apply_qk_norm=False, use_rope=False)).double()
+seats = torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(2)).double()
+question = torch.randn(1, 2, 8, generator=torch.Generator().manual_seed(3)).double()
+filled_up = torch.cat([question, torch.zeros(1, 3, 8).double()], dim=1)
+print(
+    "what a position receives changes by up to", f"{(layer(seats, filled_up) - layer(seats, question)).abs().max():.2f}"
+)
+
+# %% [markdown]
+# Padding of zeros gives nothing, but it has scores of 0, and so it takes its part of the weights.
+#
+# ### Exercise 2 · Read the words alone (14 minutes)
+#
+# Return the cross-attention of x (batch, positions, channels) to `words` (batch, words, channels), where of sample i only
+# the first `counts[i]` words are read. `counts` (batch,) are whole numbers from 1. The maps are `layer.q_proj`,
+# `layer.kv_proj` (keys first, then values) and `layer.out_proj`; there is one head.
+#
+# <details><summary>Hint</summary>A score of −∞ has a weight of exactly 0. <code>scores.masked_fill(mask, -torch.inf)</code>
+# sets it where the mask is True. Which shape has the mask, if all positions of a sample read the same words?</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "read-words", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def read_words(layer, x, words, counts):
+    """Return what each position receives from the first words of its own sample."""
+    ### BEGIN SOLUTION
+    query = layer.q_proj(x)
+    key, value = layer.kv_proj(words).chunk(2, dim=-1)
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    padding = torch.arange(words.shape[1], device=words.device) >= counts[:, None]  # (batch, words)
+    weights = scores.masked_fill(padding[:, None], -torch.inf).softmax(dim=-1)
+    return layer.out_proj(weights @ value)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "read-words-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("read_words"):
+    with unchanged(x=seats, words=filled_up):
+        found = read_words(layer, seats, filled_up, torch.tensor([2]))
+    close(found, layer(seats, question), "two words of five: what the positions receive")
+    close(
+        read_words(layer, seats, question, torch.tensor([2])),
+        layer(seats, question),
+        "two words of two: what they receive",
+    )
+    both, two = seats.expand(2, -1, -1), torch.cat([filled_up, filled_up.flip(2)])
+    found = read_words(layer, both, two, torch.tensor([2, 1]))
+    close(found[:1], layer(seats, question), "two samples, two words and one: what the first receives")
+    close(found[1:], layer(seats, two[1:, :1]), "two samples, two words and one: what the second receives")
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "read-words-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+torch.manual_seed(63)
+other = QKVConditionMixer(6, partial(Attention, 6, 1, apply_qk_norm=False, use_rope=False)).double()
+for counts in ([1, 3, 4, 2], [4, 4, 4, 4]):
+    places, asked = torch.randn(4, 3, 6).double().requires_grad_(), 3 * torch.randn(4, 4, 6).double()
+    asked.requires_grad_()
+    alone = [other(places[i : i + 1], asked[i : i + 1, :n]) for i, n in enumerate(counts)]
+    got, want = read_words(other, places, asked, torch.tensor(counts)), torch.cat(alone)
+    close(got, want, f"{counts} words of four: what the positions receive")
+    leaves = [places, asked, *other.parameters()]
+    pull = torch.randn(want.shape).double()
+    wanted = torch.autograd.grad((pull * want).sum(), leaves)
+    assert got.requires_grad, f"{counts} words of four: got an output without a gradient, wanted one"
+    found = torch.autograd.grad((pull * got).sum(), leaves, allow_unused=True)
+    for place, (mine, right) in enumerate(zip(found, wanted, strict=True)):
+        name = ("x", "the words")[place] if place < 2 else f"map {place - 1}"
+        assert mine is not None, f"{counts} words of four: the gradient of {name}: got none, wanted one"
+        close(mine, right, f"{counts} words of four: the gradient of {name}")
+    loud = torch.cat([asked, 1000 * torch.ones(4, 2, 6).double()], dim=1)
+    got = read_words(other, places, loud, torch.tensor(counts))
+    close(got, want, f"{counts} words of six, loud padding: the output")
+### END HIDDEN TESTS
+
+# %% [markdown]
 # ## What does it do with its condition?
 #
-# In lesson 07b a network ignored its label, and neither its code nor its loss said so. So look from outside. Four functions of x (batch, positions, channels) and a condition (batch, channels), and how far another
+# In lesson 07b a network ignored a part of its condition, and its loss did not say so. So we look from outside. Here are
+# four functions of x (batch, positions, channels) and a condition (batch, channels). The numbers say how far another
 # condition *for sample 0 alone* moves the two positions of samples 0 and 1:
 
 
@@ -142,21 +220,23 @@ for name, way in ways.items():
     print(f"{name:9} sample 0: {moved[0].tolist()}  sample 1: {moved[1].tolist()}")
 
 # %% [markdown]
-# ### Exercise 2 · 20 minutes · ●●●●○
+# ### Exercise 3 · One word for a block (20 minutes)
 #
-# Return what `f(x, condition)` does with its condition, in one word:
+# Return what `f(x, condition)` does with its condition:
 #
-# - "mixed": some sample's output depends on the condition of another sample, which is a bug;
-# - "own": no, but some sample's condition moves its positions differently;
-# - "same": nor that, but some sample's condition moves all its positions by the same vector;
+# - "mixed": some sample's output depends on the condition of another sample, which is a fault;
+# - "own": not so, but some sample's condition moves its positions differently;
+# - "same": neither, but some sample's condition moves all its positions by the same vector;
 # - "ignored": no output depends on the condition.
 #
-# x is (batch, positions, channels) and `condition` (batch, ..., channels), both in float64, with at least 2 samples and 3 positions. "Depends" means by more than rounding: by more than 1e-8 of
-# the output's largest number. What depends by a thousandth counts. Leave x and the condition as they are.
+# x is (batch, positions, channels) and `condition` (batch, ..., channels), both in float64, with at least 2 samples and 3
+# positions. An output depends on what moves it by more than 1e-8 of its largest number. Leave x and the condition as they
+# are.
 #
-# <details><summary>Hint 1</summary>Change the condition of one sample alone. Which samples may move, and what tells the words apart in the sample that does?</details>
-# <details><summary>Hint 2</summary>A position's shift can equal another's by chance if the new condition is special (all ones, or twice the old one). Draw it. Compare the spread over the
-# positions with the size of the shift itself, which may be small.</details>
+# <details><summary>Hint 1</summary>Change the condition of one sample alone, for each sample in turn. Which samples may
+# move, and what tells the words apart in the one that does?</details>
+# <details><summary>Hint 2</summary>Draw the new condition: a special one, such as twice the old, may move two positions
+# alike by chance. Compare the spread over the positions with the size of the shift, which may be small.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "describe-condition", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -205,7 +285,7 @@ with attempt("describe_condition"):
         found = describe_condition(cross, signal, torch.randn(3, tokens, 8).double())
         assert found == kind, f"for cross-attention to {tokens} tokens: got {found!r}, wanted {kind!r}"
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-condition-hidden", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-condition-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 torch.manual_seed(62)
 
@@ -265,8 +345,7 @@ for samples, places in ((2, 3), (5, 7)):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# | what you used | where it holds |
-# |---|---|
-# | with a gate of zero the block is the identity, bit for bit, and the gate still receives a gradient | branches whose output is not zero |
-# | whether a condition is used is measured by exchanging it, one sample at a time | functions without chance |
-# | a condition added to all positions before a norm over them, or to all keys, is lost; cross-attention to one token adds the same to all positions | any number of heads, without rotary embedding |
+# What you can take from here: with a gate of 0 a block returns exactly x, and the gate still receives a gradient, unless
+# its branch returns 0. Padding must not take a part of the weights. And whether a condition is used is measured by exchanging it, one
+# sample at a time and one part at a time. Two of your functions showed how it can be lost: added to all positions
+# before a norm over them, it is subtracted again, and averaged over the batch, it reaches the wrong samples.

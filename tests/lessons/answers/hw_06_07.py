@@ -198,6 +198,84 @@ def sample_by_sample(x, condition, layer, norm, projection):
     return torch.stack([row + g * out for row, g, out in zip(x, gate, branch, strict=True)])
 
 
+def mixture(layer, x, words, mask=None, fill=-torch.inf, root=True):
+    query, (key, value) = layer.q_proj(x), layer.kv_proj(words).chunk(2, dim=-1)
+    scores = query @ key.mT / (query.shape[-1] ** 0.5 if root else 1)
+    weights = (scores if mask is None else scores.masked_fill(mask, fill)).softmax(-1)
+    return layer.out_proj(weights @ value)
+
+
+def padding(words, counts):
+    return (torch.arange(words.shape[1]) >= counts[:, None])[:, None]
+
+
+def padding_read(layer, x, words, counts):
+    return mixture(layer, x, words)
+
+
+def padding_of_zeros(layer, x, words, counts):
+    return mixture(layer, x, words * ~padding(words, counts).mT)
+
+
+def scores_of_zero(layer, x, words, counts):
+    return mixture(layer, x, words, padding(words, counts), 0.0)
+
+
+def the_other_way_round(layer, x, words, counts):
+    return mixture(layer, x, words, ~padding(words, counts) & (counts < words.shape[1])[:, None, None])
+
+
+def one_word_too_many(layer, x, words, counts):
+    return mixture(layer, x, words, padding(words, counts + 1))
+
+
+def counts_of_the_first_sample(layer, x, words, counts):
+    return mixture(layer, x, words, padding(words, counts[:1].expand_as(counts)))
+
+
+def weights_cut_after_the_softmax(layer, x, words, counts):
+    query, (key, value) = layer.q_proj(x), layer.kv_proj(words).chunk(2, dim=-1)
+    weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1).masked_fill(padding(words, counts), 0)
+    return layer.out_proj(weights @ value)
+
+
+def without_the_root(layer, x, words, counts):
+    return mixture(layer, x, words, padding(words, counts), root=False)
+
+
+def without_out_proj(layer, x, words, counts):
+    query, (key, value) = layer.q_proj(x), layer.kv_proj(words).chunk(2, dim=-1)
+    scores = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(padding(words, counts), -torch.inf)
+    return scores.softmax(-1) @ value
+
+
+def cut_to_the_shortest(layer, x, words, counts):
+    return mixture(layer, x, words[:, : counts.min()])
+
+
+def detached_scores(layer, x, words, counts):
+    query, (key, value) = layer.q_proj(x), layer.kv_proj(words).chunk(2, dim=-1)
+    scores = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(padding(words, counts), -torch.inf)
+    return layer.out_proj(scores.softmax(-1).detach() @ value)
+
+
+def words_in_a_loop(layer, x, words, counts):
+    return torch.cat([layer(x[i : i + 1], words[i : i + 1, : int(n)]) for i, n in enumerate(counts)])
+
+
+def by_torch(layer, x, words, counts):
+    mask = torch.arange(words.shape[1]) < counts[:, None]
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return layer.out_proj(attend(layer.q_proj(x), *layer.kv_proj(words).chunk(2, -1), attn_mask=mask[:, None]))
+
+
+def weights_made_to_sum_to_one(layer, x, words, counts):
+    query, (key, value) = layer.q_proj(x), layer.kv_proj(words).chunk(2, dim=-1)
+    scores = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(padding(words, counts), -1e9)
+    weights = (scores - scores.amax(-1, keepdim=True)).exp()
+    return layer.out_proj(weights / weights.sum(-1, keepdim=True) @ value)
+
+
 WRONG = {
     "modulated": [
         scale_alone,
@@ -213,6 +291,19 @@ WRONG = {
         stays_where_the_gate_is_zero,
         with_a_detached_condition,
         in_place,
+    ],
+    "read_words": [
+        padding_read,
+        padding_of_zeros,
+        scores_of_zero,
+        the_other_way_round,
+        one_word_too_many,
+        counts_of_the_first_sample,
+        weights_cut_after_the_softmax,
+        without_the_root,
+        without_out_proj,
+        cut_to_the_shortest,
+        detached_scores,
     ],
     "describe_condition": [
         all_conditions_at_once,
@@ -234,5 +325,6 @@ WRONG = {
 
 RIGHT = {
     "modulated": [by_einsum, with_unsqueeze, sample_by_sample],
+    "read_words": [words_in_a_loop, by_torch, weights_made_to_sum_to_one],
     "describe_condition": [every_sample, by_jacobian],
 }

@@ -1,66 +1,182 @@
 """Answers to the exercises of lesson 07b that no list of mistakes holds."""
 
-from contextlib import ExitStack
-
+import numpy as np
 import torch
+from torch import nn
+from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.handed_attention import Handed, Values, joined
 
-wrong("wrong_label_adds", "a label drawn for each sample")(
-    lambda loss, labels: loss(torch.randint_like(labels, 10)) - loss(labels)
+
+class Maps(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q_proj = nn.Linear(dim, dim, bias=False)
+        self.kv_proj = nn.Linear(dim, 2 * dim, bias=False)
+        self.out_proj = nn.Linear(dim, dim, bias=False)
+
+
+def cross(forward):
+    return type("CrossAttention", (Maps,), {"forward": forward})
+
+
+def by_hand(self, x, words):
+    query, (key, value) = self.q_proj(x), self.kv_proj(words).tensor_split(2, dim=-1)
+    logits = torch.matmul(query, key.transpose(-1, -2)).div(np.sqrt(query.shape[-1]))
+    return self.out_proj(torch.matmul(F.softmax(logits, -1), value))
+
+
+def word_by_word(self, x, words):
+    query, (key, value) = self.q_proj(x), self.kv_proj(words).chunk(2, -1)
+    logits = torch.stack([(query * key[:, i, None]).sum(-1) for i in range(words.shape[1])], -1)
+    weights = (logits / x.shape[-1] ** 0.5).softmax(-1)
+    return self.out_proj(sum(weights[..., i, None] * value[:, i, None] for i in range(words.shape[1])))
+
+
+def scaled_query(self, x, words):
+    key, value = self.kv_proj(words).chunk(2, dim=2)
+    query = self.q_proj(x) * x.shape[2] ** -0.5
+    return self.out_proj(torch.baddbmm(torch.zeros(()).to(x), query, key.mT).softmax(2).bmm(value))
+
+
+def picture_by_picture(self, x, words):
+    return torch.stack([by_hand(self, a[None], b[None])[0] for a, b in zip(x, words, strict=True)])
+
+
+right("cross_attention", "matmul, transposed")(cross(by_hand))
+right("cross_attention", "a loop over the words")(cross(word_by_word))
+right("cross_attention", "queries scaled first")(cross(scaled_query))
+right("cross_attention", "a loop over the pictures")(cross(picture_by_picture))
+wrong("cross_attention", "no softmax, divided by their number")(
+    cross(lambda self, x, w: self.out_proj(self.q_proj(x) @ self.kv_proj(w)[..., :4].mT @ self.kv_proj(w)[..., 4:] / 3))
 )
-wrong("wrong_label_adds", "the largest of the nine")(
-    lambda loss, labels: max(loss((labels + k) % 10) for k in range(1, 10)) - loss(labels)
+wrong("cross_attention", "only the first word")(cross(lambda self, x, w: by_hand(self, x, w[:, :1])))
+wrong("cross_attention", "weights cut off from the gradient")(
+    cross(
+        lambda self, x, w: self.out_proj(
+            F.scaled_dot_product_attention(self.q_proj(x).detach(), *self.kv_proj(w).chunk(2, -1))
+        )
+    )
+)
+wrong("cross_attention", "the scores of the first picture for all")(
+    cross(lambda self, x, w: by_hand(self, x, w[:1].expand_as(w)))
 )
 
 
-@right("wrong_label_adds", "backwards, in a tensor")
-def _(loss, labels):
-    return torch.stack([loss((labels - k) % 10) for k in range(1, 10)]).mean() - loss(labels)
+@wrong("cross_attention", "maps with other names")
+class _(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q, self.kv = nn.Linear(dim, dim, bias=False), nn.Linear(dim, 2 * dim, bias=False)
+
+    def forward(self, x, words):
+        return F.scaled_dot_product_attention(self.q(x), *self.kv(words).chunk(2, -1))
 
 
-wrong("what_passes", "what is left after the mean over all, and over each group")(
-    lambda vector, groups: vector - vector.mean(1, keepdim=True) - vector.view(len(vector), groups, -1).mean(-1).mean()
+class Five(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.in_proj = nn.Embedding(4, 4), nn.Linear(1, 4)
+        self.blocks = nn.ModuleList([nn.Identity(), nn.Identity()])
+        self.out_norm, self.out_proj = nn.LayerNorm(4), nn.Linear(4, 10)
+
+
+def network(forward):
+    return type("Network", (Five,), {"forward": forward})
+
+
+def stream(self, pictures, words, told=None):
+    x = self.in_proj(pictures)
+    for block in self.blocks:
+        x = block(x, self.table(words) if told is None else told)
+    return x
+
+
+def by_index(self, pictures, words):
+    x, told = self.in_proj(pictures), self.table(words)
+    for i in range(len(self.blocks)):
+        x = self.blocks[i](x, told)
+    return self.out_proj(self.out_norm(torch.mean(x, 1)))
+
+
+right("network_forward", "blocks by their index")(network(by_index))
+right("network_forward", "the table asked in every block")(
+    network(lambda self, p, w: self.out_proj(self.out_norm(stream(self, p, w).mean(-2))))
+)
+wrong("network_forward", "no words")(
+    network(lambda self, p, w: self.out_proj(self.out_norm(stream(self, p, w, 0 * self.table(w)).mean(1))))
+)
+wrong("network_forward", "the mean over the features")(
+    network(
+        lambda self, p, w: self.out_proj(
+            self.out_norm(stream(self, p, w).mean(2, keepdim=True).expand(-1, -1, 4).mean(1))
+        )
+    )
+)
+wrong("network_forward", "a mean over batch and positions")(
+    network(lambda self, p, w: self.out_proj(self.out_norm(stream(self, p, w).mean((0, 1)).expand(len(p), -1))))
+)
+wrong("network_forward", "words cut off from the gradient")(
+    network(lambda self, p, w: self.out_proj(self.out_norm(stream(self, p, w, self.table(w).detach()).mean(1))))
 )
 
-
-@right("what_passes", "a matrix that removes the means")
-def _(vector, groups):
-    size = vector.shape[1] // groups
-    lost = torch.block_diag(*[torch.full((size, size), 1 / size, dtype=vector.dtype)] * groups)
-    return vector - vector @ lost
-
-
-@wrong("loss_without", "a hook on the first layer alone")
-def _(layers, loss):
-    hooks = [layer.register_forward_hook(lambda layer, given, out: 0 * out) for layer in layers[:1]]
-    try:
-        return loss()
-    finally:
-        for hook in hooks:
-            hook.remove()
+right("swap_test", "NumPy")(lambda net, x, w, o: np.mean(net(x, w).argmax(-1).numpy() != net(x, o).argmax(-1).numpy()))
+right("swap_test", "counted in a loop")(
+    lambda net, x, w, o: sum(net(x, w)[i].argmax() != net(x, o)[i].argmax() for i in range(len(x))) / len(x)
+)
+wrong("swap_test", "one picture alone")(lambda net, x, w, o: float(net(x, w)[0].argmax() != net(x, o)[0].argmax()))
+wrong("swap_test", "the share of words that differ")(lambda net, x, w, o: (w != o).any(1).float().mean())
 
 
-@right("loss_without", "an exit stack")
-def _(layers, loss):
-    with ExitStack() as stack:
-        for layer in layers:
-            stack.callback(layer.register_forward_hook(lambda layer, given, out: out * 0).remove)
-        return loss()
+class Table(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.table = nn.Embedding(2, dim)
 
 
-@wrong("mended_attention", "a louder vector at the same place")
-def _(width):
-    class Louder(Handed):
-        own, groups = True, 8
+@right("mended_words", "two tables")
+class _(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.row, self.column = nn.Embedding(2, dim), nn.Embedding(2, dim)
 
-        def place(self, q, k, v, vector):
-            return super().place(q, k, v, 10 * vector)
-
-    return Louder(width)
+    def forward(self, numbers):
+        return torch.stack([self.row(numbers[:, 0]), self.column(numbers[:, 1])], dim=1)
 
 
-wrong("mended_attention", "values alone, and each sample its own")(joined(Values, own=True))
-right("mended_attention", "queries of its own")(joined(Handed, True, 8, lambda q, k, v, label: (q + label, k, v)))
-right("mended_attention", "values multiplied")(joined(Handed, True, 8, lambda q, k, v, label: (q, k, v * (1 + label))))
+@right("mended_words", "a table of four questions")
+class _(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.table = nn.Embedding(4, dim)
+
+    def forward(self, numbers):
+        return self.table(2 * numbers[:, :1] + numbers[:, 1:])
+
+
+@right("mended_words", "a place that starts at 0")
+class _(Table):
+    def __init__(self, dim):
+        super().__init__(dim)
+        self.place = nn.Parameter(torch.zeros(2, dim))
+
+    def forward(self, numbers):
+        return self.table(numbers) + self.place
+
+
+@wrong("mended_words", "rows alone have a place")
+class _(Table):
+    def forward(self, numbers):
+        return self.table(numbers).sum(1, keepdim=True).expand(-1, 2, -1)
+
+
+@wrong("mended_words", "the wrong width")
+class _(Table):
+    def forward(self, numbers):
+        return torch.cat([self.table(numbers), numbers[..., None].float()], dim=-1)
+
+
+@wrong("mended_words", "both added up")
+class _(Table):
+    def forward(self, numbers):
+        return self.table(numbers).sum(1, keepdim=True)

@@ -1,7 +1,6 @@
 """Answers to the exercises of lessons 06, 07a and 07b that no list of mistakes holds."""
 
 from functools import partial
-from inspect import signature
 
 import torch
 from torch import nn
@@ -135,31 +134,6 @@ def _(width):
 
 wrong("mended_block", "a class and no block")(lambda width: Mended)
 wrong("mended_block", "a width of its own")(lambda width: Mended(32))
-
-
-def by_own_signature(target, **keywords):
-    signature(target.__init__).bind_partial(None, **keywords)
-    return partial(target, **keywords)
-
-
-def by_all_names(target, **keywords):
-    if set(keywords) - set(signature(target).parameters):
-        raise TypeError(keywords)
-    return partial(target, **keywords)
-
-
-wrong("lazy_config", "the signature of __init__")(by_own_signature)
-wrong("lazy_config", "names alone: **options refused, and names that cannot be given let pass")(by_all_names)
-
-
-@right("lazy_config", "a class that is called")
-class _:
-    def __init__(self, target, **keywords):
-        signature(target).bind_partial(**keywords)
-        self.target, self.keywords = target, keywords
-
-    def __call__(self, *args, **more):
-        return self.target(*args, **{**self.keywords, **more})
 
 
 def forward(block, x, condition, skips=lambda layer, norm: is_bypassed(layer), drop=lambda block, y: block.dropout(y)):
