@@ -39,6 +39,5 @@ def test_another_series_ink_size_or_title_is_noticed(change):
     assert picture() != picture(**change)
 
 
-@pytest.mark.parametrize("change", CHANGED[:3], ids=lambda change: next(iter(change)))
-def test_where_a_training_drew_another_series_ink_or_size_is_noticed(change):
-    assert picture(trained=True) != picture(trained=True, **change)
+def test_where_a_training_drew_another_size_is_noticed():
+    assert picture(trained=True) != picture(trained=True, height=3)
