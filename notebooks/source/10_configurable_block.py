@@ -6,8 +6,8 @@
 # recalled in a line or two. The lesson before is [09](09_vit5_block.ipynb).
 #
 # A GPT reads a text and guesses its next character. You write its loss, its block and its mask,
-# train it for half a minute, let it write, and mend a cache that writes nonsense although
-# no test of the loss can see it. Here is the whole model, with a shape at every arrow.
+# train it for half a minute, let it write, and mend a cache that is wrong although no
+# test of the loss can see it. Here is the whole model, with a shape at every arrow.
 
 # %%
 import torch
@@ -271,7 +271,7 @@ with predict(
 # ### Step 1 · Scores
 #
 # **Attention**: each position asks with a query q, offers a key k and hands over a value v. Position
-# i takes from position j in proportion to exp(qᵢ · kⱼ). Here are three positions with four features.
+# i takes from position j in proportion to exp(qᵢ · kⱼ / √d). Here are three positions with four features.
 # So that you can check the numbers, q, k and v are the same here.
 
 # %% scores
@@ -281,8 +281,8 @@ print(scores)
 
 # %% [markdown]
 # Row 2 belongs to the last position: its score with itself is (1 + 1 + 1 + 1) / 2 = 2. The division by
-# the root of the number of features keeps scores of a like size: a product of d random numbers of
-# size 1 has the size √d. But look at row 0: it has a score of 1 with position 2, which comes later.
+# the root of the number of features keeps scores at a similar size whatever d is: the dot product of
+# two rows of d random numbers of size 1 has a size of about √d. But look at row 0: it has a score of 1 with position 2, which comes later.
 # In training that position *is* the answer or comes after it, so nobody may look there.
 #
 # ### Step 2 · The mask
@@ -349,7 +349,7 @@ class MHA(nn.Module):  # multi-head attention
 print(MHA(64, 4).heads(torch.randn(16, 64, 64))[0].shape)
 
 # %% [markdown]
-# `attend` does not mind the two axes in front.
+# `attend` works unchanged: `@` and the softmax treat rows and heads one by one.
 #
 # ### Step 5 · Where am I?
 #
@@ -364,7 +364,7 @@ with predict(
     print(attend(q, q, q)[2], attend(swapped, swapped, swapped)[2])
 
 # %% [markdown]
-# So one layer of attention cannot tell `on` from `no`. The remedy is simple: learn 64 numbers for
+# So after `on` and after `no`, one layer of attention gives a third character the same output. The remedy is simple: learn 64 numbers for
 # each position as well, and add them to those of the character.
 #
 # ### Exercise 2 · The block (6 minutes)
@@ -666,7 +666,8 @@ print(
 )
 
 # %% [markdown]
-# From step 60 to about 150 your GPT is no better than a single character. Then the loss falls again,
+# (The curves are means over nine steps.) From step 60 to about 150 your GPT is hardly better than a single
+# character. Then the loss falls again,
 # and at the end there are words in what it writes.
 #
 # And the mask? We move its diagonal by one, so that each position sees one character further, and
@@ -697,7 +698,7 @@ with predict(
     print("positions that moved:", moved(leaky).min().item(), "to 63")
 
 # %% [markdown]
-# A loss that is too good is the sign of a **leak**, also on new text, where people look for it last.
+# A loss that is too good is the sign of a **leak**, even when the loss is measured on new text.
 # The text shows it, since nothing later is there to be seen when one writes, and so does the test of
 # section 3: position 38 moved, because each of the two blocks lets one character through. That test
 # takes no training.
@@ -715,7 +716,7 @@ for line in longer["text"].split("\n"):
     print(line)
 
 # %% [markdown]
-# Most words are real, and there is no sense in it. GPT-2 has 150 times as many parameters, and
+# Most words are real, and there is no sense in it. GPT-2 small has 150 times as many parameters, and
 # [its authors](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)
 # trained it on 40 GB of text, where ours is a quarter of a megabyte.
 #
@@ -805,8 +806,8 @@ fused = F.scaled_dot_product_attention(q[..., -1:, :], k, v, is_causal=True)
 print("only the first value:", torch.allclose(fused, v[..., :1, :]))
 
 # %% [markdown]
-# What does the cache save? For 64 characters from the first on, `write` would send 1 + 2 + … + 64 =
-# 2,080 positions through the model, and `read_one` sends 64. The package's `generate` works like this;
+# What does the cache save? For a row of 64 characters from the first on, `write` sends 1 + 2 + … + 63 =
+# 2,016 positions through the model, and `read_one` sends 63. The package's `generate` works like this;
 # what it keeps is a pair of tensors for each block. (Folded, word for word.)
 
 # %% jupyter={"source_hidden": true} tags=["promote:configurable/cache"]
@@ -868,7 +869,7 @@ class ModelCache(NamedTuple):
 # falls, on new text as well.</details>
 #
 # **Next.** To try another part, change one of the four names: `position="rope"`, `norm="rms_norm"`,
-# `ffn="gated"`, `attention="gqa"`. Two investigations do:
+# `ffn="gated"`, `attention="gqa"`. Two investigations do this:
 # [Why it fails beyond its rows](investigations/10_beyond_its_rows.ipynb), and
 # [What GQA and MLA keep](investigations/10_what_gqa_and_mla_keep.ipynb).
 # [Homework](homework/hw_10.ipynb) follows; the [glossary](../docs/glossary.md) has all words.
