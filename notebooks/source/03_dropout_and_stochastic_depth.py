@@ -420,8 +420,9 @@ show(along_depth(nets, (new_x, new_y), F.mse_loss))
 # %% [markdown]
 # The upper panel shows what differs between the patients. With dropout it grows by about √2 in each
 # layer, since the noise of the coins is a part of it. In the middle panel, from right to left, so
-# does the gradient. A weight gradient is made of x times the gradient; x grows forwards and the
-# gradient backwards, so with dropout it is about a thousand times as large, in all layers alike.
+# does the gradient. A weight gradient is made of x times the gradient, one growing forwards
+# and the other backwards, so it is larger by √2¹² = 64 in every layer. The rest of the factor of about a
+# thousand is there at the last layer already, where the gradient begins larger.
 #
 # In evaluation nothing is dropped and nothing grows, so the deeper such a stack is, the more
 # training and evaluation differ.
