@@ -586,7 +586,9 @@ check(mended_scan, "mended_scan")
 #
 # ## 7 · What do I keep?
 #
-# $$S_t = e^{A\,dt_t}\, S_{t-1} + dt_t\, x_t\, B_t, \qquad y_t = C_t \cdot S_t, \qquad dt_t, B_t, C_t \text{ from } x_t$$
+# $$S_t = e^{A\,dt_t}\, S_{t-1} + dt_t\, x_t\, B_t \qquad\qquad y_t = C_t \cdot S_t$$
+#
+# where $dt_t$, $B_t$ and $C_t$ are read off $x_t$.
 #
 # ```python
 # S = torch.zeros(N)

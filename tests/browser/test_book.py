@@ -102,7 +102,7 @@ def test_a_prediction_opens_its_answer_and_is_remembered(opened, book):
             count += 1
         page.reload()
         assert page.locator(".answer:visible").count() == page.locator(".prediction").count()
-    assert count > 80
+    assert count >= 3 * len(lessons(book))
     assert f"{count} of {count} predictions" in shown.open("index.html").locator(".answered").inner_text()
 
 
@@ -183,7 +183,7 @@ def test_every_explorer_moves_by_keys(opened, book):
                 assert picture.evaluate("async each => { await each.decode(); return each.naturalWidth; }") == 600
                 moved += 1
         assert shown.wrong == []
-    assert moved > 30
+    assert moved > 10
 
 
 def test_the_keyboard_brings_the_contents_onto_a_phone(opened):
