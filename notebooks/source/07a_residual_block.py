@@ -137,7 +137,7 @@ with predict(
 #
 # ## 2 · What exactly is it?
 #
-# We build a block in which it is clear what each part may do, and then test whether it is true.
+# We build a block in which it is clear what each part may do, and then test it.
 #
 # ### Step 1 · Channels last
 #
@@ -252,20 +252,19 @@ class MyBlock(nn.Module):
 
 
 # %% [markdown]
-# A *description* is a call that is not made yet. `LazyConfig(LayerNorm)(dim=32)` stands for
-# `LayerNorm(dim=32)`, and calling it makes a new one each time. Why not hand over the module
-# itself?
+# A *description* is a call that is not made yet: `LazyConfig(LayerNorm)(dim=32)` stands for
+# `LayerNorm(dim=32)`. Why not hand over the module itself?
 
 # %% shared
 described = LazyConfig(LayerNorm)(dim=32)
-made = described()
-print("from a description, the same norm twice:", build(described) is build(described))
-print("from a module, the same norm twice:     ", build(made) is build(made))
+made = LayerNorm(dim=32)
+print("described: one norm for all?", build(described) is build(described))
+print("made:      one norm for all?", build(made) is build(made))
 
 # %% [markdown]
 # A module that is handed to twelve blocks is *one* module with one set of weights. A
-# description gives each block its own, and its entries can be changed before anything is
-# built. Here is a block with a convolution as its mixer:
+# description gives each block its own, and its entries can be changed before it is built. Here
+# is a block with a convolution as its mixer:
 
 
 # %%
@@ -294,7 +293,7 @@ config = LazyConfig(MyBlock)(
 # %% [markdown]
 # ### Step 6 · The same block on three shapes
 
-# %%
+# %% three-shapes
 for space in (5,), (3, 5), (2, 3, 5):
     config.sequence_mixer_cfg.size = [3] * len(space)
     x = torch.randn(2, *space, 32)
@@ -507,9 +506,9 @@ show(along_depth(nets, test_x, lambda out: F.cross_entropy(out, test_y)))
 # Where the branch is skipped, all three curves are level. Where it is run, what differs between
 # the digits doubles in every block (upper panel). Read the middle panel from right to left:
 # the gradient doubles in every block too. It starts thousands of times smaller, because the norm
-# before the last layer divides by the size of x, and so does its gradient. So the weights of
-# the last block get a gradient about a thousandth of what those of the first get (lower panel).
-# No error is raised, and the gradient at the input looks healthy.
+# before the last layer divides it by the size of x ([lesson 02](02_layer_norm.ipynb)). So the
+# weights of the last block get a gradient more than a thousand times smaller than those of the
+# first (lower panel). No error is raised, and the gradient at the input looks healthy.
 #
 # ## 5 · Does it help?
 #
@@ -519,15 +518,14 @@ show(along_depth(nets, test_x, lambda out: F.cross_entropy(out, test_y)))
 
 
 # %%
-def yours():
-    norm, mlp = partial(LayerNorm, 32), partial(SimpleFeedForward, 32, 128)
-    return MyBlock(PastMean, norm, off, off, mlp, norm, off)
-
-
-def only_the_norm():
+def coin_block(mixer, norm):
+    mixer_norm = off if mixer is off else norm
     mlp = partial(SimpleFeedForward, 32, 128)
-    return MyBlock(off, off, off, off, mlp, Norm, off)
+    return MyBlock(mixer, mixer_norm, off, off, mlp, norm, off)
 
+
+yours = partial(coin_block, PastMean, partial(LayerNorm, 32))
+only_the_norm = partial(coin_block, off, Norm)
 
 # %% three-seeds tags=["trained"]
 with predict(
@@ -541,9 +539,8 @@ with predict(
     show(draw.plot_flips(runs, "The norm alone carries the flips"))
 
 # %% [markdown]
-# Your block can only guess, as it should. The control has no mixer, and predicts as much as the
-# network of section 1: a mean and a spread over the positions, one of each for every channel,
-# are enough. (How they hold 15 flips, the
+# Your block can only guess, as it should. The control has no mixer, and yet predicts as much as
+# the network of section 1. (How the means and spreads of 32 channels hold 15 flips, the
 # [investigation](investigations/07a_coin_flips.ipynb) shows.) So we keep to a rule: norms and MLP
 # treat each position by itself, and the mixer decides what a position gets to know.
 #
@@ -618,10 +615,10 @@ for size in (1, 3, 3), (3, 3, 3):
 #
 # ### Exercise 3 · Equivalent with LayerNorm (7 minutes)
 #
-# A colleague builds a causal convolutional network. PyTorch's convolutions want the channels
-# second, but `nn.LayerNorm` wants them last. In
-# [PyTorch's documentation](https://pytorch.org/docs/stable/generated/torch.nn.GroupNorm.html)
-# she finds that a GroupNorm of a single group is "equivalent with LayerNorm", and takes that.
+# PyTorch's convolutions want the channels second, but `nn.LayerNorm` wants them last. In
+# [PyTorch's documentation](https://pytorch.org/docs/stable/generated/torch.nn.GroupNorm.html) a
+# colleague finds that a GroupNorm of a single group is "equivalent with LayerNorm", and takes
+# that. We put it into your block (and move the channels there and back).
 
 
 # %%
@@ -629,48 +626,42 @@ def handed_norm(x):  # (batch, channels, *space)
     return F.group_norm(x, num_groups=1)
 
 
-class ConvBlock(nn.Module):
+class ChannelsSecond(nn.Module):
     def __init__(self, norm):
         super().__init__()
         self.norm = norm
-        self.conv = nn.Conv1d(32, 32, 5)
-        first, last = nn.Conv1d(32, 128, 1), nn.Conv1d(128, 32, 1)
-        self.mlp = nn.Sequential(first, nn.ReLU(), last)
 
-    def mixer(self, x):
-        return self.conv(F.pad(x, (4, 0)))  # four zeros before the past, none after
-
-    def forward(self, x):  # (batch, positions, channels)
-        x = x.movedim(-1, 1)
-        x = x + self.mixer(self.norm(x))
-        x = x + self.mlp(self.norm(x))
-        return x.movedim(1, -1)
+    def forward(self, x):
+        return self.norm(x.movedim(-1, 1)).movedim(1, -1)
 
 
 # %% handed tags=["trained"]
-net, losses, share = fit(partial(ConvBlock, handed_norm), seed=0)
-print(f"{share:.0%} of fair coin flips predicted")
+def try_norm(norm):
+    """Train a network with this norm; return its first block and its score."""
+    parts = PastMean, partial(ChannelsSecond, norm)
+    net, _, share = fit(partial(coin_block, *parts), seed=0)
+    print(f"{share:.0%} of fair coin flips predicted")
+    return net.blocks[0], share
+
+
+handed, share = try_norm(handed_norm)
 
 # %% [markdown]
-# **Measure first.** Your test wants channels last, so each part is wrapped.
+# **Measure first**, with your test, part by part.
 
 
 # %% measure tags=["trained"]
-def channels_last(part):
-    return lambda x: part(x.movedim(-1, 1)).movedim(1, -1)
-
-
 def report(block):
     x = torch.randn(1, 16, 32, device=device)
-    for name in "norm", "mixer", "mlp":
-        part = channels_last(getattr(block, name))
-        print(f"{name:6}", "".join("x" if m else "." for m in moved(part, x, (8,))))
+    for name in "input_norm", "sequence_mixer", "mlp":
+        found = moved(getattr(block, name), x, (8,))
+        print(f"{name:14}", "".join("x" if m else "." for m in found))
 
 
-report(net.blocks[0])
+report(handed)
 
 # %% [markdown]
-# The convolution moves position 8 and the four after it, as it should. The norm moves all.
+# The norm is the part that moves earlier positions.
 #
 # **Then mend.** Write a norm for (batch, channels, \*space), with any number of axes of space:
 # each position gets mean 0 and variance 1 over *its own* channels, as `nn.LayerNorm` does it
@@ -694,9 +685,8 @@ def channels_first_norm(x):
 check(channels_first_norm, "channels_first_norm")
 
 # %% mended tags=["trained"]
-net, losses, share = fit(partial(ConvBlock, channels_first_norm), seed=0)
-print(f"{share:.0%} of fair coin flips predicted")
-report(net.blocks[0])
+mended, share = try_norm(channels_first_norm)
+report(mended)
 
 # %% [markdown]
 # `F.group_norm(x, 1)` takes one mean over all channels *and all positions* of a sample. The norm
