@@ -21,7 +21,7 @@ def plot_flips(runs: Mapping[str, Sequence[tuple[Any, Sequence[float], float]]],
     ax = figure.add_subplot()
     ax.axhline(log(2), color=REFERENCE, lw=0.9)
     looks = SERIES if len(runs) > 1 else SERIES[:1]
-    said = []
+    said: list[str] = []
     for (color, dash, _), (name, seeds) in zip(looks, runs.items(), strict=False):
         for _, losses, _ in seeds:
             ax.plot(losses, dash, color=color, lw=1.3)
