@@ -87,8 +87,14 @@ def compare(f: Any, *there: str, rate: float = 0.0, with_condition: bool = True)
     close(got, made(x, condition))
 
 
-def _alone(name: str) -> Callable[[Any], None]:
-    return lambda f: compare(f, name, with_condition=name == "condition_mixer")
+def _each_alone(f: Any) -> None:
+    for name in ORDER:
+        compare(f, name, with_condition=name == "condition_mixer")
+
+
+def _all_three(f: Any) -> None:
+    compare(f, *ORDER)
+    compare(f, *ORDER, rate=0.5)
 
 
 def _needs_condition(f: Any) -> None:
@@ -145,6 +151,22 @@ def _bypassed(f: Any) -> None:
         raise Unmet("it returned another tensor than x")
 
 
+def _left_out(f: Any) -> None:
+    _bypassed(f)
+    compare(f, "sequence_mixer", "mlp")
+    compare(f, "sequence_mixer", "mlp", with_condition=False)
+
+
+def _layer_decides(f: Any) -> None:
+    _needs_condition(f)
+    _without_norm(f)
+
+
+def _gradients(f: Any) -> None:
+    _evaluates(f)
+    same_gradients(RIGHT, CASE, CASE | {"block": block("sequence_mixer", "mlp")})(f)
+
+
 def observe(f: Any) -> Any:
     """Return an answer's output for blocks with four sets of branches; one set is empty."""
     seen: list[Any] = []
@@ -165,24 +187,12 @@ BLOCK_FORWARD = Exercise(
     observe=observe,
     properties=(
         Property("it is made of the block's parts", _written, ()),
-        Property("the sequence mixer by itself", _alone("sequence_mixer")),
-        Property("the condition mixer by itself receives norm(x) and the condition", _alone("condition_mixer")),
-        Property("the MLP by itself", _alone("mlp")),
-        Property("all three, one after the other", lambda f: compare(f, *ORDER)),
-        Property("dropout is applied to each branch, and to nothing else", lambda f: compare(f, *ORDER, rate=0.5)),
-        Property("without branches the very same x is returned", _bypassed),
+        Property("each branch by itself; the condition mixer receives norm(x) and the condition", _each_alone),
+        Property("all three, one after the other, with dropout on each branch", _all_three),
+        Property("a branch that is left out adds nothing, and without branches the very same x is returned", _left_out),
+        Property("a layer decides whether its branch is left out, not its norm and not the condition", _layer_decides),
         Property(
-            "without a condition mixer the condition changes nothing", lambda f: compare(f, "sequence_mixer", "mlp")
-        ),
-        Property("a condition mixer is not left out where the condition is missing", _needs_condition),
-        Property("a branch without a norm is run all the same", _without_norm),
-        Property(
-            "it does the same in evaluation and without gradients, and leaves the mode as it is", _evaluates, hints=()
-        ),
-        Property(
-            "gradients reach x, the condition and every weight, along the skip and through the branches",
-            same_gradients(RIGHT, CASE, CASE | {"block": block("sequence_mixer", "mlp")}),
-            hints=(),
+            "gradients reach x, the condition and every weight, in training and in evaluation", _gradients, hints=()
         ),
     ),
     mistakes=(

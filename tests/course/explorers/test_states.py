@@ -11,7 +11,6 @@ from PIL import Image
 
 from residual_course.explorers import Explorer
 from residual_course.explorers.draw_states import draw_explorer, draw_shown, draw_state
-from residual_course.explorers.residual_block import explore_blocks
 from residual_course.explorers.states import grid
 from residual_edu.errors import InvalidInput
 
@@ -21,7 +20,7 @@ T = np.linspace(0, 1, 50)
 def wave(states, keep=False):
     """A curve with four controls: its height, whether it is turned over, what it is called, and its speed."""
     axes = (figure := Figure(figsize=(6, 2))).add_subplot(ylim=(-4, 4))
-    (tried,), (curve,) = axes.plot([], [], lw=1), axes.plot(T, T)
+    (tried,), (curve,) = axes.plot([], [], lw=1), axes.plot(T, T, color="#0072B2")
 
     def draw(size, turned, name, speed):
         curve.set_ydata((-1 if turned else 1) * size * np.sin(speed * T))
@@ -64,10 +63,10 @@ def test_states_name_controls_and_contain_the_start():
 
 
 def test_a_short_curve_keeps_its_ink_in_a_state():
-    explorer, ink = explore_blocks(), np.array([0, 114, 178])
-    names = list(explorer.states)
-    setting = {name: explorer.states[name][0] for name in names} | {names[0]: explorer.states[names[0]][-1]}
+    explorer, ink = wave(SOME), np.array([0, 114, 178])
+    setting = {"size": 2.0}
     kept = opened(draw_state(explorer, setting)[0]).convert("RGB")
+    explorer.inputs["size"].value = 2.0
     inked = (np.asarray(explorer.pixels()) == ink).all(-1)
     assert 10 < inked.sum() < 1000
     assert np.abs(np.asarray(kept, int)[inked] - ink).max() < 25

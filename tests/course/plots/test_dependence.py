@@ -4,8 +4,9 @@ from matplotlib.figure import Figure
 
 from residual_course.plots.dependence import (
     brief,
-    plot_dependence,
     plot_flips,
+    plot_moved,
+    plot_movie,
     plot_named,
     plot_probes,
     plot_shares,
@@ -22,18 +23,26 @@ def words(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def test_flips_stand_under_the_loss_of_guessing(ax):
-    assert plot_flips([[0.7, 0.1], [0.7, 0.2]], ax) is ax
-    assert [line.get_ydata().tolist() for line in ax.lines[:2]] == [[0.7, 0.1], [0.7, 0.2]]
-    assert words(ax) == ["guessing: 0.69"]
+def test_flips_stand_at_the_loss_of_guessing_and_say_what_was_predicted():
+    figure = plot_flips({"leaky": [(None, [0.7, 0.1], 0.97)], "tight": [(None, [0.7, 0.7], 0.5)]}, "Flips")
+    (ax,) = figure.axes
+    assert [line.get_ydata().tolist() for line in ax.lines[1:]] == [[0.7, 0.1], [0.7, 0.7]]
+    assert words(ax) == ["leaky: 97% predicted", "tight: 50% predicted", "guessing: 0.69"]
+    assert "leaky: 97% predicted, loss from 0.70 to 0.40" in figure.get_label()
 
 
-def test_dependence_draws_roots_and_stairs_that_leave_the_diagonal_to_the_past(ax):
-    plot_dependence([[4.0, 0.0], [1.0, 1.0]], ax)
-    assert ax.images[0].get_array().tolist() == [[1, 0], [0.5, 0.5]]
-    (stairs,) = ax.patches
-    values, edges, _ = stairs.get_data()
-    assert np.array_equal(values, [-0.5, 0.5]) and np.array_equal(edges, [-0.5, 0.5, 1.5])
+def test_moved_positions_are_counted_and_dark():
+    figure = plot_moved({"none": [[False, False]], "one": [[True, False]]}, "Moved")
+    assert [ax.get_title(loc="left") or ax.get_title() for ax in figure.axes] == [
+        "none: 0 of 2 move",
+        "one: 1 of 2 move",
+    ]
+    assert figure.axes[1].images[0].get_array().tolist() == [[True, False]]
+
+
+def test_a_movie_has_an_image_a_frame():
+    figure = plot_movie(np.zeros((4, 2, 3)), "Movie")
+    assert [ax.get_xlabel() for ax in figure.axes] == ["frame 1", "frame 2", "frame 3", "frame 4"]
 
 
 def test_named_draws_every_seed_over_the_channels(ax):

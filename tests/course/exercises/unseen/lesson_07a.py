@@ -1,97 +1,79 @@
 """Answers to the exercises of lesson 07a that no list of mistakes holds."""
 
-import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.leaks import leaks
-from residual_course.exercises.mended_forecast import ROW, WIDTH, changed
 
 
-@right("leaks", "the whole derivative, as a tensor")
-def _(net, x, position):
-    grads = torch.autograd.functional.jacobian(lambda v: net(v)[0, position], x.detach())
-    zero = torch.zeros(1).to(x)
-    parts = grads[:, 0, position + 1 :], grads[:, 1:]
-    return torch.stack([torch.cat([part.flatten(), zero]).abs().max() for part in parts])
+@right("moved", "a mask of the changed position")
+def _(part, x, place):
+    here = torch.zeros(x.shape[1:-1], dtype=torch.bool)
+    here[place] = True
+    other = torch.where(here[..., None], torch.rand_like(x) - 0.5, x)
+    return ((part(other) - part(x)).abs() > 1e-5).any(dim=-1).squeeze(0)
 
 
-@right("leaks", "backward on a copy, once for each output")
-def _(net, x, position):
-    found, copy = [0.0, 0.0], x.detach().clone().requires_grad_()
-    for one in net(copy)[0, position]:
-        (grad,) = torch.autograd.grad(one, copy, retain_graph=True)
-        sizes = grad[0, position + 1 :].abs(), grad[1:].abs()
-        found = [max([old, *new.flatten().tolist()]) for old, new in zip(found, sizes, strict=True)]
-    return found
+@right("moved", "a loop over the positions")
+def _(part, x, place):
+    other = x.clone()
+    other[0][place] = torch.randn(x.shape[-1]).to(x)
+    gap = (part(other) - part(x)).abs().flatten(1, -2)[0]
+    return torch.tensor([bool(one.max() > 1e-5) for one in gap]).view(x.shape[1:-1])
 
 
-right("leaks", "as an array")(lambda net, x, i: np.array(leaks(net, x, i)))
-wrong("leaks", "a sum of sizes")(
-    lambda net, x, i: [2 * one for one in leaks(net, x, i)],
+@right("moved", "without gradients, as a list of a list")
+def _(part, x, place):
+    with torch.no_grad():
+        other = x.clone()
+        other[(0, *place)] = 5 * torch.rand(x.shape[-1]).to(x)
+        return (part(other) - part(x)).abs().amax(-1)[0].gt(1e-5).tolist()
+
+
+@wrong("moved", "x itself changed")
+def _(part, x, place):
+    before = part(x)
+    x[(0, *place)] = torch.randn_like(x[(0, *place)])
+    return (part(x) - before).abs().amax(-1)[0] > 1e-5
+
+
+wrong("moved", "a flag for each channel")(
+    lambda part, x, place: (part(x + torch.randn_like(x)) - part(x)).abs()[0] > 1e-5
 )
 
 
-@wrong("leaks", "backward, so that the weights keep gradients")
-def _(net, x, position):
-    x = x.detach().clone().requires_grad_()
-    net(x)[0, position].sum().backward()
-    return [leaks(net, x.detach(), position)[0], x.grad[1:].abs().max().item()]
+@wrong("moved", "any position at all, in one flag")
+def _(part, x, place):
+    other = x.clone()
+    other[(0, *place)] = torch.randn_like(x[(0, *place)])
+    return (part(other) - part(x)).abs().amax() > 1e-5
 
 
-Tight = changed(ahead=1, axes1=(2,), axes2=(2,))
+@wrong("moved", "all positions changed at once")
+def _(part, x, place):
+    return (part(torch.randn_like(x)) - part(x)).abs().amax(-1)[0] > 1e-5
 
 
-@right("mended_forecast", "norms that are left out")
-def _():
-    net = Tight()
-    net.norm1, net.norm2 = nn.Identity(), nn.Identity()
-    return net
+right("channels_first_norm", "an instance norm of the transposed signal")(
+    lambda x: F.instance_norm(x.flatten(2).mT).mT.reshape(x.shape)
+)
+right("channels_first_norm", "einsum and the mean of squares")(
+    lambda x: (x - x.mean(1, True)) / ((x * x).mean(1, True) - x.mean(1, True) ** 2 + 1e-5).sqrt()
+)
+wrong("channels_first_norm", "moved to the end and not back")(lambda x: F.layer_norm(x.movedim(1, -1), x.shape[1:2]))
+wrong("channels_first_norm", "channels and the first axis of space")(
+    lambda x: (x - x.mean((1, 2), True)) / (x.var((1, 2), correction=0, keepdim=True) + 1e-5).sqrt()
+)
+wrong("channels_first_norm", "a norm that learns a gain of half")(
+    lambda x: 0.5 * F.layer_norm(x.movedim(1, -1), x.shape[1:2]).movedim(-1, 1)
+)
 
 
-@right("mended_forecast", "a table of weights in the place of attention")
-def _():
-    class Table(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.into, self.out = nn.Linear(1, WIDTH), nn.Linear(WIDTH, 2)
-            self.table = nn.Parameter(torch.randn(ROW, ROW) / 4)
-
-        def forward(self, x):
-            return self.out(torch.einsum("ij,bjc->bic", self.table.tril(), self.into(x)))
-
-    return Table()
+@wrong("channels_first_norm", "an eps outside of the root")
+def _(x):
+    return (x - x.mean(1, True)) / (x.std(1, correction=0, keepdim=True) + 1e-5)
 
 
-wrong("mended_forecast", "a class and no network")(lambda: Tight)
-
-
-@wrong("mended_forecast", "BatchNorm in evaluation mode alone")
-def _():
-    net = changed(ahead=1, axes1=(2,))()
-    net.norm2.eval()
-    return net
-
-
-right("eight_patients", "with commas and blanks")(lambda: "b, f, h, e, g, a, c, d")
-wrong("eight_patients", "seven letters")(lambda: "BFHEGAC")
-wrong("eight_patients", "two exchanged that no list holds")(lambda: "BFHEGADC"[::-1])
-
-
-@right("mended_forecast", "a causal convolution by Fourier transforms, 0 but for rounding")
-def _():
-    class Fourier(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.into, self.out = nn.Linear(1, WIDTH), nn.Linear(WIDTH, 2)
-            self.taps = nn.Parameter(torch.randn(ROW, WIDTH) / 4)
-
-        def forward(self, x):
-            h = torch.fft.rfft(self.into(x), 2 * ROW, dim=1) * torch.fft.rfft(self.taps, 2 * ROW, dim=0)
-            return self.out(torch.fft.irfft(h, 2 * ROW, dim=1)[:, :ROW])
-
-    return Fourier()
-
-
+wrong("channels_first_norm", "a module where a tensor was asked for")(lambda x: nn.LayerNorm(x.shape[1]))
 wrong("block_forward", "the block itself")(lambda block, x, condition: block(x, condition))
