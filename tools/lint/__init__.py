@@ -17,7 +17,6 @@ OLD_FORM = {
     "07a_residual_block",
     "07b_conditions_and_networks",
     "08a_attention",
-    "08b_long_convolution",
     "08c_selective_scan",
     "09_vit5_block",
     "10_configurable_block",
