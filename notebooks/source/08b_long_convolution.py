@@ -768,8 +768,8 @@ show(along_depth(nets, signals, lambda out: out.square().mean()))
 # Read the middle panel from right to left. With a = −1 the gradient is multiplied by
 # $e^{-0.2}$ = 0.82 at each step, and less than a hundredth of it arrives at the first. With
 # a = 0.5 it grows, and so does the state (upper panel). With a = −0.1 about half of it
-# arrives. The weights' gradients (lower panel) follow. These are the vanishing and
-# exploding gradients of recurrent networks.
+# arrives. The weights' gradients (lower panel) vanish with a = −1 in the same way. These are
+# the vanishing and exploding gradients of recurrent networks.
 #
 # `-exp(log_decay)` rules out growth, and numbers of the state that fade slowly carry
 # gradients far. The imaginary part plays no role in this, because turning leaves the size.
