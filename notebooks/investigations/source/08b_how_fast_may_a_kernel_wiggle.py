@@ -40,10 +40,10 @@ def error(kernel, signal, ahead=32, skip=256):
     return (found - wanted).square().mean() / wanted.var(correction=0)
 
 
-def trained(kernel, seed=0, steps=400):
+def trained(kind, *sizes, seed=0, steps=400):
     """Train a kernel to predict 32 ms ahead, as in the lesson."""
     torch.manual_seed(seed)
-    kernel = kernel()
+    kernel = kind(*sizes)
     adam = torch.optim.Adam(kernel.parameters())
     for step in range(steps):
         adam.param_groups[0]["lr"] = 3e-3 * min(1, 2 * (1 - step / steps))
@@ -120,7 +120,7 @@ with predict(
 ):
     waves = [1, 4, 16, 64, 96, 256]
     kernels = {
-        omega: [trained(lambda: Siren(omega), seed) for seed in range(3)]
+        omega: [trained(Siren, omega, seed=seed) for seed in range(3)]
         for omega in waves
     }
     coarse = {omega: scores(three) for omega, three in kernels.items()}
@@ -189,7 +189,7 @@ with predict(
     "omega = 1 and 4,000 steps: the error on the test is",
     ["as after 400", "somewhat smaller", "as with omega = 64"],
 ):
-    slow = [trained(lambda: Siren(omega), steps=4000) for omega in (1, 4)]
+    slow = [trained(Siren, omega, steps=4000) for omega in (1, 4)]
     patient = scores(slow)
     say("omega 1, 4,000 steps", patient[:1])
     say("omega 4, 4,000 steps", patient[1:])
@@ -214,7 +214,7 @@ with predict(
     "omega = 16, no window, 512 taps read: the error is",
     ["as with 256", "about twice as large", "above 1"],
 ):
-    windowed = [trained(lambda: Windowed(16), seed) for seed in range(3)]
+    windowed = [trained(Windowed, 16, seed=seed) for seed in range(3)]
     bare, far = scores(kernels[16], taps=512), scores(windowed, taps=512)
     say("no window, 256 taps", scores(kernels[16]))
     say("no window, 512 taps", bare)
