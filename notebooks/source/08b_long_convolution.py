@@ -541,7 +541,6 @@ print("gates, equal to 10 digits:      ", apart < 1e-10)
 # and q here is its query, key and value.
 
 # %% jupyter={"source_hidden": true} tags=["promote:mixers/long_convolution"]
-from torch import Tensor
 
 from residual_edu.errors import check_shape
 from residual_edu.mixers.long_convolution import Padding, Taps, fft_size
