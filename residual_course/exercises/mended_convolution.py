@@ -1,200 +1,213 @@
-"""Exercise on mending: a gated long convolution in which three lines are wrong, one of them silently."""
+"""Exercise on mending: a generated long convolution whose circle is too small, and whose kernel stretches."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet
-from residual_course.exercises.handed_convolution import MENDED, Backwards, ByLoop, Cut, Halved, Handed, changed
+from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, draw
 
-Answer = Callable[[], Any]  # makes a network
-
-LENGTH, STEPS, RATE = 128, 600, 1e-2
-CHANGE, ROUNDING, ASKED = 1e-4, 1e-7, 0.1  # what moves an output, what a gradient may be, the error that is reached
-SILENT = 1e-5  # a move that is rounding alone, over the farthest
-SEEDS = 3  # of which one is enough: some trainings of a right network are slow to begin
+Answer = Callable[[], Any]  # a class of networks: a signal, (positions,), to a signal
+LENGTH, SMALL = 64, 1e-4  # what counts as rounding, of the largest output
 
 
-def adding(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return numbers and marks, (count, length, 2), two positions marked, and the sum of the marked numbers so far."""
-    number, mark = torch.rand(count, length, generator=generator), torch.zeros(count, length)
-    mark.scatter_(1, torch.rand(count, length, generator=generator).argsort(1)[:, :2], 1.0)
-    return torch.stack([number, mark], dim=-1), (number * mark).cumsum(1)
+class Handed(nn.Module):
+    """The network as the lesson hands it over; its class attributes are what a mend changes."""
+
+    stretched = True
+    zeros = 0  # appended to both, in lengths of the signal
+    reach = 256
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.hidden, self.last = nn.Linear(1, 32), nn.Linear(32, 32), nn.Linear(32, 1)
+
+    def positions(self, length: int) -> Tensor:
+        """Return where the kernel is read."""
+        each = torch.linspace(0, 1, length) if self.stretched else torch.arange(length) / self.reach
+        return each[:, None]
+
+    def taps(self, length: int) -> Tensor:
+        """Return the kernel for a signal of this length."""
+        h = torch.sin(self.first(self.positions(length)))
+        return self.last(torch.sin(self.hidden(h)))[:, 0]
+
+    def convolve(self, x: Tensor, taps: Tensor) -> Tensor:
+        """Return the convolution by transforms."""
+        points = int(len(x) * (1 + self.zeros))
+        return torch.fft.irfft(torch.fft.rfft(x, points) * torch.fft.rfft(taps, points), points)[: len(x)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the signal convolved with the kernel."""
+        return self.convolve(x, self.taps(len(x)))
 
 
-def network(f: Answer, seed: int = 0) -> nn.Module:
+def changed(**values: Any) -> type[Handed]:
+    """Return the network with other values of its attributes."""
+    return type("Changed", (Handed,), values)
+
+
+Mended = changed(stretched=False, zeros=1)
+
+
+class ByLoop(Mended):  # type: ignore[misc, valid-type]
+    """Mended with a loop over lags in the place of the transforms."""
+
+    def convolve(self, x: Tensor, taps: Tensor) -> Tensor:
+        """Return the sum of shifted copies of x."""
+        return sum((tap * nn.functional.pad(x, (m, 0))[: len(x)] for m, tap in enumerate(taps)), torch.zeros_like(x))
+
+
+class Correlated(Mended):  # type: ignore[misc, valid-type]
+    """A convolution that looks ahead."""
+
+    def convolve(self, x: Tensor, taps: Tensor) -> Tensor:
+        """Return the convolution with the future."""
+        return super().convolve(x.flip(0), taps).flip(0)
+
+
+class Cut(Mended):  # type: ignore[misc, valid-type]
+    """A kernel of which only the first 16 lags are used."""
+
+    def taps(self, length: int) -> Tensor:
+        """Return the kernel with zeros from lag 16 on."""
+        return super().taps(length) * (torch.arange(length) < 16)
+
+
+class Emptied(Handed):
+    """Outputs of the first half set to 0, so that nothing reaches them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the second half of the outputs."""
+        return super().forward(x) * (torch.arange(len(x)) >= len(x) // 2)
+
+
+def signal(length: int = LENGTH) -> Tensor:
+    """Return a signal in float32, the same each time."""
+    return draw(length, dtype=torch.float32)
+
+
+def network(f: Answer) -> nn.Module:
     """Return a new network of an answer, or raise for what is none."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     net = f()
     if not isinstance(net, nn.Module):
-        raise Broken(f"it returned a {type(net).__name__}, where an nn.Module was asked for")
-    for length in (LENGTH, LENGTH // 2):
-        out = net(torch.ones(3, length, 2))
-        if not isinstance(out, Tensor) or out.shape != (3, length):
+        raise Broken(f"it made a {type(net).__name__}, where an nn.Module was asked for")
+    for length in (LENGTH, LENGTH // 2, 5):
+        out = net(signal(length))
+        if not isinstance(out, Tensor) or out.shape != (length,):
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise Broken(f"for x of shape (3, {length}, 2) it returned {shape}, where (3, {length}) was asked for")
+            raise Broken(f"for x of shape ({length},) it returned {shape}, where ({length},) was asked for")
     return net
 
 
-def given() -> Tensor:
-    """Return rows of the adding problem, the same each time."""
-    return adding(4, LENGTH, torch.Generator().manual_seed(5))[0]
-
-
-def dependence(net: nn.Module, position: int, length: int = LENGTH) -> Tensor:
-    """Return the gradient of the output at one position with respect to each position, the largest of the batch."""
-    x = given()[:, :length].requires_grad_()
-    with torch.enable_grad():
-        (grad,) = torch.autograd.grad(net(x)[:, position].sum(), x, allow_unused=True, materialize_grads=True)
-    return grad.abs().amax((0, 2))
+@torch.no_grad()
+def moved(net: nn.Module, first: int, x: Tensor, other: Tensor) -> float:
+    """Return how far the first outputs for two inputs are apart, over the size of all outputs."""
+    a, b = net(x), net(other)
+    return ((a[:first] - b[:first]).abs().max() / a.abs().max().clamp(min=1e-12)).item()
 
 
 def _is_a_network(f: Answer) -> None:
     network(f)
 
 
-@torch.no_grad()
-def later(net: nn.Module, cut: int = 70) -> float:
-    """Return how far other inputs from a position on move the outputs before it, over the outputs' size."""
-    x = given()
-    moved = x.clone()
-    moved[:, cut:] += 1
-    before, after = net(x), net(moved)
-    return ((after - before)[:, :cut].abs().max() / before.abs().max().clamp(min=1e-12)).item()
-
-
-@torch.no_grad()
-def reached(net: nn.Module, length: int = LENGTH) -> Tensor:
-    """Return how far another number and a mark at each position move the last output, over the farthest of all."""
-    x = torch.full((1, length, 2), 0.5)
-    x[..., 1] = 0
-    moved = x.repeat(length, 1, 1)
-    moved[range(length), range(length)] = 1.0
-    by = (net(moved)[:, -1] - net(x)[:, -1]).abs()
-    return by / by.max().clamp(min=1e-12)
-
-
-@torch.no_grad()
-def stretch(net: nn.Module) -> float:
-    """Return how far the outputs for the first half of each row alone are from those for the whole row."""
-    x = given()
-    x[:, LENGTH // 2 :] = 0
-    whole = net(x)[:, : LENGTH // 2]
-    return ((net(x[:, : LENGTH // 2]) - whole).abs().max() / whole.abs().max().clamp(min=1e-12)).item()
-
-
 def _past_alone(f: Answer) -> None:
-    net = network(f)
-    if (moved := later(net)) > CHANGE:
-        raise Unmet(f"other inputs from position 70 on move the outputs before it by {moved:.0%} of the largest")
-    if dependence(net, 40)[41:].max() > ROUNDING:
-        raise Unmet("the output at position 40 has a gradient at a later position")
+    net, x = network(f), signal()
+    for start in (LENGTH // 2, LENGTH - 1):
+        other = torch.cat([x[:start], x[start:] + 1])
+        if (off := moved(net, start, x, other)) > SMALL:
+            raise Unmet(f"other inputs from position {start} on move the outputs before it by {off:.0%} of the largest")
 
 
 def _same_kernel(f: Answer) -> None:
-    if (off := stretch(network(f))) > CHANGE:
-        raise Unmet(f"for 64 positions alone the outputs differ from those for 128 by {off:.0%} of the largest")
+    net, x = network(f), signal()
+    for half in (LENGTH // 2, 5):
+        if (off := moved(net, half, x, x[:half])) > SMALL:
+            raise Unmet(f"for {half} positions alone the outputs differ from those for {LENGTH} by {off:.0%}")
+
+
+def _is_a_convolution(f: Answer) -> None:
+    net, x = network(f), signal()
+    later = torch.cat([x.new_zeros(3), x[:-3]])
+    with torch.no_grad():
+        off = (net(later)[3:] - net(x)[:-3]).abs().max() / net(x).abs().max().clamp(min=1e-12)
+    if off > SMALL:
+        raise Unmet(f"an input that comes 3 positions later does not give the same output 3 later: {off:.0%} apart")
+
+
+@torch.no_grad()
+def dependence(net: nn.Module) -> Tensor:
+    """Return which output (row) depends on which input (column)."""
+    still = net(torch.zeros(LENGTH))
+    by = torch.stack([net(one) - still for one in torch.eye(LENGTH)]).mT.abs()
+    return by > 1e-5 * by.max()
+
+
+@torch.no_grad()
+def stretches(net: nn.Module) -> bool:
+    """Whether the taps depend on the signal's length."""
+    one = torch.eye(LENGTH)[0]
+    whole, half = net(one)[: LENGTH // 2], net(one[: LENGTH // 2])
+    return bool((whole - half).abs().max() > SMALL * whole.abs().max())
 
 
 def _reaches(f: Answer) -> None:
-    silent = (reached(network(f)) < SILENT).nonzero()
-    if len(silent):
+    if (silent := (~dependence(network(f))[-1]).nonzero()).numel():
         raise Unmet(f"the last output does not depend on position {silent[0].item()}")
 
 
-def taught(f: Answer, seed: int = 0) -> float:
-    """Return the error of a network of an answer after training, over that of guessing the mean, at all positions."""
-    net, generator = network(f, seed), torch.Generator().manual_seed(seed)
-    if learned := [p for p in net.parameters() if p.requires_grad]:
-        adam = torch.optim.Adam(learned, RATE)
-        with torch.enable_grad():
-            for step in range(STEPS):
-                adam.param_groups[0]["lr"] = RATE * min(1, 2 * (1 - step / STEPS))
-                x, y = adding(32, LENGTH, generator)
-                loss = F.mse_loss(net(x), y)
-                adam.zero_grad()
-                loss.backward()
-                adam.step()
-    x, y = adding(500, LENGTH, torch.Generator().manual_seed(99))
-    with torch.no_grad():
-        return (F.mse_loss(net(x), y) / y.var(correction=0)).item()
+def _observe(f: Answer) -> list[Any]:
+    net = network(f)
+    return [dependence(net), stretches(net)]
 
 
 def _learns(f: Answer) -> None:
-    errors = []
-    for seed in range(SEEDS):
-        errors.append(taught(f, seed))
-        if errors[-1] < ASKED:
-            return
-    raise Unmet(f"the error over all positions is {min(errors):.2f} of what guessing the mean costs, at best")
-
-
-def _observe(f: Answer) -> Any:
     net = network(f)
-    tight = [later(net) > CHANGE, stretch(net) > CHANGE, bool((reached(net) < SILENT).any())]
-    gradients = [dependence(net, LENGTH - 1), dependence(net, LENGTH // 2 - 1, LENGTH // 2)]
-    return [*tight, dependence(net, 40)[:100] > ROUNDING, *((1e3 * one).round() for one in gradients)]
-
-
-def nothing() -> None:
-    """Return no network."""
+    with torch.enable_grad():
+        net(signal()).square().sum().backward()
+    for name, weight in net.named_parameters():
+        if weight.grad is None or not weight.grad.any():
+            raise Unmet(f"no gradient reaches `{name}`")
 
 
 MENDED_CONVOLUTION = Exercise(
-    reference=changed(**MENDED),
-    also_right=(ByLoop,),
+    reference=Mended,
+    also_right=(ByLoop, changed(stretched=False, zeros=3)),
     observe=_observe,
-    effort=45,  # it trains up to three networks
     properties=(
-        Property("it returns a network: (batch, positions, 2) to (batch, positions)", _is_a_network, ()),
+        Property("it maps (positions,) to (positions,)", _is_a_network, ()),
         Property("no output depends on a later input", _past_alone),
-        Property("64 positions alone give the first 64 outputs of 128", _same_kernel),
+        Property("half of the positions alone give the first half of the outputs", _same_kernel),
+        Property("it is still a convolution: a later input gives the same output later", _is_a_convolution, ()),
         Property("the last output depends on every position", _reaches, ()),
-        Property(f"after {STEPS} steps the error over all positions is below {ASKED}", _learns),
+        Property("gradients reach all weights", _learns, ()),
     ),
     mistakes=(
-        Mistake(Handed, "the network as it was handed over", "Change the last inputs, and look at the first outputs."),
+        Mistake(Handed, "the network as it was handed over", "Both of its lines with `len(x)` are wrong."),
         Mistake(
-            changed(before=True),
-            "a gate before the convolution, in a network whose end wraps around",
-            "Change the last inputs, and look at the first outputs.",
-        ),
-        Mistake(
-            changed(zeros=True),
-            "a transform with zeros, and a kernel that stretches with the signal",
-            "Compare the outputs for 64 positions with the first of 128: where is the kernel read?",
-        ),
-        Mistake(
-            changed(zeros=True, before=True),
-            "a gate before a convolution with zeros, and a kernel that stretches with the signal",
-            "Compare the outputs for 64 positions with the first of 128: where is the kernel read?",
+            changed(zeros=1),
+            "transforms with zeros, and a kernel that stretches with the signal",
+            "Where does lag 1 stand for 64 positions, and where for 128? Divide by `reach`.",
         ),
         Mistake(
             changed(stretched=False),
-            "a kernel that keeps its length, in a network whose end wraps around",
-            "How many points need the transforms, so that no tap reaches round?",
+            "a kernel that no longer stretches, on a circle without zeros",
+            "How many points do the transforms need, so that no tap reaches round?",
         ),
         Mistake(
-            changed(stretched=False, zeros=True),
-            "a gate behind the convolution",
-            "What does the convolution sum up, before the gate can select anything?",
+            changed(stretched=False, zeros=0.5),
+            "a circle that is half a length too small",
+            "A kernel as long as the signal needs as many zeros as the signal has positions.",
         ),
-        Mistake(
-            changed(stretched=False, before=True),
-            "a circle without zeros, the rest mended",
-            "Change the last inputs, and look at the first outputs: how many points need the transforms?",
-        ),
-        Mistake(Halved, "a circle that is half a length too small", "Each of 128 taps may reach round: add as many."),
-        Mistake(Cut, "a kernel of 16 lags", "The first marked number may stand at position 0."),
-        Mistake(Backwards, "a kernel that looks ahead", "Tap m meets the input m positions before."),
-        Mistake(nothing, "a function without its `return`", "It returns the network, an nn.Module."),
+        Mistake(Correlated, "a convolution that looks ahead", "Tap m meets the input m positions before."),
+        Mistake(Cut, "a kernel of 16 lags", "Read a tap for each position of the signal."),
+        Mistake(Emptied, "outputs that are set to 0", "Mend what they depend on; do not erase them."),
     ),
     hints=(
-        "Three measurements: other inputs at the end; 64 positions beside 128; the error after training.",
-        "Which of the three lines does each number accuse? The points of the transform, the positions, or the gate?",
+        "The first test accuses the transforms: how many points has their circle?",
+        "The second accuses the positions: where must lag 1 stand, whatever the length of x is?",
     ),
 )
 

@@ -41,7 +41,7 @@ def convolution_matrix(
 
 
 def long_convolution(x: Signal, kernel: Taps, padding: Padding = "zero") -> Signal:
-    r"""Convolve each channel of ``x`` with its own kernel, by fast Fourier transform.
+    r"""Convolve each channel of ``x`` with its own kernel, by Fourier transform.
 
     Its rounding reaches every position of a channel, so that a large number changes
     causal outputs before it: by up to 2 eps (float32: 2.4e-7) times the Euclidean

@@ -1,13 +1,12 @@
-"""Answers to the exercises of lesson 08b and its appendix that no list of mistakes holds."""
+"""Answers to the exercises of lesson 08b that no list of mistakes holds."""
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.functional import silu
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.handed_convolution import MENDED, Handed, changed
+from residual_course.exercises.mended_convolution import Handed, Mended, changed
+from residual_edu import long_convolution
 
 wrong("causal_convolution", "taps that do not learn")(
     lambda x, kernel: torch.fft.irfft(
@@ -46,110 +45,96 @@ def _(x, kernel):
     return kernel[lag.clamp(0, len(kernel) - 1)].where(inside, 0) @ x
 
 
-wrong("siren_taps", "a position too far")(
-    lambda first, shift, hidden, last, lags, reach: (
-        ((torch.linspace(0, lags / reach, lags + 1)[1:, None] * first + shift).sin() @ hidden.T).sin() @ last
-    )
+@right("ssm_kernel", "a running product")
+def _(A, B, C, taps):
+    rows = torch.cat([torch.ones_like(A)[None], A.expand(taps - 1, -1)]).cumprod(0)
+    return (rows @ (C * B)).real
+
+
+@right("ssm_kernel", "one tap at a time")
+def _(A, B, C, taps):
+    return torch.stack([(C * A**m * B).sum().real for m in range(taps)])
+
+
+right("ssm_kernel", "a sum with einsum")(
+    lambda A, B, C, taps: torch.einsum("n,mn,n->m", C, A ** torch.arange(taps)[:, None], B).real
 )
-wrong("siren_taps", "read no further than its reach")(
-    lambda first, shift, hidden, last, lags, reach: (
-        (((torch.arange(lags).clamp(max=reach) / reach)[:, None] * first + shift).sin() @ hidden.T).sin() @ last
-    )
+right("ssm_kernel", "states in rows")(
+    lambda A, B, C, taps: ((C * B)[:, None] * A[:, None] ** torch.arange(taps)).sum(0).real
 )
-right("siren_taps", "one position at a time")(
-    lambda first, shift, hidden, last, lags, reach: torch.stack(
-        [last @ (hidden @ (m / reach * first + shift).sin()).sin() for m in range(lags)]
-    )
+right("ssm_kernel", "a diagonal matrix and its powers")(
+    lambda A, B, C, taps: torch.stack([(C @ torch.linalg.matrix_power(torch.diag(A), m) @ B).real for m in range(taps)])
 )
-right("siren_taps", "layers of torch")(
-    lambda first, shift, hidden, last, lags, reach: F.linear(
-        F.linear(torch.outer(torch.arange(lags) / reach, first).add(shift).sin(), hidden).sin(), last[None]
-    )[:, 0]
+right("ssm_kernel", "exponentials of logarithms")(
+    lambda A, B, C, taps: ((A.log() * torch.arange(taps)[:, None]).exp() * C * B).sum(-1).real
 )
-right("siren_taps", "positions from NumPy")(
-    lambda first, shift, hidden, last, lags, reach: (
-        ((torch.from_numpy(np.arange(lags) / reach)[:, None] * first + shift).sin() @ hidden.T).sin() @ last
-    )
+wrong("ssm_kernel", "one tap too many")(
+    lambda A, B, C, taps: (A ** torch.arange(taps + 1)[:, None] * C * B).sum(-1).real
+)
+wrong("ssm_kernel", "states that do not learn")(
+    lambda A, B, C, taps: (A.detach() ** torch.arange(taps)[:, None] * C * B).sum(-1).real
+)
+wrong("ssm_kernel", "a mean over the states")(
+    lambda A, B, C, taps: (A ** torch.arange(taps)[:, None] * C * B).mean(-1).real
 )
 
 
-@wrong("hyena_gates", "in place on what convolve returned")
-def _(query, key, value, convolve):
-    out = convolve(query * silu(key))
-    out *= silu(value)
-    return out
-
-
-wrong("hyena_gates", "a detached gate")(lambda q, k, v, convolve: convolve(q * silu(k)) * silu(v).detach())
-right("hyena_gates", "sigmoids")(lambda q, k, v, convolve: convolve(q * k * k.sigmoid()) * v * v.sigmoid())
-right("hyena_gates", "the paper's, in another order")(lambda q, k, v, convolve: convolve(v * k).mul(q))
-
-
-Mended = changed(**MENDED)
-
-
-@right("mended_convolution", "a kernel that is cut instead of read anew")
+@right("mended_convolution", "positions made once, and cut")
 class CutToLength(Mended):
-    def positions(self, lags):
-        return torch.arange(128)[:lags] / 128
+    def positions(self, length):
+        return (torch.arange(256) / 256)[:length, None]
 
 
-@right("mended_convolution", "a stored kernel, and a matrix")
-class ByMatrix(Handed):
+@right("mended_convolution", "one lag a step of 1 / (reach - 1)")
+class FromZeroToOne(Mended):
+    def positions(self, length):
+        return torch.linspace(0, 1, 256)[:length, None]
+
+
+@right("mended_convolution", "a matrix")
+class ByMatrix(Mended):
+    def convolve(self, x, taps):
+        lag = torch.arange(len(x))[:, None] - torch.arange(len(x))
+        return taps[lag.clamp(min=0)].where(lag >= 0, 0) @ x
+
+
+@right("mended_convolution", "the library's convolution")
+class ByLibrary(Mended):
+    def convolve(self, x, taps):
+        return long_convolution(x[None, :, None], taps[None, :, None], "causal")[0, :, 0]
+
+
+@right("mended_convolution", "torch's conv1d")
+class ByConv1d(Mended):
+    def convolve(self, x, taps):
+        padded = F.pad(x, (len(taps) - 1, 0))
+        return F.conv1d(padded[None, None], taps.flip(0)[None, None])[0, 0]
+
+
+@right("mended_convolution", "a stored kernel")
+class ByHeart(nn.Module):
     def __init__(self):
         super().__init__()
-        self.taps = nn.Parameter(torch.full((8, 128), 0.02))
+        self.stored = nn.Parameter(torch.linspace(1, 0.1, 64))
 
     def forward(self, x):
-        content, gate = self.enter(x).mT.chunk(2, dim=1)
-        lag = torch.arange(x.shape[1])[:, None] - torch.arange(x.shape[1])
-        matrix = self.taps[:, lag.clamp(min=0)].where(lag >= 0, 0)
-        return self.out((matrix @ (content * gate)[..., None])[..., 0].mT)[..., 0]
+        return ByMatrix.convolve(self, x, self.stored)
 
 
-@right("mended_convolution", "a gate on either side")
-class TwoGates(Mended):
-    def __init__(self):
-        super().__init__()
-        self.behind = nn.Linear(2, 8)
+@wrong("mended_convolution", "zeros in front of the signal alone")
+class InFront(changed(stretched=False)):
+    def convolve(self, x, taps):
+        padded = F.pad(x, (len(x), 0))
+        return torch.fft.irfft(torch.fft.rfft(padded) * torch.fft.rfft(taps, len(padded)), len(padded))[: len(x)]
 
+
+@wrong("mended_convolution", "a kernel whose mean depends on the length")
+class Averaged(Mended):
+    def taps(self, length):
+        return super().taps(length) / length
+
+
+@wrong("mended_convolution", "the handed one in evaluation mode")
+class Rested(Handed):
     def forward(self, x):
-        content, gate = self.enter(x).mT.chunk(2, dim=1)
-        h = self.convolve(content * gate, self.kernel(self.positions(x.shape[1])))
-        return self.out(h.mT * (1 + self.behind(x)))[..., 0]
-
-
-@right("mended_convolution", "a running sum in the place of the kernel")
-class Running(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.out = nn.Linear(2, 8), nn.Linear(2, 8), nn.Linear(8, 1)
-
-    def forward(self, x):
-        return self.out((self.a(x) * self.b(x)).cumsum(1) / 8)[..., 0]
-
-
-@right("mended_convolution", "a ReLU before the convolution")
-class Rectified(Mended):
-    def forward(self, x):
-        content, _ = self.enter(x).mT.chunk(2, dim=1)
-        h = self.convolve(content.relu(), self.kernel(self.positions(x.shape[1])))
-        return self.out(h.mT)[..., 0]
-
-
-@right("mended_convolution", "written by hand, with nothing to learn")
-class ByHand(nn.Module):
-    def forward(self, x):
-        return (x.sum(-1) - 1).relu().cumsum(1)
-
-
-@wrong("mended_convolution", "right at the last position alone")
-class AtTheEnd(ByHand):
-    def forward(self, x):
-        return super().forward(x) * (torch.arange(x.shape[1]) == 127)
-
-
-@wrong("mended_convolution", "the future set to 0 in the outputs alone")
-class Masked(changed(stretched=False, before=True)):
-    def forward(self, x):
-        return super().forward(x) * (torch.arange(x.shape[1]) >= 64)
+        return super().forward(x).detach()
