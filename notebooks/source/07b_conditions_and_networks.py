@@ -176,9 +176,9 @@ class Patches(nn.Module):
 two_branches = partial(ResidualBlock.standard, 32, heads=4)
 
 # %% [markdown]
-# `two_branches()` makes a block of attention and MLP. (`partial` fills in a function's arguments,
-# and calls it later.) First we train the network of the drawing with such blocks, so the
-# words reach nothing. (Folded: this network, since you will write its `forward`.)
+# `two_branches()` makes a block of attention and MLP. (`partial` fixes some arguments now; the
+# function is called later.) First we leave out the middle branch of the drawing, so the words
+# reach nothing. (Folded: this network, since you will write its `forward`.)
 
 
 # %% jupyter={"source_hidden": true}
@@ -203,7 +203,7 @@ with predict(
     ["about 10 %", "about 33 %", "about 50 %", "about 90 %"],
 ):
     not_told, losses = zip(*[trained(NotTold, seed) for seed in range(3)], strict=True)
-    title = "Asked for each corner, it gives one answer"
+    title = "Right answers for each corner, without the words"
     show(plot_answers({"not told": not_told}, title))
 
 # %% [markdown]
@@ -609,8 +609,8 @@ show(along_depth(nets, (one, new_four[0].cpu()), F.cross_entropy))
 # %% [markdown]
 # The lower two panels look alike: both networks have gradients of one size, in the stream and
 # in all blocks. Only the upper panel shows the fault. Where the words are not used, nothing
-# differs between the four questions, at any depth. So the sizes of gradients do not tell
-# whether a condition arrives. Section 6 has a test that does.
+# differs between the four questions, at any depth. So the gradients of the stream and of the
+# blocks do not tell whether a condition arrives. Section 6 has a test that does.
 #
 # ## 5 · Does it help?
 #
@@ -652,17 +652,17 @@ with predict(
         name: [trained(make, seed)[0] for seed in range(3)]
         for name, make in makes.items()
     }
-    show(plot_answers(rows, "Told after the mean is told too late"))
+    show(plot_answers(rows, "Right answers for each corner, three ways of telling"))
 
 # %% [markdown]
 # Your network reads most digits, in all four corners. The one that is told after the mean
-# answers as if it were not told. There the picture is one vector already, and only a norm and
-# a linear map follow. But for the norm, the words add the same to the scores of every
+# answers as if it were not told. There the four digits are one average already, and only a norm
+# and a linear map follow. Apart from the norm, the words add the same to the scores of every
 # picture, whatever stands in it.
 #
 # The middle row is a surprise: added once, before the blocks, two words need no
-# cross-attention. What you built takes a condition of any length, and lets each position
-# choose what to take from it. This is how a prompt enters
+# cross-attention, and this task does not show that it pays. What it can do besides is let each
+# position choose what to take from a condition of any length. This is how a prompt enters
 # [Stable Diffusion](https://arxiv.org/abs/2112.10752).
 #
 # ## 6 · Where do people go wrong?
@@ -676,7 +676,7 @@ with predict(
 # which is our `ToItself`.
 #
 # The **swap test** finds such a network: give each sample another sample's condition. If the
-# outputs stay as they are, the condition is ignored.
+# answers stay as they are, the condition is ignored, or used too weakly to matter.
 #
 # ### Exercise 3 · Measure, then mend (12 minutes)
 #
@@ -805,7 +805,7 @@ print(f"row and column exchanged: {parts:.0%} of the answers change")
 #
 # <details><summary>Loss and gradients look healthy. How do you find out whether a condition is
 # used?</summary>Give each sample another sample's condition, then another order or other single
-# parts. What changes nothing is ignored.</details>
+# parts. What changes no answer is not used.</details>
 #
 # **Next.** [Lesson 08a](08a_attention.ipynb) opens the first branch, in which positions
 # attend to each other. The [investigation](investigations/07b_ten_labels.ipynb) asks where a

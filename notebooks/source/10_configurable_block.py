@@ -6,8 +6,8 @@
 # recalled in a line or two. The lesson before is [09](09_vit5_block.ipynb).
 #
 # A GPT reads a text and guesses its next character. You write its loss, its block and its mask,
-# train it for half a minute, let it write, and mend a cache that is wrong although no
-# test of the loss can see it. Here is the whole model, with a shape at every arrow.
+# train it for half a minute, let it write, and mend a cache that is wrong although the
+# training loss cannot see it. Here is the whole model, with a shape at every arrow.
 
 # %%
 import torch
@@ -595,8 +595,8 @@ far = max((p.grad - right[n].grad).abs().max() for n, p in mine.named_parameters
 print(f"outputs differ by {(a - b).abs().max():.0e}, gradients by {far:.0e}")
 
 # %% [markdown]
-# Your block is the package's. Two more tests need no training: the loss must begin near 4.63, and if
-# we change one character, here the one at position 40, only positions 40 to 63 may move.
+# Your block is the package's. Two more tests need no training: the loss must begin not far from 4.63, and if
+# we change one character, here the one at position 40, only the scores at positions 40 to 63 may change.
 
 
 # %% leak-test tags=["trained"]
@@ -616,11 +616,11 @@ print("positions that moved:", moved(gpt).min().item(), "to", moved(gpt).max().i
 # %% [markdown]
 # ## 4 · What does it do to the gradient?
 #
-# The sum in a block is what every lesson of this course came back to:
+# Each branch is added to x, so the gradient comes back along the sum as it does in lesson 00:
 #
-# $$x_{l+1} = x_l + f(\mathrm{norm}(x_l)) \qquad\Rightarrow\qquad \frac{\partial x_{l+1}}{\partial x_l} = 1 + \frac{\partial f}{\partial x_l}$$
+# $$x_{l+1} = x_l + f(\mathrm{norm}(x_l)) \qquad\Rightarrow\qquad \frac{\partial x_{l+1}}{\partial x_l} = I + \frac{\partial f(\mathrm{norm}(x_l))}{\partial x_l}$$
 #
-# Here it has a second task. Attention averages over positions. What becomes of the *differences*
+# Here the sum has a second task. Attention averages over positions. What becomes of the *differences*
 # between them in eight blocks? We take the two sums away from a copy of your block and change nothing
 # else.
 
@@ -650,8 +650,8 @@ show(along_depth(nets, (rows[:, :-1], rows[:, 1:]), loss_of, over=1))
 # %% [markdown]
 # The upper panel shows what differs between the positions of a row. Without the sums it falls to
 # less than a twentieth in eight blocks, so the positions become nearly alike, while the next
-# character depends on where one is. With the sums it stays. The lower panels look healthy for both,
-# so sizes of gradients alone would not have told us.
+# character depends on where one is. With the sums it even grows. In the lower panels the gradients
+# of both stay within a factor of ten, so their sizes alone would not have told us.
 #
 # ## 5 · Does it help?
 #
@@ -763,7 +763,7 @@ print(differences(gpt, row)[:5])
 
 # %% [markdown]
 # It fails from position 1 on! The loss of section 5 is right and the text is right, because neither
-# used the cache. Whoever looks only at the loss would ship this.
+# used the cache. Whoever looks only at the training loss would ship this.
 #
 # ### Exercise 3 · Measure, then mend (10 minutes)
 #
