@@ -182,8 +182,7 @@ def network(placement, seed, depth=16):
 
 
 # %% [markdown]
-# At Adam's default rate of 0.001 post-norm learns well. We searched for a rate at
-# which the two differ, and chose 0.01, ten times as large.
+# At Adam's default rate of 0.001 post-norm learns well. Now the same at 0.01, ten times as large.
 
 # %% both-rates tags=["trained"]
 with predict(
@@ -197,7 +196,8 @@ with predict(
 # %% [markdown]
 # Each panel has three seeds. Both networks have the same parts, batches and initial
 # weights. Pre-norm has one norm more, at its end, so that both last layers receive numbers
-# of size 1. Beside that only the place of the norm differs, and at this rate it decides.
+# of size 1. Beside that only the place of the norm differs, and at this rate it decides. (We
+# searched for a rate at which it does.)
 #
 # ## 2 · What exactly is it?
 #
@@ -317,7 +317,8 @@ for placement in "pre", "post":
 #
 # The 1 is the way along the skip. In pre-norm this 1 is there in every block, the branches add to
 # it, and only the final norm divides it. In post-norm it is multiplied by the slope of a norm in each block, and that slope is about 1 / s.
-# So sixteen blocks multiply it by 1 / s sixteen times, as they do with x itself.
+# So sixteen blocks multiply what goes along the skips by 1 / s sixteen times, as they do with x
+# itself; what goes through the branches comes in addition.
 #
 # We look at both networks before training. The upper panel follows what differs between
 # the digits; the other two follow the gradient, and are read from right to left.
@@ -351,8 +352,8 @@ after = pictured(40)
 show(picture(after))
 
 # %% [markdown]
-# In post-norm the digits have become alike: after the last block they differ by less
-# than a thousandth. The gradient shrinks in the same blocks, the last six, and the weights
+# In post-norm, in this run with seed 0, the digits have become alike: after the last block they
+# differ by less than a thousandth of what they did. The gradient shrinks in the same blocks, the last six, and the weights
 # of the first ones receive almost none. (Adam divides a gradient by its own size, so this alone
 # does not show why learning stops.) In pre-norm the digits stay apart, and the gradient
 # even grows on its way to block 1. What happened to s?
@@ -368,9 +369,10 @@ for name, nets in {"before training": fresh, "after 40 steps": after}.items():
 
 # %% [markdown]
 # Before training s is close to 1, since with PyTorch's initial weights the branches are
-# small beside x. In 40 steps they have grown to several times its size. Then sixteen
-# divisions leave almost nothing of the skip, and the upper panel shows that in the last six
-# blocks what the branches add does not replace it: it hardly differs between the digits. (Whether
+# small beside x. In 40 steps they have grown to several times its size, and sixteen divisions leave
+# almost nothing of x. That alone would be no harm, since f(x) differs between the digits as well:
+# up to block 9 the branches replace what the norms took. After it they add nearly the same to
+# every digit, and the norms divide the difference away. (Whether
 # this is what stops the network is the question of the
 # [investigation](investigations/04_where_the_digits_went.ipynb), which causes it on purpose
 # and undoes it.)

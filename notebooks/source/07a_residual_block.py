@@ -8,7 +8,7 @@
 #
 # You write a residual block of up to three branches, which takes a text, a picture or a movie
 # as it is, and a test that tells which part of a network moves information from one position
-# to another. With it you find out how a network can predict fair coin flips.
+# to another. With it you find out what is wrong with a network that is too good.
 
 # %%
 from functools import partial
@@ -34,7 +34,7 @@ progress("07a")
 #
 # The network has two blocks of two branches, a mixer and an MLP. A **mixer** is a layer that
 # carries information from one position to another. Ours is *causal*, that is, it looks back
-# only: position t gets the mean of the positions up to t. Everything is in these lines.
+# only: position t gets the mean of the positions up to t. The MLP is the usual one.
 
 
 # %%
@@ -131,7 +131,7 @@ with predict(
     show(draw.plot_flips({"two blocks": leaky}, "It predicts fair coin flips"))
 
 # %% [markdown]
-# It predicts about 96 % of flips that nobody can predict, though the mixer looks back only and
+# It predicts 95 to 98 % of flips that nobody can predict, though the mixer looks back only and
 # every row is new. Some part carries the later flips to the earlier positions, and no error
 # tells us which. But in use the later flips do not exist yet.
 #
@@ -346,7 +346,7 @@ maps = {
     "no mixer": moved(without_mixer, x, (2, 5)),
     "convolution": moved(with_mixer, x, (2, 5)),
 }
-show(draw.plot_moved(maps, "Only the mixer reaches other positions"))
+show(draw.plot_moved(maps, "Which outputs move when one position does"))
 
 # %% [markdown]
 # Without a mixer only the changed position itself moves. With the convolution its eight
@@ -495,7 +495,8 @@ norm, mlp = partial(LayerNorm, 64), partial(SimpleFeedForward, 64, 128)
 nets = {}
 for name, kind in {"skipped": MyBlock, "run": RunsIdentity}.items():
     torch.manual_seed(0)
-    blocks = [kind(off, off, off, off, mlp, norm, off) for _ in range(12)]
+    parts = {"mlp_cfg": mlp, "mlp_norm_cfg": norm, "dropout_cfg": off}
+    blocks = [kind(off, off, off, off, **parts) for _ in range(12)]
     net = nn.Sequential(*blocks, norm(), nn.Linear(64, 10)).double().to(device)
     nets[name] = net, blocks
 test_x = ((data.test_images - mean) / std).flatten(1).double().to(device)
@@ -503,12 +504,12 @@ test_y = data.test_labels.to(device)
 show(along_depth(nets, test_x, lambda out: F.cross_entropy(out, test_y)))
 
 # %% [markdown]
-# Where the branch is skipped, all three curves are level. Where it is run, what differs between
-# the digits doubles in every block (upper panel). Read the middle panel from right to left:
+# Where the branch is skipped, all three curves are level. Where it is run, the spread between the
+# digits doubles in every block (upper panel). Read the middle panel from right to left:
 # the gradient doubles in every block too. It starts thousands of times smaller, because the norm
 # before the last layer divides it by the size of x ([lesson 02](02_layer_norm.ipynb)). So the
 # weights of the last block get a gradient more than a thousand times smaller than those of the
-# first (lower panel). No error is raised, and the gradient at the input looks healthy.
+# first (lower panel). No error is raised. (Adam, which rescales every gradient, may still learn.)
 #
 # ## 5 · Does it help?
 #
@@ -540,7 +541,8 @@ with predict(
 
 # %% [markdown]
 # Your block can only guess, as it should. The control has no mixer, and yet predicts as much as
-# the network of section 1. (How the means and spreads of 32 channels hold 15 flips, the
+# the network of section 1. Its 32 means and spreads are taken over all positions, the later ones
+# included. (How the flips are read from them, the
 # [investigation](investigations/07a_coin_flips.ipynb) shows.) So we keep to a rule: norms and MLP
 # treat each position by itself, and the mixer decides what a position gets to know.
 #
@@ -714,7 +716,7 @@ report(mended)
 #
 # Answer from memory, then unfold.
 #
-# <details><summary>Which part of the block changes when a text becomes a movie?</summary>At most
+# <details><summary>Which part of a block changes when a text becomes a movie?</summary>At most
 # the mixer. LayerNorm and MLP work along the last axis, whatever stands before it.</details>
 #
 # <details><summary>Why is it not enough to put an Identity where a branch should do
