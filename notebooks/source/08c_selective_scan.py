@@ -134,12 +134,21 @@ with predict(
 ):
     fixed = [learn(Convolution, seed) for seed in range(3)]
     found = {"convolution": [score(net) for net in fixed]}
-    show(plot_scores(found, "It knows the letters, and mostly guesses their order"))
+    show(plot_scores(found, "A convolution, three seeds"))
 
 # %% [markdown]
-# It is better than 0.56, and not good. A convolution adds up what stood before, each with a weight that
-# depends on the *distance* alone. But the letters stand at other distances in each row, with noise around
-# them. We want weights that depend on *what* stands there.
+# It is better than 0.56, and not good. Does it only need more steps? We give it four times as many, and
+# then rows of 24 positions as well.
+
+# %% longer tags=["trained"]
+longer = learn(Convolution, updates=1600)
+print(f"12 positions: {score(longer):.2f}")
+print(f"24 positions: {score(longer, 24):.2f}")
+
+# %% [markdown]
+# It has learned its rows, and nothing about longer ones. A convolution adds up what stood before, each with
+# a weight that belongs to a *distance*. But the letters stand at other distances in each row. We want
+# weights that depend on *what* stands there.
 #
 # ## 2 · What exactly is it?
 #
@@ -155,14 +164,14 @@ for x in [8.0, 4, 2, 0]:
 
 # %% [markdown]
 # The 8 counts 8, 4, 2, 1 at the four positions. Unrolled, S is 1 · x + ½ · (the x before) + ¼ · (the one
-# before that) and so on: a convolution whose kernel fades. Its weights depend on the distance alone, so it
-# cannot choose either. We let the *input* choose how much is kept.
+# before that) and so on: a convolution whose kernel fades. Its weights too belong to distances. We let
+# the *input* choose how much is kept.
 #
 # ### Step 2 · How long a position lasts
 #
 # A state that decays at the rate A < 0 keeps exp(dt · A) of itself during a time dt. So let each position
-# have its own dt, and let what it writes count dt times: a position with a short dt passes unnoticed, one
-# with a long dt writes much and fades what was there. With A = −log 2, one unit of time halves the state.
+# have its own dt, and let what it writes count dt times. So dt is one dial, from *keep* to *replace*: a
+# position with a short dt passes unnoticed, one with a long dt writes much and fades what was there. With A = −log 2, one unit of time halves the state.
 
 # %% own-dt
 A = -torch.tensor(2.0).log()
@@ -229,7 +238,7 @@ show(figure)
 
 # %% [markdown]
 # Noise leaves 0.90 of both numbers, and g, whose dt is long, leaves 0.37 of what h wrote. At the first
-# question both are still there.
+# question both are still there, the first one small.
 #
 # ### Step 4 · The same without a loop
 #
@@ -257,32 +266,35 @@ def scan(x, dt, A, B, C):
 #
 # Where do dt, B and C come from? In a state space of lesson 08b they are learned numbers, the same at each
 # position. Here the input makes them, by a linear map, and for dt a softplus, which is above 0. That is
-# what **selective** means. The switch below gives the map ones in place of x, and nothing else differs.
+# what **selective** means.
 
 
 # %%
 class Scan(nn.Module):
-    def __init__(self, selective=True, width=16, heads=4, N=8):
+    def __init__(self, width=16, heads=4, N=8):
         super().__init__()
-        self.selective, self.sizes = selective, [N, N, heads]
+        self.sizes = [N, N, heads]
         self.value = nn.Linear(width, width, bias=False)
         self.choose = nn.Linear(width, sum(self.sizes), bias=False)
         self.dt0 = nn.Parameter(torch.zeros(heads))  # softplus(0) is 0.69
         self.log_A = nn.Parameter(torch.arange(1.0, heads + 1).log())
         self.leave = nn.Linear(width, width, bias=False)
 
+    def choices(self, x):
+        B, C, dt = self.choose(x).split(self.sizes, dim=-1)
+        return B, C, F.softplus(dt + self.dt0)
+
     def forward(self, x):  # (rows, positions, width)
-        source = x if self.selective else torch.ones_like(x)
-        B, C, dt = self.choose(source).split(self.sizes, dim=-1)
-        dt = F.softplus(dt + self.dt0)
+        B, C, dt = self.choices(x)
         v = self.value(x).unflatten(-1, (len(self.dt0), -1))  # in heads
         y = scan(v, dt, -self.log_A.exp(), B, C)
         return self.leave(y.flatten(2))
 
 
 # %% [markdown]
-# [Mamba](https://arxiv.org/abs/2312.00752) and [Mamba-2](https://arxiv.org/abs/2405.21060) have this core
-# and around it a short convolution, a gate and a norm.
+# [Mamba-2](https://arxiv.org/abs/2405.21060) has this core, and around it a short convolution, a gate and a
+# norm. In the first [Mamba](https://arxiv.org/abs/2312.00752) each channel and each number of the state has a
+# rate A of its own.
 #
 # ## 3 · Is mine right?
 #
@@ -375,15 +387,17 @@ for name, way in ways.items():
 # Which way is best for long sequences? The loop takes T small steps, one after the other. The matrices have
 # T · T entries. **Chunks** are in between: within a chunk of L positions take the small matrix, and
 # between chunks carry one state. By hand, with the 8, 4, 2, 0 of step 1 and chunks of two: the first chunk
-# writes ½ · 8 + 4 = 8, so the state before the second is 8.
+# writes ½ · 8 + 4 = 8, so the state before the second is 8. This works since two steps are one step of the
+# same kind, "fade by a, then add b": a step (a, b) and then (a', b') is (a' a, a' b + b'). So one may put
+# the brackets anywhere, and that is what computer science calls a *scan*.
 #
 # ### Exercise 2 · The states between chunks (10 minutes)
 #
 # Return the state before each chunk, (chunks, N), for x and dt, (T,), a number A, and B, (T, N). The chunks
 # have `length` positions; the last one may have fewer.
 #
-# <details><summary>Hint 1</summary>Two things of each chunk are needed: what it leaves of a state that comes
-# in, and what it writes, as far as that is left at its end.</details>
+# <details><summary>Hint 1</summary>Compute two things of each chunk: the factor by which it fades a state
+# that comes in, and what is left at its end of what it wrote.</details>
 # <details><summary>Hint 2</summary>What position s wrote fades during the dt after s. A running sum of dt,
 # and the whole sum, say how much time that is.</details>
 
@@ -411,12 +425,13 @@ check(states_before, "states_before")
 
 # %%
 def by_chunks(x, dt, A, B, C, length):
-    y, parts = [], [z.split(length) for z in (x, dt, B, C)]
-    before = states_before(x, dt, A, B, length)
-    for S, x, dt, B, C in zip(before, *parts, strict=True):
-        total = (dt * A).cumsum(0)
-        left = (total[:, None] - total).tril().exp().tril()
-        y.append(total.exp() * (C @ S) + (C @ B.T * left) @ (dt * x))
+    y = []
+    for n, S in enumerate(states_before(x, dt, A, B, length)):
+        part = slice(n * length, (n + 1) * length)
+        total = (dt[part] * A).cumsum(0)
+        left = (total[:, None] - total).tril().exp().tril()  # as in step 4
+        own = (C[part] @ B[part].T * left) @ (dt[part] * x[part])
+        y.append(total.exp() * (C[part] @ S) + own)
     return torch.cat(y)
 
 
@@ -452,8 +467,8 @@ print(f"T × T matrix  {least(lambda: scan(*in_heads)) / chunks:4.1f} times")
 # ## 4 · What does it do to the gradient?
 #
 # The mixer's gradient says who is heard. By the formula of step 4, the derivative of y_t with respect to
-# what position s wrote is (C_t · B_s) times the fading between them. In a convolution it depends on t − s
-# alone. We train the selective mixer and draw how much each output (row) depends on each input (column), on
+# what position s wrote is (C_t · B_s) times the fading between them. In a convolution it belongs to the
+# distance t − s. We train the selective mixer and draw how much each output (row) depends on each input (column), on
 # one row of the task.
 
 # %% who-is-heard tags=["trained"]
@@ -469,42 +484,67 @@ for ax, (name, net) in zip(figure.subplots(1, 2), nets.items(), strict=True):
 show(figure)
 
 # %% [markdown]
-# Left, every diagonal has one shade: the weight depends on the distance alone, and noise is heard as much as
-# letters are. Right, two columns stand out, those of the two letters. Noise is hardly heard, wherever it
-# stands, and where the second letter is written the first one fades.
+# Left, every diagonal has nearly one shade: noise is heard as much as letters are. Right, two columns stand
+# out, those of the letters, and the first one pales where the second is written. Noise is heard by hardly
+# anyone but itself (the diagonal: each input also makes the C of its own position).
+#
+# Which dt has the mixer learned? Here are those of its four heads, for noise and for the letter a.
+
+# %% learned-dt tags=["trained"]
+net = chosen[0]
+signs = torch.tensor([SIGNS.index("·"), SIGNS.index("a")])
+_, _, dt = net.mixer.choices(net.norm1(net.embed(signs)))
+print("noise", [round(each, 2) for each in dt[0].tolist()])
+print("a    ", [round(each, 2) for each in dt[1].tolist()])
+
+# %% [markdown]
+# Nobody told it: noise has a dt near 0, so the state passes it by, and a letter is written.
 #
 # ## 5 · Does it help?
 #
-# The control is the same mixer with constant dt, B and C. Both were trained at twelve positions. We test at
-# 12, and then at 24 and 48, where there is more noise between the letters and the questions.
+# The control is the same mixer with constant dt, B and C: its map gets ones in place of x. In a third mixer
+# the input chooses dt alone. All were trained at twelve positions. We test at 12, and then at 24 and 48,
+# where there is more noise between the letters and the questions.
+
+
+# %%
+class Constant(Scan):
+    def choices(self, x):
+        return super().choices(torch.ones_like(x))
+
+
+class OnlyTime(Scan):
+    def choices(self, x):
+        B, C, _ = super().choices(torch.ones_like(x))
+        return B, C, super().choices(x)[2]
+
 
 # %% does-it-help tags=["trained"]
 with predict(
     "Trained at 12 positions: how often is the selective scan right at 48?",
     ["about 1/8", "about 0.56", "above 0.8"],
 ):
-    constant = [learn(lambda: Scan(selective=False), seed) for seed in range(3)]
     kinds = {
-        "convolution": fixed,
-        "scan, constant": constant,
-        "scan, selective": chosen,
+        "constant": [learn(Constant, seed) for seed in range(3)],
+        "dt chosen": [learn(OnlyTime, seed) for seed in range(3)],
+        "all chosen": chosen,
     }
     lengths = 12, 24, 48
     found = {
         name: [[score(net, length) for net in nets] for length in lengths]
         for name, nets in kinds.items()
-        if name != "convolution"
     }
     conditions = [f"{length} positions" for length in lengths]
-    show(plot_scores(found, "Only the one that chooses carries further", conditions))
+    show(plot_scores(found, "Trained at 12 positions, three seeds each", conditions))
 
 # %% [markdown]
 # With constant dt, B and C the scan is a convolution, whose kernel is a sum of fading exponentials. At the
 # length of its training it may learn to copy (it does with two of three seeds), but not at four times that
-# length. With the input's choice it copies at both: noise passes with a short dt, however much of it there is.
+# length. Where the input chooses, it copies at both. And dt alone is most of it: noise passes with a short
+# dt, however much of it there is.
 #
 # There is a price. The state has 4 · 4 · 8 = 128 numbers, however long the sequence is, where attention keeps
-# a key and a value of each position. What does not fit into 128 numbers is lost.
+# a key and a value of each position.
 #
 # ## 6 · Where do people go wrong?
 #
@@ -578,11 +618,12 @@ check(mended_scan, "mended_scan")
 
 # %% [markdown]
 # The mean over all positions looked into the future, which a loss on whole rows does not show. The fading
-# had a dt of its own, which no input chose. And with a dt of 0.007 a position writes next to nothing, so
-# training begins with a mixer that returns nearly 0.
+# used dt0 alone: the input chose how much to write, never how much to keep. And once the mean is gone, a dt
+# of 0.007 writes next to nothing. For 400 steps on twelve positions that start is too slow; for rows of
+# thousands a small one is usual.
 #
-# Relatives: Euler's 1 + dt · A in place of exp(dt · A), which is below −1 for a long dt, so the state grows;
-# and a state that is carried from one row of a batch to the next.
+# Two more mistakes of this kind. Euler's 1 + dt · A in place of exp(dt · A) falls below −1 where dt is long,
+# and the state grows. And a state may be carried from one row of a batch to the next.
 #
 # ## 7 · What do I keep?
 #
