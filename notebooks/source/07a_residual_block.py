@@ -131,7 +131,7 @@ with predict(
     show(draw.plot_flips({"two blocks": leaky}, "It predicts fair coin flips"))
 
 # %% [markdown]
-# It predicts 95 to 98 % of flips that nobody can predict, though the mixer looks back only and
+# It gets 95 to 98 % right, where one half should be the limit, though the mixer looks back only and
 # every row is new. Some part carries the later flips to the earlier positions, and no error
 # tells us which. But in use the later flips do not exist yet.
 #

@@ -207,11 +207,10 @@ with predict(
     show(plot_answers({"not told": not_told}, title))
 
 # %% [markdown]
-# In each corner stands what the network answers when it is asked for that corner, in a filled
-# circle if it is right and in an open one if not. (The percentages are of 1,000 new pictures,
-# with three seeds.) Who reads all four digits and picks one is right in a quarter of the
-# cases, and in a tenth of the others, in which the digit asked for is the same by luck:
-# 0.25 + 0.75 · 0.1 = 33 %.
+# The circle in a corner is the answer to the question for that corner: filled if it is right, open
+# if not. (The percentages are of 1,000 new pictures, with three seeds.) A network that reads all
+# four digits and picks one at random is right in a quarter of the cases, and in a tenth of the
+# others, in which the digit asked for is the same by luck: 0.25 + 0.75 · 0.1 = 33 %.
 #
 # ## 2 · What exactly is it?
 #
@@ -400,9 +399,8 @@ far = max((p.grad - right[n].grad).abs().max() for n, p in theirs.named_paramete
 print(f"outputs differ by {(a - b).abs().max():.0e}, gradients by {far:.0e}")
 
 # %% [markdown]
-# Folded are the package's cross-attention, which takes pictures as grids too and any mixer of
-# query, key and value in the softmax's place, and its two networks. The first returns scores
-# for each position, as for a picture that is drawn; the second, for the mean over them.
+# For the curious, the package's cross-attention and its two networks are folded here. The first
+# network returns an output for each position, the second one for a picture.
 
 # %% jupyter={"source_hidden": true} tags=["promote:mixers/projections"]
 from torch import Tensor
@@ -680,8 +678,8 @@ with predict(
 #
 # ### Exercise 3 · Measure, then mend (12 minutes)
 #
-# A colleague asks in numbers, row and column, each 0 or 1. So "0 1" means top right. This
-# takes the place of the table:
+# A colleague asks in numbers, row and column, each 0 or 1. So "0 1" means top right. She replaces
+# the table of four words by this:
 
 
 # %%
@@ -703,8 +701,8 @@ print(f"loss {losses[0]:.2f} to {losses[-1]:.2f}")
 print(f"read correctly: {share_read(handed, new_numbers):.0%}")
 
 # %% [markdown]
-# The loss falls, and after 350 steps about seven of ten are read, far more than 33 %. Does it
-# only need more steps?
+# The loss falls, and after 350 steps about seven of ten are read, far more than 33 %. Would more
+# steps help?
 #
 # **Measure first.** Write the swap test: the share of the pictures whose answer changes when
 # `others` take the place of `words`. An answer is the place of the largest of the ten scores.
@@ -737,7 +735,8 @@ print(f"row and column exchanged:     {parts:.0%} of the answers change")
 # %% [markdown]
 # The first line says that the numbers are used. The second shows a fault: in half of the
 # questions the two numbers differ, and exchanged they ask for another corner, but not one
-# answer changes.
+# answer changes. So it cannot tell these two corners apart, and more steps would not help: with
+# perfect reading it would be right in 0.5 + 0.5 · 0.55 = 78 % of the cases.
 #
 # **Then mend.** Change the table so that its network reads at least 80 %. (The check trains
 # one, for about 5 seconds.)
@@ -777,7 +776,7 @@ print(f"row and column exchanged: {parts:.0%} of the answers change")
 # not that all of it is. So swap its parts too. (Our words have no such
 # trouble, because "top" is never a column.)
 #
-# A relative: a norm after the place where a condition is added can remove it again, exactly.
+# There is a second way to lose a condition: add it just before a norm that subtracts it again.
 # The [investigation](investigations/07b_ten_labels.ipynb) has such a network.
 #
 # ## 7 · What do I keep?
@@ -796,8 +795,8 @@ print(f"row and column exchanged: {parts:.0%} of the answers change")
 # Answer from memory, then unfold.
 #
 # <details><summary>A network ends with a mean over its positions. Why should a condition not be
-# added after it?</summary>One vector is left of the picture. The condition adds the same to the
-# scores of every picture, whatever stands in it.</details>
+# added after it?</summary>If only a norm and a linear map follow, it adds the same to the scores
+# of every picture, whatever stands in it.</details>
 #
 # <details><summary>A label comes as a single vector into cross-attention. Which maps are never
 # trained, and why?</summary>Those of queries and keys. With one word its weight is 1, whatever

@@ -146,9 +146,9 @@ print(f"12 positions: {score(longer):.2f}")
 print(f"24 positions: {score(longer, 24):.2f}")
 
 # %% [markdown]
-# It has learned its rows, and nothing about longer ones. A convolution adds up what stood before, each with
-# a weight that belongs to a *distance*. But the letters stand at other distances in each row. We want
-# weights that depend on *what* stands there.
+# It has learned its rows. But it has one weight for each of 14 *distances*, and in a row of 24 the letters
+# stand at others, or farther away than it can see. (Section 5 has a control that sees any distance.) We
+# want weights that depend on *what* stands there.
 #
 # ## 2 · What exactly is it?
 #
@@ -485,8 +485,8 @@ show(figure)
 
 # %% [markdown]
 # Left, every diagonal has nearly one shade: noise is heard as much as letters are. Right, two columns stand
-# out, those of the letters, and the first one pales where the second is written. Noise is heard by hardly
-# anyone but itself (the diagonal: each input also makes the C of its own position).
+# out, those of the letters (2 and 6), and the first one pales where the second is written. Noise is heard by
+# hardly anyone but itself (the diagonal: each input also makes the C of its own position).
 #
 # Which dt has the mixer learned? Here are those of its four heads, for noise and for the letter a.
 
@@ -502,9 +502,9 @@ print("a    ", [round(each, 2) for each in dt[1].tolist()])
 #
 # ## 5 · Does it help?
 #
-# The control is the same mixer with constant dt, B and C: its map gets ones in place of x. In a third mixer
-# the input chooses dt alone. All were trained at twelve positions. We test at 12, and then at 24 and 48,
-# where there is more noise between the letters and the questions.
+# The control is the same mixer with constant dt, B and C: its map gets ones in place of x. In two further
+# mixers the input chooses dt alone, or B and C alone. All were trained at twelve positions. We test at 12,
+# and then at 24 and 48, where there is more noise between the letters and the questions.
 
 
 # %%
@@ -519,6 +519,12 @@ class OnlyTime(Scan):
         return B, C, super().choices(x)[2]
 
 
+class OnlyPlaces(Scan):
+    def choices(self, x):
+        B, C, _ = super().choices(x)
+        return B, C, super().choices(torch.ones_like(x))[2]
+
+
 # %% does-it-help tags=["trained"]
 with predict(
     "Trained at 12 positions: how often is the selective scan right at 48?",
@@ -526,6 +532,7 @@ with predict(
 ):
     kinds = {
         "constant": [learn(Constant, seed) for seed in range(3)],
+        "B, C chosen": [learn(OnlyPlaces, seed) for seed in range(3)],
         "dt chosen": [learn(OnlyTime, seed) for seed in range(3)],
         "all chosen": chosen,
     }
@@ -540,8 +547,8 @@ with predict(
 # %% [markdown]
 # With constant dt, B and C the scan is a convolution, whose kernel is a sum of fading exponentials. At the
 # length of its training it may learn to copy (it does with two of three seeds), but not at four times that
-# length. Where the input chooses, it copies at both. And dt alone is most of it: noise passes with a short
-# dt, however much of it there is.
+# length. Where the input chooses all three, it copies at both. And dt alone is most of it: noise passes
+# with a short dt, so much more of it can pass. B and C alone are worth little here.
 #
 # There is a price. The state has 4 · 4 · 8 = 128 numbers, however long the sequence is, where attention keeps
 # a key and a value of each position.
@@ -617,7 +624,8 @@ def mended_scan():
 check(mended_scan, "mended_scan")
 
 # %% [markdown]
-# The mean over all positions looked into the future, which a loss on whole rows does not show. The fading
+# None of the three mends is enough alone. The mean over all positions looked into the future, which a loss
+# on whole rows does not show. The fading
 # used dt0 alone: the input chose how much to write, never how much to keep. And once the mean is gone, a dt
 # of 0.007 writes next to nothing. For 400 steps on twelve positions that start is too slow; for rows of
 # thousands a small one is usual.
