@@ -321,14 +321,15 @@ def ssm_kernel(A, B, C, taps):
 check(ssm_kernel, "ssm_kernel")
 
 # %% [markdown]
-# In general they do, by a matrix: $ds/dt = \mathbf{A} s + \mathbf{b} x$. In a spring the
-# speed moves the place, and the place pulls on the speed. Almost every matrix can be
+# In general the numbers of a state act on each other by a matrix,
+# $ds/dt = \mathbf{A} s + \mathbf{b} x$. In a spring the speed moves the place, and the
+# place pulls on the speed. Almost every matrix can be
 # diagonalised, $\mathbf{A} = V\,\mathrm{diag}(a)\,V^{-1}$, and in the coordinates
 # $V^{-1} s$ each number runs alone, at its own rate a. We push a spring, b = (0, 1), and
 # follow its place:
 
 # %% spring
-spring = torch.tensor([[0.0, 1], [-16.25, -1]])
+spring = torch.tensor([[0.0, 1], [-16.25, -1]])  # rows: what moves place and speed
 a, V = torch.linalg.eig(spring)
 print(a)
 by_matrix = [torch.matrix_exp(0.05 * m * spring)[0, 1] for m in range(100)]
@@ -380,7 +381,7 @@ print("equal to 10 digits:", torch.allclose(by_loop, by_kernel, rtol=0, atol=1e-
 # %% [markdown]
 # Which one should you run? In training the whole signal is there, and the convolution is
 # about four times as fast. On one processor core this is mostly the price of a Python
-# step; on a GPU its steps run side by side as well. In generation one number comes at a
+# step; on a GPU the convolution's steps also run side by side. In generation one number comes at a
 # time: the loop makes one step, and the convolution goes over the whole past. Below some
 # thousand positions that is still cheaper. The loop's time over that of the convolution
 # (`python -m benchmarks.state_space`):
@@ -781,8 +782,8 @@ show(along_depth(nets, signals, lambda out: out.square().mean()))
 #
 # Back to the neuron, 32 ms ahead. `StateSpace` has 128 parameters and takes the place of
 # the stored taps, with the training of section 1. As a control we take the turning away and
-# nothing else: ω stays 0. Then equal decays are one number 32 times, so a second control
-# spreads them from 1 to 32.
+# nothing else: ω stays 0. Then all 32 numbers start alike, so a second control spreads
+# their decays from 1 to 32.
 
 
 # %%
@@ -806,11 +807,11 @@ def errors(make):
 
 def plot_kinds(kinds):
     ax = neuron.plot_errors_by_name(kinds, axes(2.8))
-    ax.set_title("128 parameters that turn do the work of 256 taps")
+    ax.set_title("Turning does the work of 256 taps")
     return ax.figure
 
 
-# %% five-kernels tags=["trained"]
+# %% seven-kernels tags=["trained"]
 with predict(
     "32 states with ω = 0: what is the error 32 ms ahead?",
     ["about 0.1", "about 0.4", "about 0.8"],
@@ -819,9 +820,9 @@ with predict(
         "stored, 16 taps": [error(short[32], test).item()],
         "stored, 256 taps": [error(long, test).item()],
         "state space": errors(StateSpace),
-        "state space, ω = 0": errors(Still),
+        "ω = 0": errors(Still),
         "ω = 0, decays spread": errors(lambda: Still(spread=True)),
-        "state space, dt = 1/256": errors(lambda: StateSpace(dt=1 / 256)),
+        "dt = 1/256": errors(lambda: StateSpace(dt=1 / 256)),
         "generated": errors(lambda: Siren(omega=64)),
     }
     show(plot_kinds(kinds))
