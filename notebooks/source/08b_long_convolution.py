@@ -738,6 +738,7 @@ class Hyena(nn.Module):
 # loops (folded) that differ in a alone, with dt = 0.2. In the picture the stream is the
 # state, and a block is a step.
 
+
 # %% jupyter={"source_hidden": true}
 class Step(nn.Module):
     def __init__(self, a, dt=0.2):
