@@ -658,7 +658,9 @@ check(mended_scan, "mended_scan")
 # <details><summary>dt, B and C are constant. Which layer is it?</summary>A convolution, whose kernel is
 # (C · B) dt times powers of exp(dt · A).</details>
 #
-# **Next.** [Lesson 09](09_vit5_block.ipynb) builds a vision transformer.
+# **Next.** [Lesson 09](09_vit5_block.ipynb) builds a vision transformer. The
+# [investigation](investigations/08c_which_mixers_copy.ipynb) adds attention and gates to the comparison
+# of section 5, and asks what else differs between networks that copy and networks that do not.
 # [Homework](homework/hw_08c_09.ipynb) is on lessons 08c and 09; the
 # [glossary](../docs/glossary.md) has all words.
 
