@@ -1,7 +1,4 @@
-"""What ViT-5 mixes by: its attention, the adapter of two-axis mixers, registers.
-
-Beside the block's transcription: tests/library/blocks/test_vit5_block.py.
-"""
+"""What ViT-5 mixes by: its attention, the adapter of two-axis mixers, registers."""
 
 from functools import partial
 
@@ -19,7 +16,6 @@ from residual_edu import (
     ViT5Attention,
     ViT5HyenaAdapter,
     parameter_groups,
-    rotary_cos_sin,
 )
 from tests.library.agree import agree
 
@@ -39,46 +35,44 @@ def tokens():
     return torch.randn(2, 17, 16, dtype=torch.float64, requires_grad=True)
 
 
-@pytest.mark.parametrize("scale", [None, 0.1])
+def rms(x, gain):
+    return x / ((x * x).mean(-1, keepdim=True) + 1e-6).sqrt() * gain
+
+
+def turned(x):
+    """Turn the pairs of (samples, heads, tokens, 8) as complex numbers: patches, CLS token, registers."""
+    places = [(y, x, 1e4) for y in range(3) for x in range(4)] + [(0, 0, 1.0)]
+    places += [(y, x, 100.0) for y in range(2) for x in range(2)]
+    angles = [[y, y * base**-0.5, x, x * base**-0.5] for y, x, base in places]
+    turns = torch.polar(torch.ones(len(places), 4).double(), torch.tensor(angles, dtype=torch.float64))
+    y = torch.complex(x[..., :4], x[..., 4:]) * turns
+    return torch.cat([y.real, y.imag], dim=-1)
+
+
+def attended(x, p, scale):
+    biases = p["qkv.bias"].chunk(3) if "qkv.bias" in p else [0] * 3
+    q, k, v = (x @ w.T + b for w, b in zip(p["qkv.weight"].chunk(3), biases, strict=True))
+    q, k, v = (torch.stack(signal.split(8, dim=-1), 1) for signal in (q, k, v))
+    if "q_norm.weight" in p:
+        q, k = rms(q, p["q_norm.weight"]), rms(k, p["k_norm.weight"])
+    weights = torch.exp(turned(q) @ turned(k).mT * scale)
+    heard = weights / weights.sum(-1, keepdim=True) @ v
+    return torch.cat(heard.unbind(1), dim=-1) @ p["proj.weight"].T + p.get("proj.bias", 0)
+
+
 @pytest.mark.parametrize("bias", [False, True])
-def test_without_angles_attention_is_torchs(bias, scale):
-    mixer, x = made(qkv_bias=bias, out_proj_bias=bias, scale=scale), tokens()
-    mixer.cos_sin.tables = rotary_cos_sin(torch.zeros(17, 4))
-    theirs = nn.MultiheadAttention(16, 2, bias=bias, batch_first=True).double()
-    theirs.in_proj_weight, theirs.in_proj_bias, theirs.out_proj = mixer.qkv.weight, mixer.qkv.bias, mixer.proj
-    if scale is None:
-        agree(mixer(x), theirs(x, x, x)[0], [x, *mixer.parameters()], 1e-12)
-    q, k, v = mixer.heads(x)
-    y = (q @ k.mT * (8**-0.5 if scale is None else scale)).softmax(-1) @ v
-    torch.testing.assert_close(mixer(x), mixer.proj(y.transpose(1, 2).flatten(2)), rtol=1e-12, atol=1e-12)
-
-
-def test_scores_depend_on_the_offset_between_two_patches_alone():
-    mixer = made()
-    q, k, _ = mixer.heads(torch.randn(1, 1, 16).double().expand(1, 17, 16))  # equal tokens, which differ in place only
-    scores = (q @ k.mT)[0, :, :12, :12].unflatten(1, (3, 4)).unflatten(3, (3, 4))  # head, row, column, row, column
-    torch.testing.assert_close(scores[:, 1:, 1:, 1:, 1:], scores[:, :-1, :-1, :-1, :-1], rtol=1e-11, atol=1e-11)
-    torch.testing.assert_close(scores[:, 0, 0, 2, 1], scores[:, 0, 2, 2, 3], rtol=1e-11, atol=1e-11)
-    assert (scores[:, 0, 0, 0, 1] - scores[:, 0, 0, 1, 0]).abs().min() > 1e-6  # across is not down
-
-
-def angles_of(mixer):
-    cos, sin = mixer.cos_sin.tables
-    return torch.atan2(sin, cos).chunk(2, dim=-1)[1]
-
-
-def test_the_cls_token_is_not_rotated_and_the_registers_have_a_base_of_their_own():
-    angles = angles_of(made())
-    assert angles.shape == (17, 4) and not angles[12].any()
-    expected = [[y, y / 10, x, x / 10] for y in range(2) for x in range(2)]  # base 100, two pairs an axis
-    torch.testing.assert_close(angles[13:], torch.tensor(expected, dtype=torch.float64))
-    assert not torch.equal(angles_of(made(reg_rope_base=50.0))[13:], angles[13:])
+@pytest.mark.parametrize("changes", [{}, {"scale": 0.1}, {"qk_norm": partial(RMSNorm, 8)}])
+def test_attention_in_float64(changes, bias):
+    mixer, x = made(qkv_bias=bias, out_proj_bias=bias, **changes), tokens()
+    p = dict(mixer.named_parameters())
+    agree(mixer(x), attended(x, p, changes.get("scale", 8**-0.5)), [x, *p.values()])
 
 
 @pytest.mark.parametrize("count, side", [(0, 1), (1, 1), (2, 2), (4, 2), (5, 3)])
 def test_any_number_of_registers_fills_its_grid_row_by_row(count, side):
     mixer = made(num_registers=count, has_cls=False)
-    angles = angles_of(mixer)[12:].round(decimals=12)
+    cos, sin = mixer.cos_sin.tables
+    angles = torch.atan2(sin, cos)[12:, 4:].round(decimals=12)
     assert angles[:, ::2].tolist() == [[i // side, i % side] for i in range(count)]
     assert mixer(torch.randn(1, 12 + count, 16).double()).any()
 
