@@ -14,9 +14,8 @@ from residual_edu import (
     LayerNorm,
     QKVSequenceMixer,
     SimpleFeedForward,
-    parameter_groups,
 )
-from tests.library.agree import agree
+from tests.library.helpers import TableNorm, agree, decayed
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -36,14 +35,6 @@ class Mixer(nn.Module):
         film = self.film(conditioning).view(len(conditioning), *[1] * (x.ndim - 2), -1)
         space = tuple(range(1, x.ndim - 1))
         return self.inner(x - x.mean(space, keepdim=True) if space else x) * film
-
-
-class TableNorm(nn.Module):
-    """A norm whose gain is no vector, so that only the block's mark spares it."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(torch.ones(2, C))
 
 
 def block(awake=True, norm=NORM, **changes):
@@ -121,13 +112,10 @@ def test_at_the_start_only_the_gate_rows_have_a_gradient_one_step_later_everythi
 def test_state_dict_keys_in_order_and_norms_are_spared_by_weight_decay():
     expected = ["sequence_mixer", "sequence_norm", "mlp", "mlp_norm", "condition_norm", "condition_proj"]
     assert list(dict.fromkeys(key.split(".")[0] for key in block().state_dict())) == expected
-    made = block(norm=TableNorm)
-    decayed = {id(p) for p in parameter_groups(made, 0.1)[0]["params"]}
     weights = [
         f"{name}.weight" for name in ("sequence_mixer.inner", "sequence_mixer.film", "mlp.linear1", "mlp.linear2")
     ]
-    names = [name for name, p in made.named_parameters() if id(p) in decayed]
-    assert names == [*weights, "condition_proj.1.weight"]
+    assert decayed(block(norm=TableNorm)) == [*weights, "condition_proj.1.weight"]
 
 
 @pytest.mark.parametrize("left_out", ["sequence_mixer", "mlp"])

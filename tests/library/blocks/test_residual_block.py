@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import MLP, DropPath, InvalidInput, LayerNorm, LazyConfig, ResidualBlock, parameter_groups
-from tests.library.agree import agree
+from residual_edu import MLP, DropPath, InvalidInput, LayerNorm, LazyConfig, ResidualBlock
+from tests.library.helpers import TableNorm, agree, decayed
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -25,14 +25,6 @@ class Mixer(nn.Module):
 
     def forward(self, x):
         return self.map(x - x.mean(tuple(range(1, x.ndim - 1)), keepdim=True))
-
-
-class TableNorm(nn.Module):
-    """A norm whose gain is no vector, so that only the block's mark spares it."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(torch.ones(2, C))
 
 
 class Listener(nn.Module):
@@ -117,11 +109,9 @@ def test_one_dropout_for_all_branches_which_draws_anew_and_never_touches_the_str
 
 
 def test_norms_are_spared_by_weight_decay():
-    norms = [f"{name}_norm_cfg" for name in ("sequence_mixer", "condition_mixer", "mlp")]
-    made = block(**dict.fromkeys(norms, TableNorm))
-    spared = {id(p) for p in parameter_groups(made, 0.1)[1]["params"]}
-    for name, p in made.named_parameters():
-        assert (id(p) in spared) == ("norm" in name or "bias" in name), name
+    made = block(**{f"{name}_norm_cfg": TableNorm for name in ("sequence_mixer", "condition_mixer", "mlp")})
+    weights = ["sequence_mixer.map", "condition_mixer.say", "mlp.layer1", "mlp.layer2"]
+    assert decayed(made) == [f"{name}.weight" for name in weights]
 
 
 def test_its_cost_is_its_parts_cost():

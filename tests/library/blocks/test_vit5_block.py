@@ -22,9 +22,8 @@ from residual_edu import (
     ViT5Attention,
     ViT5ResidualBlock,
     drop_path,
-    parameter_groups,
 )
-from tests.library.agree import agree
+from tests.library.helpers import TableNorm, agree, decayed
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -47,14 +46,6 @@ class Mixer(nn.Module):
     def forward(self, x, *, conditioning=None):
         x = self.map(x - x.mean(1, keepdim=True))
         return x if conditioning is None else x + conditioning[:, None]
-
-
-class TableNorm(nn.Module):
-    """A norm whose gain is no vector, so that only the block's mark spares it."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(torch.ones(2, C))
 
 
 def block(awake=True, mixer=Mixer, norm=NORM, mlp=FEED_FORWARD, **changes):
@@ -148,10 +139,8 @@ def test_registers_are_pooled_for_a_mixer_that_may_read_them(mixer, pooled):
 
 
 def test_norms_are_spared_by_weight_decay():
-    made = block(norm=TableNorm)
-    decayed = {id(p) for p in parameter_groups(made, 0.1)[0]["params"]}
-    names = [name for name, p in made.named_parameters() if id(p) in decayed]
-    assert names == ["sequence_mixer.map.weight", "mlp.layer1.weight", "mlp.layer2.weight"]
+    weights = ["sequence_mixer.map.weight", "mlp.layer1.weight", "mlp.layer2.weight"]
+    assert decayed(block(norm=TableNorm)) == weights
 
 
 class Costly(nn.Module):

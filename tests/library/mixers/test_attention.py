@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from residual_edu import rotary_angles
 from residual_edu.gradient_flow import mixing_matrix
 from residual_edu.mixers import Attention
-from tests.library.agree import agree
+from tests.library.helpers import agree
 
 GRIDS = [(7,), (3, 4), (2, 3, 2)]
 

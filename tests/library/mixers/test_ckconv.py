@@ -1,4 +1,3 @@
-import itertools
 from functools import partial
 from math import log2, prod
 
@@ -7,9 +6,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from residual_edu import CKConv, ExponentialModulation, KernelFiLMGenerator, SIRENKernel, parameter_groups
+from residual_edu import CKConv, ExponentialModulation, KernelFiLMGenerator, SIRENKernel
 from residual_edu.mixers.long_convolution import next_fast_len
-from tests.library.agree import agree
+from tests.library.helpers import agree, decayed
+
+from .by_definition import by_definition
 
 FILM = partial(KernelFiLMGenerator, 5, 6, 2)
 
@@ -27,25 +28,12 @@ def signal(*space):
 
 
 def slowly(conv, x, conditioning=None):
-    """y_i = sum over j of k[i - j + middle] x_j + s x_i, over all pairs of positions."""
-    space = x.shape[1:-1]
-    lengths = [(length + 1) // 2 if single else length for length, single in zip(space, conv.single, strict=True)]
+    """By the definition, with taps on either side of the middle one, or in a causal one from it on; and s x_i."""
+    lengths = [(n + 1) // 2 if single else n for n, single in zip(x.shape[1:-1], conv.single, strict=True)]
     kernel, grid = conv.kernel(lengths, conditioning)
     kernel = kernel if isinstance(conv.mask, nn.Identity) else conv.mask(grid, kernel)
-    places, rows = list(itertools.product(*map(range, space))), []
-    for i in places:
-        total = conv.shortcut * x[(slice(None), *i)]
-        for j in places:
-            tap = []
-            for a, length in enumerate(lengths):
-                tap.append(i[a] - j[a] + length - 1)
-                if conv.paddings[a] == "circular":
-                    tap[a] %= space[a]
-            inside = all(0 <= t < 2 * length - 1 for t, length in zip(tap, lengths, strict=True))
-            if inside and not (conv.is_causal and j > i):
-                total = total + kernel[(slice(None), *tap)] * x[(slice(None), *j)]
-        rows.append(total)
-    return torch.stack(rows, dim=1).view(x.shape)
+    kernel = kernel[:, lengths[0] - 1 :] if conv.is_causal else kernel
+    return by_definition(x, kernel, conv.paddings) + conv.shortcut * x
 
 
 WAYS = [
@@ -85,8 +73,7 @@ def test_the_start_the_keys_and_what_decays():
     conv = CKConv(1, 400, kernel, mask, "double", "zero")
     assert 0.95 / 20 < conv.shortcut.abs().max() <= 1 / 20
     assert list(dict.fromkeys(key.split(".")[0] for key in conv.state_dict())) == ["shortcut", "kernel", "mask"]
-    decayed = parameter_groups(conv, 0.1)[0]["params"]
-    assert [id(p) for p in decayed] == [id(conv.kernel.out_linear.weight)]
+    assert decayed(conv) == ["kernel.out_linear.weight"]
 
 
 @pytest.mark.parametrize("space, way", [((6,), {}), ((6,), {"is_causal": True}), ((3, 5), {})])

@@ -3,7 +3,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from residual_edu import KernelFiLMGenerator, parameter_groups
+from residual_edu import KernelFiLMGenerator
+from tests.library.helpers import decayed
 
 
 def test_it_is_two_linear_maps_cut_into_layers_and_then_into_gamma_and_beta():
@@ -41,9 +42,7 @@ def test_or_by_changing_a_little():
 @pytest.mark.parametrize("exempt", [False, True])
 def test_weight_decay(exempt):
     film = KernelFiLMGenerator(4, 3, 2, no_weight_decay=exempt)
-    decayed = {id(p) for p in parameter_groups(film, 0.1)[0]["params"]}
-    names = [name for name, p in film.named_parameters() if id(p) in decayed]
-    assert names == ([] if exempt else ["mlp.0.weight", "mlp.2.weight"])
+    assert decayed(film) == ([] if exempt else ["mlp.0.weight", "mlp.2.weight"])
 
 
 def test_its_cost():

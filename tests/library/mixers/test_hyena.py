@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.functional import silu
 from torch.utils.flop_counter import FlopCounterMode
 
-from residual_edu import CausalConv1D, CKConv, Hyena, KernelFiLMGenerator, RMSNorm, SIRENKernel, parameter_groups
-from tests.library.agree import agree
+from residual_edu import CausalConv1D, CKConv, Hyena, KernelFiLMGenerator, RMSNorm, SIRENKernel
+from tests.library.helpers import TableNorm, agree, decayed
 
 SHORT = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 NORM = partial(RMSNorm, 4)
@@ -96,23 +96,13 @@ def test_norms_that_look_for_channels_on_axis_1_find_them(norm):
     torch.testing.assert_close(hyena(*given), hyena.global_conv(normed) * silu(given[2]))
 
 
-class Table(nn.Module):
-    """A norm whose gain is no vector, so that only a mark spares it."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(torch.ones(2, 4))
-
-
 def test_keys_and_what_is_exempt_from_weight_decay():
     hyena = make(qk_norm_cfg=NORM, pixelhyena_norm_cfg=NORM, output_norm_cfg=NORM, gate_nonlinear_cfg=OFF)
     keys = [key for key in hyena.state_dict() if not key.startswith("global_conv.")]
     norms = ["pixelhyena_norm", "output_norm", "q_norm", "k_norm"]
     assert sorted(keys) == sorted(["short_conv.weight", "short_conv.bias", *[f"{norm}.weight" for norm in norms]])
-    weights = {"short_conv.weight", "global_conv.kernel.out_linear.weight"}
-    for made in (hyena, make(output_norm_cfg=Table, pixelhyena_norm_cfg=Table)):
-        decayed = {id(p) for p in parameter_groups(made, 0.1)[0]["params"]}
-        assert {name for name, p in made.named_parameters() if id(p) in decayed} == weights
+    for made in (hyena, make(output_norm_cfg=TableNorm, pixelhyena_norm_cfg=TableNorm)):
+        assert decayed(made) == ["global_conv.kernel.out_linear.weight", "short_conv.weight"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from residual_edu import KernelFiLMGenerator, SIRENKernel, parameter_groups, reset_parameters
+from residual_edu import KernelFiLMGenerator, SIRENKernel, reset_parameters
+from tests.library.helpers import decayed
 
 SIZES = {"out_dim": 3, "data_dim": 1, "mlp_hidden_dim": 5, "num_layers": 3, "embedding_dim": 4, "omega_0": 2.0}
 SIZES |= {"L_cache": 8, "use_bias": True}
@@ -91,9 +92,7 @@ def test_keys_and_all_but_the_last_matrix_is_exempt_from_weight_decay():
     own = ["positional_embedding.linear", "hidden_linears.0", "hidden_linears.1", "out_linear"]
     both = [f"{layer}.{kind}" for layer in own for kind in ("weight", "bias")]
     assert list(make().state_dict()) == both == list(kernel.state_dict())[: len(both)]
-    decayed = {id(p) for p in parameter_groups(kernel, 0.1)[0]["params"]}
-    names = {name for name, p in kernel.named_parameters() if id(p) in decayed}
-    assert names == {"out_linear.weight", "film_generator.mlp.0.weight", "film_generator.mlp.2.weight"}
+    assert decayed(kernel) == ["out_linear.weight", "film_generator.mlp.0.weight", "film_generator.mlp.2.weight"]
 
 
 @pytest.mark.parametrize("lengths", [[5], [3, 4]])

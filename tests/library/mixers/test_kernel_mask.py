@@ -3,7 +3,8 @@ from math import exp
 import pytest
 import torch
 
-from residual_edu import ExponentialModulation, GaussianModulation, parameter_groups, position_grid
+from residual_edu import ExponentialModulation, GaussianModulation, position_grid
+from tests.library.helpers import decayed
 
 SIZES = {  # the factor along one axis at a distance, by the parameter of axis and channel
     ExponentialModulation: lambda place, weight: exp(-abs(place) * abs(weight)),
@@ -34,7 +35,7 @@ def test_where_they_start_and_that_they_are_exempt_from_weight_decay():
     evenly = torch.tensor([2.3, (2.3 + 13.81) / 2, 13.81]) / 2  # shared by two axes
     torch.testing.assert_close(exponential.weight.detach(), evenly.repeat(2, 1))
     torch.testing.assert_close(gaussian.std.detach(), torch.tensor([0.01, 0.1, 1.0]).repeat(2, 1))
-    assert all(parameter_groups(mask, 0.1)[0]["params"] == [] for mask in (exponential, gaussian))
+    assert decayed(exponential) == decayed(gaussian) == []
 
 
 @pytest.mark.parametrize("way, inverse", [("log", torch.log), ("softplus", lambda s: s.expm1().log())])

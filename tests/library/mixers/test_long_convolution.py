@@ -1,4 +1,4 @@
-"""The long convolution against its definition, a loop over every pair of positions; and its Fourier transform."""
+"""The long convolution against its definition; and its Fourier transform."""
 
 import itertools
 
@@ -8,25 +8,9 @@ import torch
 from residual_edu import convolution_matrix, long_convolution
 from residual_edu.mixers.long_convolution import fft_size, next_fast_len
 from residual_edu.mixers.real_fft import real_fft
-from tests.library.agree import agree
+from tests.library.helpers import agree
 
-
-def by_definition(x, kernel, paddings):
-    """y_i = sum over j of k[i - j + c] x_j, one position at a time, for any number of axes."""
-    space, taps = x.shape[1:-1], kernel.shape[1:-1]
-    places = list(itertools.product(*map(range, space)))
-    rows = []
-    for i in places:
-        total = torch.zeros(len(x), x.shape[-1], dtype=x.dtype)
-        for j in places:
-            tap = []
-            for here, there, length, count, padding in zip(i, j, space, taps, paddings, strict=True):
-                lag = here - there + (0 if padding == "causal" else (count - 1) // 2)
-                tap.append(lag % length if padding == "circular" else lag)
-            if all(0 <= lag < count for lag, count in zip(tap, taps, strict=True)):
-                total = total + kernel[(slice(None), *tap)] * x[(slice(None), *j)]
-        rows.append(total)
-    return torch.stack(rows, dim=1).view(x.shape)
+from .by_definition import by_definition
 
 
 def double(*shape):

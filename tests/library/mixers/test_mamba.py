@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from residual_edu import LazyConfig
 from residual_edu.gradient_flow import mixing_matrix
 from residual_edu.mixers import Mamba, MambaLayer
-from tests.library.agree import agree
+from tests.library.helpers import agree
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -54,17 +54,9 @@ def test_values_and_gradients_in_float64(positions):
     agree(layer(x), transcribed(x, dict(layer.named_parameters())), [x, *layer.parameters()])
 
 
-def test_names_and_shapes_are_those_of_mamba_ssm():
-    assert {name: tuple(p.shape) for name, p in LAYER().state_dict().items()} == {
-        "dt_bias": (3,),
-        "A_log": (3,),
-        "D": (3,),
-        "in_proj.weight": (2 * 12 + 2 * N + 3, C),
-        "conv1d.weight": (12 + 2 * N, 1, K),
-        "conv1d.bias": (12 + 2 * N,),
-        "norm.weight": (12,),
-        "out_proj.weight": (C, 12),
-    }
+def test_names_are_those_of_mamba_ssm():
+    maps = ["in_proj.weight", "conv1d.weight", "conv1d.bias", "norm.weight", "out_proj.weight"]
+    assert list(LAYER().state_dict()) == ["dt_bias", "A_log", "D", *maps]
     with_biases = MambaLayer(C, d_state=N, headdim=P, bias=True, conv_bias=False).state_dict()
     assert {"in_proj.bias", "out_proj.bias"} <= set(with_biases) and "conv1d.bias" not in with_biases
 

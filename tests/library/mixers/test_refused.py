@@ -7,29 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import (
-    CausalConv1D,
-    CKConv,
-    ExponentialModulation,
-    GaussianModulation,
-    Hyena,
-    InvalidInput,
-    KernelFiLMGenerator,
-    Mamba,
-    MambaLayer,
-    RegisterCompressConcat,
-    RegisterPooling,
-    SIRENKernel,
-    SIRENPositionalEmbedding,
-    ViT5Attention,
-    ViT5HyenaAdapter,
-    chunked_scan,
-    convolution_matrix,
-    long_convolution,
-    position_grid,
-    selective_scan,
-)
-from residual_edu.mixers import Attention
+import residual_edu as library
+from residual_edu import CKConv, GaussianModulation, KernelFiLMGenerator, SIRENKernel, long_convolution
+from residual_edu.mixers import Attention, chunked_scan, selective_scan
 
 OFF, zeros = nn.Identity, torch.zeros
 FILM = partial(KernelFiLMGenerator, 4, kernel_hidden_dim=5, num_film_layers=2)
@@ -54,7 +34,7 @@ def conv(axes=1, channels=4, grid="double", padding="zero", causal=False, film=N
 
 def hyena(causal=False, **changes):
     parts = {"global_conv_cfg": conv(causal=causal), "short_conv_cfg": OFF, "gate_nonlinear_cfg": OFF}
-    return Hyena(**(parts | {"pixelhyena_norm_cfg": OFF, "qk_norm_cfg": None} | changes))
+    return library.Hyena(**(parts | {"pixelhyena_norm_cfg": OFF, "qk_norm_cfg": None} | changes))
 
 
 class Narrow(nn.Module):
@@ -67,7 +47,7 @@ def narrowed(part, narrow=Narrow):
 
 
 def mamba(**sizes):
-    return MambaLayer(**({"d_model": 6, "headdim": 4} | sizes))
+    return library.MambaLayer(**({"d_model": 6, "headdim": 4} | sizes))
 
 
 def scanned(place, value, scan=selective_scan):
@@ -75,7 +55,7 @@ def scanned(place, value, scan=selective_scan):
 
 
 def vit5(**changes):
-    return ViT5Attention(**({"hidden_dim": 16, "num_heads": 2, "num_patches_h": 3, "num_patches_w": 4} | changes))
+    return library.ViT5Attention(**({"hidden_dim": 16, "num_heads": 2} | changes), num_patches_h=3, num_patches_w=4)
 
 
 FLAT, GRID, FIVE = (2, 4, 12), (2, 2, 2, 12), (2, 5, 12)
@@ -103,7 +83,7 @@ REFUSED = [
     *[(lambda shape=shape: FILM()(zeros(shape)), "conditioning must be") for shape in ((2, 5), (4,), (2, 3, 4))],
     (lambda: hyena(short_conv_cfg=nn.Linear(12, 12)), "short_conv must be nn.Conv1d to 3d or Identity"),
     (lambda: hyena(True, short_conv_cfg=nn.Conv1d(12, 12, 3, padding=1)), "short_conv must be causal"),
-    (lambda: hyena(True, short_conv_cfg=CausalConv1D(12, 12, 3, is_causal=False)), "short_conv must be causal"),
+    (lambda: hyena(True, short_conv_cfg=library.CausalConv1D(12, 12, 3, is_causal=False)), "short_conv must be causal"),
     (lambda: hyena(True, output_norm_cfg=nn.GroupNorm(2, 4)), "output_norm must be causal"),
     (lambda: narrowed("short_conv_cfg", nn.Conv1d(12, 12, 3)), "Conv1d(x) must have the shape of x"),
     (lambda: narrowed("short_conv_cfg", nn.Conv1d(12, 4, 1)), "Conv1d(x) must have the shape of x"),
@@ -117,9 +97,9 @@ REFUSED = [
     (lambda: hyena()(X, X, X[:1]), "value must have the shape of query"),
     (lambda: kernel(num_layers=0), "num_layers must be a whole number, at least 2"),
     (lambda: kernel(hidden_omega_0="a"), "hidden_omega_0 must "),
-    (lambda: SIRENPositionalEmbedding(1, 3, 8, omega_0=-1.0), "omega_0 must "),
+    (lambda: library.SIRENPositionalEmbedding(1, 3, 8, omega_0=-1.0), "omega_0 must "),
     (lambda: kernel(L_cache=1)([4]), "reach must be a whole number, at least 2"),
-    (lambda: position_grid([1.5], [8], like=X), "lengths must be a whole number, at least 1"),
+    (lambda: library.position_grid([1.5], [8], like=X), "lengths must be a whole number, at least 1"),
     (lambda: kernel(film_cfg=partial(FILM, kernel_hidden_dim=1)), "film_cfg must modulate widths [5, 5]"),
     (lambda: kernel(film_cfg=partial(FILM, num_film_layers=3)), "film_cfg must modulate widths [5, 5]"),
     (
@@ -128,19 +108,19 @@ REFUSED = [
     ),
     *[
         (lambda kind=kind, given=given: kind(1, 4)(*given), f"{name} must be floating point of shape ")
-        for kind in (ExponentialModulation, GaussianModulation)
+        for kind in (library.ExponentialModulation, GaussianModulation)
         for name, given in (("x", (POINTS, TAPS[..., :1])), ("x", (POINTS[:, :1], TAPS)), ("grid", (X[..., :1], TAPS)))
     ],
-    (lambda: ExponentialModulation(1, 3, fast_decay_pct=0.0), "fast_decay_pct must "),
-    (lambda: ExponentialModulation(1, 3, slow_decay_pct=-1.0), "slow_decay_pct must "),
+    (lambda: library.ExponentialModulation(1, 3, fast_decay_pct=0.0), "fast_decay_pct must "),
+    (lambda: library.ExponentialModulation(1, 3, slow_decay_pct=-1.0), "slow_decay_pct must "),
     (lambda: GaussianModulation(1, 3, min_std=0.0), "min_std and init_std must be float32 above 0"),
     (lambda: GaussianModulation(1, 3, init_std_high=float("nan")), "min_std and init_std must be float32 above 0"),
     (lambda: GaussianModulation(1, 3, min_std=0.5, max_std=0.1), "max_std must be above min_std=0.5"),
     (lambda: GaussianModulation(1, 3, parametrization="logs"), "parametrization must be one of"),
     (lambda: long_convolution(X, TAPS, "zeros"), "padding must be one of"),
-    (lambda: convolution_matrix(TAPS[0].T, 4, "zeros"), "padding must be one of"),
+    (lambda: library.convolution_matrix(TAPS[0].T, 4, "zeros"), "padding must be one of"),
     (lambda: long_convolution(X[:, :4], TAPS, "circular"), "a circular axis has 4 lags, got 7 taps"),
-    (lambda: convolution_matrix(TAPS[0].T, 4, "circular"), "a circular axis has 4 lags, got 7 taps"),
+    (lambda: library.convolution_matrix(TAPS[0].T, 4, "circular"), "a circular axis has 4 lags, got 7 taps"),
     *[
         (lambda x=x, taps=taps: long_convolution(x, taps), "kernel must be floating point of shape")
         for x, taps in ((X, TAPS[..., :1]), (X, TAPS[0]), (X, zeros(3, 7, 4)), (X[:1], zeros(2, 7, 4)))
@@ -149,7 +129,7 @@ REFUSED = [
     (lambda: mamba(d_state=0), "d_state must "),
     (lambda: mamba(expand=1.5), "expand must "),
     (lambda: mamba(dt_init_floor=float("nan")), "dt_init_floor must "),
-    (lambda: Mamba(mamba(), bidirectional=True), "mamba_layer_cfg must build two layers"),
+    (lambda: library.Mamba(mamba(), bidirectional=True), "mamba_layer_cfg must build two layers"),
     *[
         (lambda place=place, value=value, scan=scan: scanned(place, value, scan), f"{name} must be floating point of ")
         for scan in (selective_scan, chunked_scan)
@@ -169,15 +149,15 @@ REFUSED = [
     (lambda: vit5(proj_dropout=1.0), "proj_dropout must "),
     (lambda: vit5()(zeros(2, 18, 16)), "x must be floating point of shape (batch, 17, channels)"),
     (lambda: vit5()(zeros(2, 1, 16)), "x must be floating point of shape (batch, 17, channels)"),
-    (lambda: ViT5HyenaAdapter(OFF, 3)(zeros(2, 6, 3, 4)), "x must be floating point of shape (batch, tokens, channels"),
-    (lambda: RegisterPooling(0), "num_registers must "),
-    (lambda: RegisterPooling(3)(zeros(2, 1, 4)), "registers must be floating point of shape (batch, 3, channels)"),
-    (lambda: RegisterCompressConcat(3, 4, 2)(zeros(2, 2, 3, 4)), "registers must be floating point of shape (batch, 3"),
+    (lambda: library.ViT5HyenaAdapter(OFF, 3)(zeros(2, 6, 3, 4)), "x must be floating point of shape (batch, tokens"),
+    (lambda: library.RegisterPooling(0), "num_registers must "),
+    (lambda: library.RegisterPooling(3)(zeros(2, 1, 4)), "registers must be floating point of shape (batch, 3"),
+    (lambda: library.RegisterCompressConcat(3, 4, 2)(zeros(2, 2, 4)), "registers must be floating point of shape (bat"),
 ]
 
 
 @pytest.mark.usefixtures("as_installed")
 @pytest.mark.parametrize("call, words", REFUSED)
 def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+    with pytest.raises(library.InvalidInput, match=f"^{re.escape(words)}"):
         call()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from residual_edu.mixers import chunked_scan, selective_scan
-from tests.library.agree import agree
+from tests.library.helpers import agree
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -33,15 +33,7 @@ def unrolled(x, dt, A, B, C, D):
 def test_against_the_sum_over_all_pairs(scan):
     given = reading(9)
     torch.testing.assert_close(scan(*given), unrolled(*given), rtol=1e-12, atol=1e-12)
-
-
-def test_a_leaky_sum_by_hand():
-    """One channel that keeps half at each step."""
-    x = torch.tensor([8.0, 4.0, 2.0, 0.0]).view(1, 4, 1, 1)
-    dt, ones = torch.ones(1, 4, 1), torch.ones(1, 4, 1)
-    half = -torch.tensor([2.0]).log()
-    for scan in (selective_scan, chunked_scan):
-        torch.testing.assert_close(scan(x, dt, half, ones, ones).flatten(), torch.tensor([8.0, 8.0, 6.0, 3.0]))
+    torch.testing.assert_close(scan(*given[:-1]) + given[-1][:, None] * given[0], scan(*given))
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 64])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from residual_edu import attention, attention_mask, fused_attention, merge_heads, split_heads
-from tests.library.agree import agree
+from tests.library.helpers import agree
 
 WAYS = pytest.mark.parametrize("way", [attention, fused_attention])
 MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 2}, "both": {"causal": True, "window": 3}}

@@ -4,7 +4,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import MLP, Dropout, LazyConfig, SimpleFeedForward, reset_parameters
-from tests.library.agree import agree
+from tests.library.helpers import agree
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 3, 4)])

@@ -17,7 +17,7 @@ from residual_edu import (
     layer_norm,
     rms_norm,
 )
-from tests.library.agree import agree
+from tests.library.helpers import agree
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 

@@ -13,13 +13,13 @@ from residual_edu import (
     alibi_bias,
     alibi_slopes,
     attention_mask,
-    parameter_groups,
     rotary_angles,
     rotary_cos_sin,
     rotate,
     rotate_by,
     sinusoidal,
 )
+from tests.library.helpers import decayed
 
 GRIDS = [(7,), (3, 2, 4)]
 
@@ -135,4 +135,4 @@ def test_the_embeddings_names_sizes_and_weight_decay():
     made = PositionEmbedding(6, 3, 4)
     assert list(made.state_dict()) == [f"data_embeddings.{axis}.weight" for axis in "xyz"]
     assert (made.embedding_dim, made.data_dim, made.max_dim_lengths) == (6, 3, (4, 4, 4))
-    assert not parameter_groups(made, 0.1)[0]["params"]
+    assert decayed(made) == []
