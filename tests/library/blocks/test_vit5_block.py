@@ -121,13 +121,6 @@ def test_two_identities_return_the_very_same_tensor_and_pool_nothing():
     assert made(x := tokens()) is x and made.register_pooling is None and made.flop_count(TOKENS) == 0
 
 
-def test_one_module_flips_two_independent_coins():
-    made, x = block(drop_path_rate=0.5), tokens(1).expand(2000, -1, -1)
-    ways, counts = made(x).flatten(1).unique(dim=0, return_counts=True)
-    assert len(ways) == 4 and (counts > 400).all()  # 500 each; four standard deviations are 77
-    assert len(made.eval()(x).flatten(1).unique(dim=0)) == 1
-
-
 @pytest.mark.parametrize("mixer, pooled", [(ATTENTION, False), (FILMED, True), (Mixer, True)])
 def test_registers_are_pooled_for_a_mixer_that_may_read_them(mixer, pooled):
     made, x = block(mixer=mixer, **POOLED), tokens()

@@ -50,14 +50,6 @@ def test_the_matrix_is_the_convolution(length, taps, padding):
     torch.testing.assert_close(torch.einsum("cij,bjc->bic", matrix, x), long_convolution(x, kernel, padding))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_16_bits_are_rounded_once(dtype):
-    x, kernel = torch.randn(1, 64, 2).to(dtype), (torch.randn(1, 127, 2) / 8).to(dtype)
-    found, wide = long_convolution(x, kernel), by_definition(x.double(), kernel.double(), ["zero"])
-    assert found.dtype == dtype
-    assert (found.double() - wide).abs().max() < torch.finfo(dtype).eps * wide.abs().max()
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("length", [3, 100])
 def test_a_large_late_number_changes_earlier_outputs_by_no_more_than_the_docstring_says(length, dtype):

@@ -31,11 +31,6 @@ class Gate(nn.Module):
         return 1 if inference else 1000
 
 
-class OfAnyNumber(nn.Module):
-    def forward(self, *signals, **options):
-        return signals[0]
-
-
 def signal(*space, batch=2):
     return torch.randn(batch, *space, 12, dtype=torch.float64)
 
@@ -58,7 +53,7 @@ def test_one_signal_for_a_mixer_of_one():
     torch.testing.assert_close(mixer(x), mean.expand(x.shape), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("make, signals", [(Gate, 3), (Average, 1), (PLAIN, 3), (OfAnyNumber, 3)])
+@pytest.mark.parametrize("make, signals", [(Gate, 3), (Average, 1), (PLAIN, 3)])
 def test_how_many_signals_a_mixer_takes_and_names_and_sizes(make, signals):
     mixer = QKVSequenceMixer(12, make)
     assert mixer.signals == signals and list(mixer.state_dict()) == ["qkv_proj.weight", "out_proj.weight"]

@@ -106,13 +106,6 @@ def test_a_query_from_which_every_key_is_hidden_gets_0_and_leaves_finite_gradien
     torch.testing.assert_close(found[..., 1:, :], way(*inputs, torch.ones(5, 5).tril() > 0)[..., 1:, :])
 
 
-@WAYS
-def test_it_compiles(compiled, way):
-    q, k, v = signals(2)
-    mask, bias = attention_mask(5, 5, window=2), torch.zeros(5, 5).index_fill(0, torch.tensor([3]), -torch.inf)
-    torch.testing.assert_close(compiled(way)(q, k, v, mask, bias.double()), way(q, k, v, mask, bias.double()))
-
-
 def test_heads_are_parts_of_the_channels_and_positions_are_in_raster_order():
     x = torch.randn(2, 3, 2, 36).chunk(3, dim=-1)[1].transpose(1, 2)  # a part of a wider signal, which is no copy
     heads = split_heads(x, 3)

@@ -50,18 +50,6 @@ def test_order_of_norm_layer_and_gates(residual, gates, expected):
     assert residual(X, double, norm=torch.square, gates=gates).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("residual", "expected"),
-    [(pre_norm_residual, [5.0, 311.0]), (post_norm_residual, [25.0, 1681.0])],  # x + 3x^2 + 1, (x + 3x + 1)^2
-)
-def test_further_arguments_reach_the_layer_by_position_and_by_name(residual, expected):
-    def layer(x, factor, *, conditioning):
-        return factor * x + conditioning
-
-    three, one = torch.tensor(3.0), torch.tensor(1.0)
-    assert residual(X, layer, torch.square, (), three, conditioning=one).tolist() == expected
-
-
 @BOTH
 def test_the_identity_module_and_nothing_else_is_a_bypass_and_runs_nothing(residual):
     def never(*inputs):

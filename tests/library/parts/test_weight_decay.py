@@ -75,14 +75,9 @@ def test_one_parameter_by_its_name(copied):
         no_weight_decay(Positions(), "places")
 
 
-def test_a_weight_that_a_marked_module_shares_is_exempt():
-    net = nn.ModuleList([no_weight_decay(nn.Embedding(3, 4)), nn.Linear(4, 3)])
-    net[1].weight = net[0].weight
-    assert decayed(copy.deepcopy(net)) == []
-
-
-def test_every_parameter_stands_in_one_group_once_also_where_it_is_shared():
-    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    net[1].weight = net[0].weight
+def test_every_parameter_stands_in_one_group_once_also_where_a_marked_module_shares_it():
+    net = nn.ModuleList([no_weight_decay(nn.Embedding(3, 4)), nn.Linear(4, 3), nn.Linear(3, 3), nn.Linear(3, 3)])
+    net[1].weight, net[3].weight = net[0].weight, net[2].weight
     both = [id(p) for group in parameter_groups(net, 0.1) for p in group["params"]]
-    assert sorted(both) == sorted(id(p) for p in net.parameters()) and len(both) == 3
+    assert sorted(both) == sorted(id(p) for p in net.parameters()) and len(both) == 5
+    assert decayed(copy.deepcopy(net)) == ["2.weight"]
