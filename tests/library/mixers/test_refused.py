@@ -14,6 +14,7 @@ from residual_edu.mixers import Attention, chunked_scan, selective_scan
 OFF, zeros = nn.Identity, torch.zeros
 FILM = partial(KernelFiLMGenerator, 4, kernel_hidden_dim=5, num_film_layers=2)
 SCAN = [zeros(2, 5, 3, 2), zeros(2, 5, 3), zeros(3), zeros(2, 5, 4), zeros(2, 5, 4), zeros(3)]
+PADDED = nn.Conv1d(12, 12, 3, padding=1)
 X, TAPS, POINTS = zeros(2, 7, 4), zeros(1, 7, 4), zeros(1, 7, 1)
 
 
@@ -42,8 +43,8 @@ class Narrow(nn.Module):
         return x[..., :1]
 
 
-def narrowed(part, narrow=Narrow):
-    return hyena(**{part: narrow})(X, X, X)
+def narrowed(part, narrow=Narrow, **changes):
+    return hyena(**{part: narrow} | changes)(X, X, X)
 
 
 def mamba(**sizes):
@@ -82,7 +83,7 @@ REFUSED = [
     (lambda: FILM(init_type="zero"), "init_type must be one of"),
     *[(lambda shape=shape: FILM()(zeros(shape)), "conditioning must be") for shape in ((2, 5), (4,), (2, 3, 4))],
     (lambda: hyena(short_conv_cfg=nn.Linear(12, 12)), "short_conv must be nn.Conv1d to 3d or Identity"),
-    (lambda: hyena(True, short_conv_cfg=nn.Conv1d(12, 12, 3, padding=1)), "short_conv must be causal"),
+    (lambda: hyena(True, short_conv_cfg=PADDED), "short_conv must be causal"),
     (lambda: hyena(True, short_conv_cfg=library.CausalConv1D(12, 12, 3, is_causal=False)), "short_conv must be causal"),
     (lambda: hyena(True, output_norm_cfg=nn.GroupNorm(2, 4)), "output_norm must be causal"),
     (lambda: narrowed("short_conv_cfg", nn.Conv1d(12, 12, 3)), "Conv1d(x) must have the shape of x"),
@@ -92,7 +93,7 @@ REFUSED = [
         (lambda part=part: narrowed(f"{part}_cfg"), "Narrow(x) must have the shape of x")
         for part in ("gate_nonlinear", "gate_nonlinear_2", "pixelhyena_norm", "qk_norm", "output_norm")
     ],
-    (lambda: narrowed("global_conv_cfg"), "global_conv(z) must have the shape of z"),
+    (lambda: narrowed("global_conv_cfg", short_conv_cfg=PADDED), "global_conv(z) must have the shape of z"),
     (lambda: hyena()(X, zeros(2, 7, 5), X[..., :3]), "key must have the shape of query"),
     (lambda: hyena()(X, X, X[:1]), "value must have the shape of query"),
     (lambda: kernel(num_layers=0), "num_layers must be a whole number, at least 2"),
