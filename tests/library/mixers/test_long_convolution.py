@@ -40,6 +40,9 @@ def test_four_numbers_by_hand():
         found = long_convolution(x.view(1, 4, 1), kernel.view(1, 3, 1), padding).flatten()
         torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32), atol=1e-6, rtol=0)
         assert (convolution_matrix(kernel, 4, padding) @ x).tolist() == expected
+    assert (convolution_matrix(kernel, 4) @ x).tolist() == hand["zero"]
+    x, kernel = torch.randn(1, 3, 4, 2), torch.randn(1, 3, 3, 2)
+    assert long_convolution(x, kernel).equal(long_convolution(x, kernel, ["zero", "zero"]))  # one serves all axes
 
 
 @pytest.mark.parametrize("padding", ["zero", "circular", "causal"])

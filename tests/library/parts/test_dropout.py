@@ -52,7 +52,7 @@ def test_the_masks_of_different_elements_are_independent():
 
 @KINDS
 def test_evaluation_and_rate_zero_return_the_very_same_tensor(kind):
-    for module in (kind(0.5).eval(), kind(0.0)):
+    for module in (kind(0.5).eval(), kind(0.0), DropPath()):
         assert module(x := torch.randn(3, 4)) is x
     assert "=0.2" in repr(kind(0.2)) and not kind(0.2).state_dict()
 

@@ -87,13 +87,13 @@ def test_numbers_are_rotated_in_float32_at_least(tables, dtype):
     assert y.dtype == dtype and ((y.double() - exact).abs() <= bound).all()
 
 
-@pytest.mark.parametrize("base", [10000.0, 4.0])
+@pytest.mark.parametrize("options", [{}, {"base": 4.0}])
 @pytest.mark.parametrize("channels, start", [(2, 0), (8, 7)])
-def test_sinusoids_by_their_formula(channels, start, base):
-    places = range(start, start + 5)
+def test_sinusoids_by_their_formula(channels, start, options):
+    base, places = options.get("base", 10000.0), range(start, start + 5)
     rows = [[(cos if i % 2 else sin)(p / base ** ((i - i % 2) / channels)) for i in range(channels)] for p in places]
     expected = torch.tensor(rows, dtype=torch.float64)
-    torch.testing.assert_close(sinusoidal(5, channels, base, start), expected, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(sinusoidal(5, channels, start=start, **options), expected, rtol=1e-13, atol=1e-13)
 
 
 PAPER = {  # Press, Smith & Lewis: a geometric sequence from 2^(-8/n), and for 12 heads the text of their code
