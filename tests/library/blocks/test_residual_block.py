@@ -142,7 +142,7 @@ def test_what_is_refused(call, words, kind):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_standard_block_is_torchs_encoder_layer(causal):
-    ours = ResidualBlock.standard(C, 2, dropout=0.3, causal=causal)
+    ours = ResidualBlock.standard(C, 2, dropout=0.3, **({"causal": True} if causal else {}))
     assert ours.dropout.p == 0.3 and ResidualBlock.standard(C, 2).dropout.p == 0
     theirs = nn.TransformerEncoderLayer(C, 2, 4 * C, 0.0, "gelu", batch_first=True, norm_first=True)
     pairs = {
