@@ -3,7 +3,6 @@
 A new block joins by one line of ``BLOCKS``, a new mixer by one of ``MIXERS``.
 """
 
-import inspect
 from functools import partial
 from itertools import product
 
@@ -11,146 +10,65 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import (
-    MLP,
-    AdaLNZeroResidualBlock,
-    Attention,
-    CKConv,
-    ExponentialModulation,
-    Hyena,
-    KernelFiLMGenerator,
-    LayerNorm,
-    Mamba,
-    MambaLayer,
-    QKVConditionMixer,
-    QKVSequenceMixer,
-    RegisterPooling,
-    ResidualBlock,
-    RMSNorm,
-    SIRENKernel,
-    ViT5ResidualBlock,
-    blocks,
-    mixers,
-)
+import residual_edu as library
+from tests.library.interop.models import OFF, C, c, cross, hyena, mamba, qkv
 
-C = 12
-SPACES = {1: (6,), 2: (3, 4), 3: (2, 3, 2)}
+KERNEL = partial(library.SIRENKernel, C, mlp_hidden_dim=4, num_layers=2, embedding_dim=4, omega_0=1.0, L_cache=4)
+FILM, POOLING = partial(library.KernelFiLMGenerator, C, 4, 1), partial(library.RegisterPooling, 2)
 
 
-def attention(axes, listening):
-    return partial(Attention, C, num_heads=1, apply_qk_norm=True, use_rope=True)
+def ckconv(axes, film):
+    kernel = partial(KERNEL, data_dim=axes, use_bias=True, film_cfg=FILM if film else None)
+    return partial(library.CKConv, axes, C, kernel, partial(library.ExponentialModulation, axes, C), "double", "zero")
 
 
-def ckconv(axes, listening):
-    film = partial(KernelFiLMGenerator, C, kernel_hidden_dim=4, num_film_layers=2, film_hidden_dim=5)
-    kernel = partial(SIRENKernel, C, axes, 4, num_layers=3, embedding_dim=4, omega_0=1.0, L_cache=4, use_bias=True)
-    fading = partial(ExponentialModulation, axes, C)
-    return partial(CKConv, axes, C, partial(kernel, film_cfg=film if listening else None), fading, "double", "zero")
-
-
-def hyena(axes, listening):
-    kind = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}[axes]
-    short = partial(kind, 3 * C, 3 * C, 3, padding=1, groups=3 * C)
-    return partial(Hyena, ckconv(axes, listening), short, nn.SiLU, partial(RMSNorm, C), partial(RMSNorm, C))
-
-
-def mamba(axes, listening):
-    return partial(Mamba, partial(MambaLayer, C, d_state=4, d_conv=3, headdim=6, chunk_size=4), bidirectional=True)
-
-
-MIXERS = {Attention: attention, CKConv: ckconv, Hyena: hyena, Mamba: mamba}
-LISTENING = [CKConv, Hyena]  # those that have a use for conditioning=
-BARE = [CKConv, Mamba]  # those that take one signal, so that they may stand in a block without QKVSequenceMixer
-NORM, FEED_FORWARD, LEFT_OUT = partial(LayerNorm, C), partial(MLP, C, "swiglu", nn.Identity), nn.Identity
-
-
-def wrapped(mixer_cfg):
-    return partial(QKVSequenceMixer, C, mixer_cfg)
-
-
-def residual_block(mixer_cfg, conditioned):
-    cross = partial(QKVConditionMixer, C, partial(Attention, C, 2, apply_qk_norm=False, use_rope=False))
-    listener, norm = (cross, NORM) if conditioned else (LEFT_OUT, LEFT_OUT)
-    return ResidualBlock(mixer_cfg, NORM, listener, norm, FEED_FORWARD, NORM, LEFT_OUT)
-
-
-def adaln_zero_block(mixer_cfg, conditioned):
-    return AdaLNZeroResidualBlock(mixer_cfg, NORM, FEED_FORWARD, NORM, NORM, LEFT_OUT, C)
-
-
-def vit5_block(mixer_cfg, conditioned):
-    pooling = partial(RegisterPooling, 2) if conditioned else None
-    return ViT5ResidualBlock(mixer_cfg, NORM, FEED_FORWARD, NORM, C, 0.1, 0.0, pooling, num_registers=2)
-
-
-BLOCKS = {  # how to build it, the numbers of axes it takes, and whether its mixer can hear a condition
-    ResidualBlock: (residual_block, (1, 2, 3), False),
-    AdaLNZeroResidualBlock: (adaln_zero_block, (1, 2, 3), True),
-    ViT5ResidualBlock: (vit5_block, (1,), True),
+MIXERS = {  # for so many axes, with FiLM if a condition is to be heard
+    "Attention": lambda axes, film: partial(qkv, partial(library.Attention, C, 1, True, axes < 3)),
+    "CKConv": lambda axes, film: partial(qkv, ckconv(axes, film)),
+    "CKConv alone": ckconv,
+    "Hyena": hyena,
+    "Mamba": lambda axes, film: partial(qkv, mamba),
+    "Mamba alone": lambda axes, film: mamba,
 }
+LISTENING = ["CKConv", "CKConv alone", "Hyena"]
 
 
-def cases():
-    for (block, (_, dimensions, _)), mixer, bare, conditioned in product(BLOCKS.items(), MIXERS, *[(False, True)] * 2):
-        for axes in dimensions:
-            if mixer in BARE or not bare:
-                names = [block.__name__, mixer.__name__, "bare" if bare else "wrapped", f"{axes}d"]
-                yield pytest.param(block, mixer, bare, axes, conditioned, id="-".join([*names, f"{conditioned=}"]))
+def residual(mixer, conditioned):
+    pair = (cross, c.NORM) if conditioned else (OFF, OFF)
+    return library.ResidualBlock(mixer, c.NORM, *pair, c.DENSE, c.NORM, OFF)
 
 
-def made(block, mixer, bare, axes, conditioned):
-    """Build in float64 and push every parameter off its start, which opens the gates that begin at zero."""
-    make, _, hears = BLOCKS[block]
-    mixer_cfg = MIXERS[mixer](axes, listening=hears and conditioned)
-    built = make(mixer_cfg if bare else wrapped(mixer_cfg), conditioned).double()
-    with torch.no_grad():
-        for p in built.parameters():
-            p += 0.2 * torch.randn_like(p)
-    return built
+def adaln_zero(mixer, conditioned):
+    return library.AdaLNZeroResidualBlock(mixer, c.NORM, c.DENSE, c.NORM, c.NORM, OFF, C)
 
 
-def signals(axes):
-    x = torch.randn(2, *SPACES[axes], C, dtype=torch.float64, requires_grad=True)
-    return x, torch.randn(2, 3, C, dtype=torch.float64, requires_grad=True)
+def vit5(mixer, conditioned):
+    pooling = POOLING if conditioned else None
+    return library.ViT5ResidualBlock(mixer, c.NORM, c.DENSE, c.NORM, C, 0.1, 0.0, pooling, num_registers=2)
 
 
-@pytest.mark.parametrize("block, mixer, bare, axes, conditioned", list(cases()))
-def test_forward_and_backward_reach_everything(block, mixer, bare, axes, conditioned):
-    built, (x, condition) = made(block, mixer, bare, axes, conditioned), signals(axes)
-    unheard = ["register_pooling.logits"] if mixer not in LISTENING else []  # pooled for a mixer without a use for it
-    asked = conditioned or block is AdaLNZeroResidualBlock
-    y = built(x, condition if asked else None)
+BLOCKS = {residual: (1, 2, 3), adaln_zero: (1, 2, 3), vit5: (1,)}  # and the numbers of axes it takes
+
+
+@pytest.mark.parametrize("block, axes", [(block, axes) for block, several in BLOCKS.items() for axes in several])
+@pytest.mark.parametrize("mixer, conditioned", list(product(MIXERS, (False, True))))
+def test_forward_and_backward_reach_everything(block, axes, mixer, conditioned):
+    built = block(MIXERS[mixer](axes, film=conditioned and block is not residual), conditioned).double()
+    for p in built.parameters():  # off its start, which opens the gates that begin at zero
+        p.data += 0.2 * torch.randn_like(p)
+    x, condition = (torch.randn(2, *space, C).double().requires_grad_() for space in ([6, 4, 3][:axes], [3]))
+    y = built(x, condition if conditioned or block is adaln_zero else None)
     assert y.shape == x.shape and y.dtype == x.dtype and y.isfinite().all()
     (y * torch.randn_like(y)).sum().backward()
-    silent = [name for name, p in built.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
-    silent += [name for name, p in built.named_parameters() if p.grad is not None and not p.grad.any()]
-    assert [name for name in silent if name not in unheard] == []
-    assert x.grad.flatten(1).any(1).all()
-    if asked and block is not ViT5ResidualBlock:  # which takes its condition from its registers
-        assert condition.grad.flatten(1).any(1).all()
+    heard = block is adaln_zero or conditioned and block is residual  # ViT-5's condition comes from its registers
+    reached = [*built.named_parameters(), ("x", x), *([("condition", condition)] if heard else [])]
+    assert [name for name, p in reached if p.grad is None or not p.grad.isfinite().all() or not p.grad.any()] == []
 
 
-@pytest.mark.parametrize("axes", SPACES)
 @pytest.mark.parametrize("mixer", MIXERS)
-def test_conditioning_moves_the_mixers_that_listen_and_no_other(mixer, axes):
-    built, (x, _) = wrapped(MIXERS[mixer](axes, listening=True))().double(), signals(axes)
+def test_conditioning_moves_the_mixers_that_listen_and_no_other(mixer):
+    built, x = MIXERS[mixer](2, film=True)().double(), torch.randn(2, 3, 4, C).double()
     for p in built.parameters():
         nn.init.normal_(p, std=0.5)
     one, other = (built(x, conditioning=torch.randn(2, C).double()) for _ in range(2))
     assert one.equal(other) is (mixer not in LISTENING)
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("mixer", [mixer for mixer in MIXERS if mixer not in BARE])
-@pytest.mark.usefixtures("as_installed")
-def test_a_mixer_of_three_signals_cannot_stand_bare(block, mixer):
-    built, x = made(block, mixer, bare=True, axes=1, conditioned=True), torch.randn(2, 6, C).double()
-    with pytest.raises(TypeError, match="missing 2 required positional arguments: 'key' and 'value'"):
-        built(x, x[:, 0])
-
-
-def test_a_mixer_joins_where_its_signature_allows_it():
-    """A new mixer may join ``MIXERS``, and need not."""
-    assert {block.__name__ for block in BLOCKS} <= set(blocks.__all__)
-    assert all(mixer.__name__ in mixers.__all__ for mixer in MIXERS)
-    assert all("conditioning" in inspect.signature(mixer.forward).parameters for mixer in MIXERS)

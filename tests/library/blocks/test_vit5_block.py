@@ -1,177 +1,192 @@
-"""The ViT-5 block beside an independent transcription in float64, in every combination of its parts."""
+"""The ViT-5 block beside an independent transcription in float64, in every combination of its parts, and its laws."""
 
+import re
 from functools import partial
-from itertools import product
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import pad
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import (
     MLP,
     CKConv,
+    DropPath,
     GlobalResponseNorm,
-    Hyena,
+    InvalidInput,
     KernelFiLMGenerator,
-    QKVSequenceMixer,
     RegisterPooling,
     RMSNorm,
     SIRENKernel,
     ViT5Attention,
-    ViT5HyenaAdapter,
     ViT5ResidualBlock,
     drop_path,
 )
+from tests.library.helpers import TableNorm, agree, decayed
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
-C, HEADS, DOWN, ACROSS, R = 16, 2, 2, 3, 4
-BEFORE = DOWN * ACROSS + 1  # patches and the CLS token
-NORM = partial(RMSNorm, C)
+C, R, BEFORE, TOKENS = 8, 4, 7, 11  # 2 by 3 patches and the CLS token, before registers
+NORM, GRN, POOLING = partial(RMSNorm, C), partial(GlobalResponseNorm, C), partial(RegisterPooling, R)
+OFF, FEED_FORWARD = nn.Identity, partial(MLP, C, "gelu", nn.Identity)
+POOLED = {"register_pooling_cfg": POOLING, "num_registers": R, "register_start_idx": BEFORE}
+ATTENTION = partial(ViT5Attention, C, 2, 2, 3, num_registers=R, qk_norm=partial(RMSNorm, 4))
+KERNEL = partial(SIRENKernel, C, 1, 3, 2, 3, 1.0, TOKENS, True, film_cfg=partial(KernelFiLMGenerator, C, 3, 1))
+FILMED = partial(CKConv, 1, C, KERNEL, OFF, "double", "zero")
 
 
-def attention(listening):
-    qk_norm = partial(RMSNorm, C // HEADS)
-    return partial(ViT5Attention, C, HEADS, DOWN, ACROSS, R, qk_norm=qk_norm, qkv_bias=True, out_proj_bias=True)
+class Mixer(nn.Module):
+    """Mixes the tokens, and adds what it hears to each."""
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(C, C, bias=False)
+
+    def forward(self, x, *, conditioning=None):
+        x = self.map(x - x.mean(1, keepdim=True))
+        return x if conditioning is None else x + conditioning[:, None]
 
 
-def hyena(listening):
-    film = partial(KernelFiLMGenerator, C, kernel_hidden_dim=5, num_film_layers=1, film_hidden_dim=6)
-    kernel = partial(SIRENKernel, C, 2, 5, num_layers=2, embedding_dim=4, omega_0=1.0, L_cache=3, use_bias=True)
-    conv = partial(CKConv, 2, C, partial(kernel, film_cfg=film if listening else None), nn.Identity, "double", "zero")
-    short = partial(nn.Conv2d, 3 * C, 3 * C, 3, padding=1, groups=3 * C)
-    inner = partial(QKVSequenceMixer, C, partial(Hyena, conv, short, nn.SiLU, NORM, NORM))
-    return partial(ViT5HyenaAdapter, inner, ACROSS)
-
-
-MIXERS = {attention: BEFORE + R, hyena: BEFORE + R + 1}  # and their numbers of tokens: a grid wants padding
-
-
-def block(mixer, registers, grn, layer_scale, rate):
-    made = ViT5ResidualBlock(
-        mixer(registers),
-        NORM,
-        partial(MLP, C, "gelu", nn.Identity),
-        NORM,
-        C,
-        1e-4 if layer_scale else 0,
-        rate,
-        partial(RegisterPooling, R) if registers else None,
-        R,
-        BEFORE,
-        partial(GlobalResponseNorm, C) if grn else None,
-    ).double()
-    for p in made.parameters():
+def block(awake=True, mixer=Mixer, norm=NORM, mlp=FEED_FORWARD, **changes):
+    made = ViT5ResidualBlock(mixer, norm, mlp, norm, C, **changes).double()
+    for p in made.parameters() if awake else []:
         nn.init.normal_(p, std=0.5)
     return made
+
+
+def tokens(batch=3):
+    return torch.randn(batch, TOKENS, C, dtype=torch.float64, requires_grad=True)
 
 
 def rms(x, gain):
     return x / ((x * x).mean(-1, keepdim=True) + 1e-6).sqrt() * gain
 
 
-def silu(x):
-    return x / (1 + torch.exp(-x))
-
-
-def gelu(x):
-    return x * (1 + torch.erf(x / 2**0.5)) / 2
-
-
-def competed(x, p):
-    size = (x * x).sum(1, keepdim=True).sqrt()
-    return p["grn.gamma"] * x * size / (size.mean(-1, keepdim=True) + 1e-6) + p["grn.beta"] + x
-
-
-def turned(x):
-    """Turn the pairs of (samples, heads, tokens, 8) as complex numbers, token by token."""
-    places = [(y, x, 1e4) for y in range(DOWN) for x in range(ACROSS)] + [(0, 0, 1.0)]
-    places += [(y, x, 100.0) for y in range(2) for x in range(2)]
-    angles = [[y, y * base**-0.5, x, x * base**-0.5] for y, x, base in places]
-    turns = torch.polar(torch.ones(len(places), 4).double(), torch.tensor(angles, dtype=torch.float64))
-    y = torch.complex(x[..., :4], x[..., 4:]) * turns
-    return torch.cat([y.real, y.imag], dim=-1)
-
-
-def attended(x, _, p):
-    q, k, v = (x @ w.T + b for w, b in zip(p["qkv.weight"].chunk(3), p["qkv.bias"].chunk(3), strict=True))
-    q, k, v = (torch.stack(signal.split(C // HEADS, dim=-1), 1) for signal in (q, k, v))
-    q, k = turned(rms(q, p["q_norm.weight"])), turned(rms(k, p["k_norm.weight"]))
-    weights = torch.exp(q @ k.mT / (C // HEADS) ** 0.5)
-    heard = weights / weights.sum(-1, keepdim=True) @ v
-    return torch.cat(heard.unbind(1), dim=-1) @ p["proj.weight"].T + p["proj.bias"]
-
-
-def kernel(c, p, high, wide):
-    """Say the taps of each sample: a sine of the position, a sine of that, bent by the condition, a linear map."""
-    down, across = (torch.arange(1 - n, n, dtype=torch.float64) / 2 for n in (high, wide))
-    places = torch.cartesian_prod(down, across).view(1, 2 * high - 1, 2 * wide - 1, 2)
-    h = torch.sin(places @ p["positional_embedding.linear.weight"].T + p["positional_embedding.linear.bias"])
-    h = torch.sin(h @ p["hidden_linears.0.weight"].T + p["hidden_linears.0.bias"])
-    if c is not None:
-        film = gelu(c @ p["film_generator.mlp.0.weight"].T + p["film_generator.mlp.0.bias"])
-        film = film @ p["film_generator.mlp.2.weight"].T + p["film_generator.mlp.2.bias"]
-        h = film[:, None, None, :5] * h + film[:, None, None, 5:]
-    return h @ p["out_linear.weight"].T + p["out_linear.bias"]
-
-
-def convolved(x, c, p):
-    """Sum over all pairs of places, by index."""
-    high, wide = x.shape[1:3]
-    taps = kernel(c, under(p, "kernel."), high, wide).expand(len(x), -1, -1, -1)
-    rows, columns = (torch.arange(n)[:, None] - torch.arange(n) + n - 1 for n in (high, wide))
-    table = taps[:, rows[:, :, None, None], columns]  # sample, row, row heard, column, column heard, channel
-    return torch.einsum("bijklc,bjlc->bikc", table, x) + p["shortcut"] * x
-
-
-def gated(x, c, p):
-    x = x.reshape(len(x), -1, ACROSS, C)
-    signals, p = x @ p["qkv_proj.weight"].T, {**under(p, "mixer."), "out": p["out_proj.weight"]}
-    around = pad(signals, (0, 0, 1, 1, 1, 1))
-    near = [[around[:, i : i + x.shape[1], j : j + ACROSS] for j in range(3)] for i in range(3)]
-    short = sum(near[i][j] * p["short_conv.weight"][:, 0, i, j] for i, j in product(range(3), range(3)))
-    q, k, v = (short + p["short_conv.bias"]).split(C, dim=-1)
-    z = rms(rms(q, p["q_norm.weight"]) * silu(k), p["pixelhyena_norm.weight"])
-    return (convolved(z, c, under(p, "global_conv.")) * silu(v) @ p["out"].T).reshape(len(x), -1, C)
-
-
-def under(p, prefix):
-    return {name.removeprefix(prefix): value for name, value in p.items() if name.startswith(prefix)}
-
-
-def transcribed(x, p, mixer, registers, grn, layer_scale, coins):
+def transcribed(x, p, coins):
     n = rms(x, p["input_norm.weight"])
-    c = None
+    m = (n - n.sum(1, keepdim=True) / TOKENS) @ p["sequence_mixer.map.weight"].T
     if "register_pooling.logits" in p:
         weights = torch.exp(p["register_pooling.logits"])
-        c = sum(weights[r] * n[:, BEFORE + r] for r in range(R)) / weights.sum()
-    inside = under(p, "sequence_mixer.")
-    m = attended(n, c, inside) if mixer is attention else gated(n, c, under(inside, "inner_mixer."))
-    m = competed(m, p) if grn else m
-    x = x + coins[0] * (m * p["ls_attn.gamma"] if layer_scale else m)
-    m = gelu(rms(x, p["mlp_norm.weight"]) @ p["mlp.layer1.weight"].T) @ p["mlp.layer2.weight"].T
-    return x + coins[1] * (m * p["ls_mlp.gamma"] if layer_scale else m)
+        m = m + (sum(weights[r] * n[:, BEFORE + r] for r in range(R)) / weights.sum())[:, None]
+    if "grn.gamma" in p:
+        size = (m * m).sum(1, keepdim=True).sqrt()
+        m = p["grn.gamma"] * m * size / (size.mean(-1, keepdim=True) + 1e-6) + p["grn.beta"] + m
+    x = x + coins[0] * m * p.get("ls_attn.gamma", 1)
+    m = rms(x, p["mlp_norm.weight"]) @ p["mlp.layer1.weight"].T
+    m = (m * (1 + torch.erf(m / 2**0.5)) / 2) @ p["mlp.layer2.weight"].T
+    return x + coins[1] * m * p.get("ls_mlp.gamma", 1)
 
 
-@pytest.mark.parametrize("dropping", [False, True], ids=["kept", "dropped"])
-@pytest.mark.parametrize("layer_scale", [False, True], ids=["unscaled", "scaled"])
-@pytest.mark.parametrize("grn", [False, True], ids=["alone", "competing"])
-@pytest.mark.parametrize("registers", [False, True], ids=["unconditioned", "registers"])
-@pytest.mark.parametrize("mixer", MIXERS, ids=lambda mixer: mixer.__name__)
-def test_values_and_gradients_in_float64(mixer, registers, grn, layer_scale, dropping):
-    made = block(mixer, registers, grn, layer_scale, 0.5 if dropping else 0.0)
-    x = torch.randn(6, MIXERS[mixer], C, dtype=torch.float64, requires_grad=True)
-    coins = [1.0, 1.0]
-    if dropping:
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+@pytest.mark.parametrize("scale", [0, 0.0, 1e-4])
+@pytest.mark.parametrize("grn", [None, GRN])
+@pytest.mark.parametrize("pooled", [{}, POOLED])
+def test_values_and_gradients_in_float64(pooled, grn, scale, rate):
+    made, x, coins = block(layer_scale_init=scale, drop_path_rate=rate, grn_cfg=grn, **pooled), tokens(6), [1.0, 1.0]
+    if rate:
         made.drop_path.generator, twin = (torch.Generator().manual_seed(3) for _ in range(2))
         coins = [drop_path(torch.ones(6, 1, 1).double(), 0.5, generator=twin) for _ in range(2)]
         assert len({tuple(coin.flatten().tolist()) for coin in coins}) == 2  # two masks, neither of them trivial
-    ours = made(x)
-    theirs = transcribed(x, dict(made.named_parameters()), mixer, registers, grn, layer_scale, coins)
-    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
-    leaves, g = {"x": x, **dict(made.named_parameters())}, torch.randn(ours.shape, dtype=torch.float64)
-    assert ("register_pooling.logits" in leaves) == (registers and mixer is hyena)  # attention reads no condition
-    found, expected = (torch.autograd.grad(y, leaves.values(), g) for y in (ours, theirs))
-    for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+    p = dict(made.named_parameters())
+    agree(made(x), transcribed(x, p, coins), [x, *p.values()])
+    gates = ["ls_attn", "ls_mlp"] if scale else []
+    names = ["input_norm", "sequence_mixer", "mlp_norm", "mlp", *gates]
+    names += [*(["grn"] if grn else []), *(["register_pooling"] if pooled else [])]
+    assert list(dict.fromkeys(name.split(".")[0] for name in p)) == names  # in this order
+
+
+def test_defaults():
+    made = block(awake=False)
+    assert made.ls_attn.gamma.tolist() == made.ls_mlp.gamma.tolist() == [torch.tensor(1e-4).item()] * C
+    assert made.ls_attn is not made.ls_mlp and type(made.drop_path) is OFF
+    assert (made.register_pooling, made.grn, made.num_registers, made.register_start_idx) == (None, None, 0, 1)
+    plain = block(awake=False, grn_cfg=GRN)
+    plain.load_state_dict(made.state_dict(), strict=False)
+    x = tokens()
+    assert plain(x).equal(made(x)) and 0 < (made(x) - x).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("left_out", ["mixer", "mlp"])
+def test_an_identity_leaves_its_branch_out(left_out):
+    made, x = block(**{left_out: OFF}, grn_cfg=GRN), tokens()
+    whole = block(grn_cfg=GRN)
+    whole.load_state_dict(made.state_dict(), strict=False)
+    nn.init.zeros_((whole.ls_attn if left_out == "mixer" else whole.ls_mlp).gamma)
+    torch.testing.assert_close(made(x), whole(x), rtol=1e-13, atol=1e-13)
+
+
+def test_two_identities_return_the_very_same_tensor_and_pool_nothing():
+    made = block(mixer=OFF, mlp=OFF, **POOLED)
+    assert made(x := tokens()) is x and made.register_pooling is None and made.flop_count(TOKENS) == 0
+
+
+@pytest.mark.parametrize("mixer, pooled", [(ATTENTION, False), (FILMED, True), (Mixer, True)])
+def test_registers_are_pooled_for_a_mixer_that_may_read_them(mixer, pooled):
+    made, x = block(mixer=mixer, **POOLED), tokens()
+    assert (made.register_pooling is not None) == pooled
+    assert made(x, torch.full((3, C), torch.nan)).equal(made(x))  # the condition is for other blocks
+    for changes in ({"num_registers": 0}, {"register_pooling_cfg": None}):
+        if mixer is not FILMED:
+            assert block(mixer=mixer, **(POOLED | changes)).register_pooling is None
+
+
+def test_norms_are_spared_by_weight_decay():
+    weights = ["sequence_mixer.map.weight", "mlp.layer1.weight", "mlp.layer2.weight"]
+    assert decayed(block(norm=TableNorm)) == weights
+
+
+class Costly(nn.Module):
+    def flop_count(self, shape, inference=False):
+        return (2 if inference else 1) * 100 * shape
+
+
+def test_cost_is_the_sum_of_the_parts_and_0_for_those_that_do_not_know():
+    made, scales = block(mlp=Costly()), 2 * 5 * C
+    norms = 2 * 3 * 5 * C
+    assert made.flop_count(5) == 500 + scales + norms and made.flop_count(5, inference=True) == 1000 + scales + norms
+    pooled = block(mlp=Costly(), **POOLED, grn_cfg=GRN)
+    assert pooled.flop_count(5) - made.flop_count(5) == 3 * R + 2 * R * C + 6 * 5 * C
+
+
+def test_cost_agrees_with_torchs_counter():
+    made = block(mixer=ATTENTION)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # it cannot see into the fast one
+        made(tokens(1))
+    per_number = 3 + 3 + 1 + 1 + 6 + 6 + 2  # two norms, two scales, qk-norms, two rotations, GELU of 2 C
+    assert made.flop_count(TOKENS) == counter.get_total_flops() + per_number * TOKENS * C
+
+
+def run(*shape, **changes):
+    return block(**changes)(torch.zeros(shape).double())
+
+
+NARROW = partial(nn.AdaptiveAvgPool2d, (1, C))
+INSIDE = "registers 8 to 11 must lie inside the sequence, got 11 tokens"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: block(drop_path_rate=-0.1), "drop_prob must "),
+        (lambda: block(num_registers=-1), "num_registers must be a whole number, at least 0, got -1"),
+        (lambda: block(register_start_idx=-1), "register_start_idx must be a whole number, at least 0, got -1"),
+        (lambda: block(mixer=FILMED), "sequence_mixer_cfg must have no film_cfg, since it gets no condition"),
+        (lambda: run(3, TOKENS, C, **POOLED | {"register_start_idx": 8}), INSIDE),
+        (lambda: run(3, TOKENS, C, **POOLED | {"register_start_idx": 8, "register_pooling_cfg": NARROW}), INSIDE),
+        (lambda: run(3, TOKENS, 1), "x must be floating point of shape (batch, tokens, 8)"),
+        (lambda: run(3, 2, 4, C), "x must be floating point of shape (batch, tokens, 8)"),
+        (lambda: run(3, TOKENS, C, mixer=NARROW), "a branch must "),
+    ],
+)
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+        call()
+
+
+def test_the_standard_block_spelled_out():
+    spelled = block(mixer=ATTENTION, mlp=partial(FEED_FORWARD, expansion_factor=4))
+    short = ViT5ResidualBlock.standard(C, 2, num_patches_h=2, num_patches_w=3, drop_path_rate=0.3).double()
+    short.load_state_dict(spelled.state_dict())
+    assert isinstance(short.drop_path, DropPath) and short.drop_path.drop_prob == 0.3
+    assert short.eval()(x := tokens()).equal(spelled(x))

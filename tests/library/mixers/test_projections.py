@@ -10,17 +10,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu.mixers import Attention, QKVConditionMixer, QKVSequenceMixer
 
-GRIDS = [(6,), (2, 3), (2, 3, 2)]
+GRIDS = [(6,), (2, 3)]
 PLAIN = partial(Attention, 12, 2, apply_qk_norm=False, use_rope=False)
-as_users_meet_it = pytest.mark.usefixtures("as_installed")
 
 
 class Average(nn.Module):
-    """A mixer of one signal: each position becomes the mean of all, or the conditioning."""
+    """A mixer of one signal: each position becomes the mean of all."""
 
     def forward(self, x, *, conditioning=None):
-        mean = x.flatten(1, -2).mean(1) if conditioning is None else conditioning
-        return mean.view(len(x), *[1] * (x.ndim - 2), -1).expand(x.shape)
+        return x.flatten(1, -2).mean(1).view(len(x), *[1] * (x.ndim - 2), -1).expand(x.shape)
 
 
 class Gate(nn.Module):
@@ -37,10 +35,9 @@ def signal(*space, batch=2):
     return torch.randn(batch, *space, 12, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("space", GRIDS)
-def test_three_signals_from_one_map(space):
+def test_three_signals_from_one_map():
     mixer = QKVSequenceMixer(12, PLAIN, qkv_bias=True, out_proj_bias=True).double()
-    x, state = signal(*space), mixer.state_dict()
+    x, state = signal(2, 3), mixer.state_dict()
     q, k, v = (
         x @ weight.T + bias
         for weight, bias in zip(state["qkv_proj.weight"].chunk(3), state["qkv_proj.bias"].chunk(3), strict=True)
@@ -54,22 +51,17 @@ def test_one_signal_for_a_mixer_of_one():
     x = signal(6)
     mean = (x @ mixer.qkv_proj.weight.T).mean(1, keepdim=True) @ mixer.out_proj.weight.T
     torch.testing.assert_close(mixer(x), mean.expand(x.shape), rtol=1e-11, atol=1e-11)
-    mixer(x).square().sum().backward()
-    assert all(weight.grad.abs().sum() > 0 for weight in mixer.parameters()), "no dead parameters"
 
 
-@pytest.mark.parametrize("make, keys", [(Gate, (36, 12)), (Average, (12, 12)), (PLAIN, (36, 12))])
-def test_names_and_sizes(make, keys):
-    state = QKVSequenceMixer(12, make).state_dict()
-    assert list(state) == ["qkv_proj.weight", "out_proj.weight"]
-    assert tuple(state["qkv_proj.weight"].shape) == keys
-    biased = QKVSequenceMixer(12, make, qkv_bias=True, out_proj_bias=True).state_dict()
-    assert list(biased) == ["qkv_proj.weight", "qkv_proj.bias", "out_proj.weight", "out_proj.bias"]
+@pytest.mark.parametrize("make, signals", [(Gate, 3), (Average, 1), (PLAIN, 3)])
+def test_how_many_signals_a_mixer_takes_and_names_and_sizes(make, signals):
+    mixer = QKVSequenceMixer(12, make)
+    assert mixer.signals == signals and list(mixer.state_dict()) == ["qkv_proj.weight", "out_proj.weight"]
+    assert mixer.qkv_proj.weight.shape == (12 * signals, 12)
 
 
-@pytest.mark.parametrize("make", [Gate, Average])
-def test_conditioning_goes_on_to_the_mixer(make):
-    mixer, x = QKVSequenceMixer(12, make).double(), signal(6)
+def test_conditioning_goes_on_to_the_mixer():
+    mixer, x = QKVSequenceMixer(12, Gate).double(), signal(6)
     assert not torch.allclose(mixer(x, conditioning=torch.ones(2, 12).double()), mixer(x))
 
 
@@ -86,36 +78,18 @@ def test_an_init_fills_weights_and_empties_biases():
     assert seen == [12] * 5 and all((weight == 1).all() for weight in cross.parameters())
 
 
-def test_without_an_init_they_are_torchs():
-    torch.manual_seed(3)
-    mixer = QKVSequenceMixer(12, PLAIN, qkv_bias=True)
-    torch.manual_seed(3)
-    assert torch.equal(mixer.qkv_proj.weight, nn.Linear(12, 36).weight) and mixer.qkv_proj.bias.any()
-
-
-@pytest.mark.parametrize("space", GRIDS)
-@pytest.mark.parametrize("elsewhere", [(), (1,), (5,), (2, 2), (2, 1, 3)])
+@pytest.mark.parametrize("elsewhere", [(), (5,), (2, 1, 3)])
 @pytest.mark.parametrize("samples", [1, 2])
-def test_each_position_attends_to_the_condition(space, elsewhere, samples):
+def test_each_position_attends_to_the_condition(elsewhere, samples):
     mixer = QKVConditionMixer(12, PLAIN).double()
-    x, condition = signal(*space), torch.randn(samples, *elsewhere, 12, dtype=torch.float64)
+    x, condition = signal(2, 3), torch.randn(samples, *elsewhere, 12, dtype=torch.float64)
     state = mixer.state_dict()
-    assert {name: tuple(weight.shape) for name, weight in state.items()} == {
-        "kv_proj.weight": (24, 12),
-        "q_proj.weight": (12, 12),
-        "out_proj.weight": (12, 12),
-    }
+    assert list(state) == ["kv_proj.weight", "q_proj.weight", "out_proj.weight"]
     flat = condition.reshape(samples, -1, 12).expand(2, -1, -1)
     key, value = (flat @ weight.T for weight in state["kv_proj.weight"].chunk(2))
     query = x.flatten(1, -2) @ state["q_proj.weight"].T
     expected = PLAIN()(query, key, value) @ state["out_proj.weight"].T
     torch.testing.assert_close(mixer(x, condition), expected.view(x.shape), rtol=1e-11, atol=1e-11)
-
-
-def test_with_a_condition_of_one_position_all_outputs_are_equal():
-    mixer = QKVConditionMixer(12, PLAIN).double()
-    y = mixer(signal(6), torch.randn(2, 12).double())
-    torch.testing.assert_close(y, y[:, :1].expand(y.shape))
 
 
 def matrix_products(module, *inputs):
@@ -134,44 +108,9 @@ def test_flop_count_of_a_sequence_mixer(space, make, pointwise):
 
 
 @pytest.mark.parametrize("space", GRIDS)
-@pytest.mark.parametrize("elsewhere", [(1,), (5,), (2, 3)])
+@pytest.mark.parametrize("elsewhere", [(1,), (2, 3)])
 def test_flop_count_of_a_condition_mixer(space, elsewhere):
     mixer = QKVConditionMixer(12, PLAIN)
     products = matrix_products(mixer, torch.randn(1, *space, 12), torch.randn(1, *elsewhere, 12))
     assert mixer.flop_count(space, condition_shape=elsewhere) == products
     assert elsewhere != (1,) or mixer.flop_count(space) == products
-
-
-class OfOneAndMore(nn.Module):
-    def forward(self, *signals, **options):
-        return signals[0]
-
-
-class OfTwo(nn.Module):
-    def forward(self, query, memory, *, conditioning=None):
-        return query
-
-
-def test_how_many_signals_a_mixer_takes():
-    mixers = Gate, Average, PLAIN, OfOneAndMore
-    assert [QKVSequenceMixer(12, make).signals for make in mixers] == [3, 1, 3, 3]
-
-
-zeros = torch.zeros
-CROSSED = QKVConditionMixer(12, PLAIN)
-REFUSED = [
-    lambda: QKVSequenceMixer(12, partial(nn.Linear, 12, 12))(zeros(2, 6, 12)),
-    lambda: QKVSequenceMixer(12, OfTwo)(zeros(2, 6, 12)),
-    lambda: QKVSequenceMixer(12, PLAIN)(zeros(6, 12)),
-    lambda: QKVSequenceMixer(12, PLAIN)(zeros(2, 6, 8)),
-    lambda: QKVConditionMixer(12, Average)(zeros(2, 6, 12), zeros(2, 12)),
-    lambda: CROSSED(zeros(2, 12), zeros(2, 12)),
-    *[lambda shape=shape: CROSSED(zeros(2, 6, 12), zeros(shape)) for shape in ((2, 5, 8), (2, 8), (12,), (3, 12))],
-]
-
-
-@as_users_meet_it
-@pytest.mark.parametrize("call", REFUSED)
-def test_torch_and_python_refuse_what_does_not_fit(call):
-    with pytest.raises((RuntimeError, TypeError, ValueError)):
-        call()

@@ -1,19 +1,14 @@
+import math
+
 import pytest
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import CausalConv1D
+from tests.library.helpers import agree
 
-WAYS = [
-    {},
-    {"dilation": 3},
-    {"groups": 2},
-    {"bias": False},
-    {"stride": 2},
-    {"kernel_size": 1},
-    {"kernel_size": 4},
-]
+WAYS = [{}, {"dilation": 3}, {"groups": 2, "bias": False}, {"stride": 2}, {"kernel_size": 1}, {"kernel_size": 4}]
 
 
 def make(**changes):
@@ -21,24 +16,11 @@ def make(**changes):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_definition(way):
+def test_it_is_the_start_of_torchs_with_padding_on_both_sides(way):
     conv, x = make(**way), torch.randn(2, 4, 9, dtype=torch.float64, requires_grad=True)
-    w, taps, share = conv.weight, conv.kernel_size[0], 4 // conv.groups
-    rows = []
-    for i in range(0, 9, conv.stride[0]):
-        total = torch.zeros(2, 6, dtype=torch.float64) + (0 if conv.bias is None else conv.bias)
-        for m in range(taps):
-            j = i - m * conv.dilation[0]
-            if j >= 0:
-                parts = [x[:, g * share : (g + 1) * share, j] for g in range(conv.groups)]
-                blocks = w[:, :, taps - 1 - m].chunk(conv.groups)
-                total = total + torch.cat([part @ block.T for part, block in zip(parts, blocks, strict=True)], dim=1)
-        rows.append(total)
-    expected = torch.stack(rows, dim=-1)
-    torch.testing.assert_close(conv(x), expected)
-    weight = torch.randn_like(expected)
-    wanted = torch.autograd.grad((expected * weight).sum(), [x, *conv.parameters()])
-    torch.testing.assert_close(torch.autograd.grad((conv(x) * weight).sum(), [x, *conv.parameters()]), wanted)
+    padding = (conv.kernel_size[0] - 1) * conv.dilation[0]
+    both = nn.functional.conv1d(x, conv.weight, conv.bias, conv.stride, padding, conv.dilation, conv.groups)
+    agree(conv(x), both[..., : math.ceil(9 / conv.stride[0])], [x, *conv.parameters()], 1e-12)
 
 
 def test_no_output_depends_on_a_later_input():
@@ -49,17 +31,13 @@ def test_no_output_depends_on_a_later_input():
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-@pytest.mark.parametrize("kernel_size", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("kernel_size", [1, 4, 5])
 def test_not_causal_it_is_torchs_same_padding(kernel_size):
     conv = make(kernel_size=kernel_size, is_causal=False)
     torchs = nn.Conv1d(4, 6, kernel_size, padding="same").double()
     torchs.load_state_dict(conv.state_dict())
     x = torch.randn(2, 4, 9, dtype=torch.float64)
     torch.testing.assert_close(conv(x), torchs(x))
-
-
-def test_the_state_dict_is_that_of_torch():
-    assert list(make().state_dict()) == ["weight", "bias"] and isinstance(make(), nn.Conv1d)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,26 +1,33 @@
-"""What LayerNorm and RMSNorm must both do, by torch's kernel and by the formula."""
+"""Every norm against its equation: LayerNorm and RMSNorm by torch's kernel and by the formula, and the others."""
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from residual_edu import LayerNorm, RMSNorm
+from residual_edu import (
+    GlobalResponseNorm,
+    L2Norm,
+    LayerNorm,
+    LayerNormalization,
+    PerHeadRMSNorm,
+    RMSNorm,
+    layer_norm,
+    rms_norm,
+)
+from tests.library.helpers import agree
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
-KINDS = [(LayerNorm, torch.nn.LayerNorm, 1e-5), (RMSNorm, torch.nn.RMSNorm, 1e-6)]
-NORMS = [LayerNorm, RMSNorm]
+KINDS = [(LayerNorm, nn.LayerNorm, 1e-5), (RMSNorm, nn.RMSNorm, 1e-6)]
+FUSED = pytest.mark.parametrize("fused", [True, False])
+NORMS = pytest.mark.parametrize("norm", [LayerNorm, RMSNorm])
 
 INPUTS = {
     "one axis": lambda: torch.randn(5),
-    "two axes": lambda: torch.randn(3, 4),
     "three axes": lambda: torch.randn(2, 3, 8),
-    "four axes": lambda: torch.randn(2, 1, 3, 6),
-    "five axes": lambda: torch.randn(2, 1, 3, 2, 7),
-    "no rows": lambda: torch.randn(0, 4),
     "no positions": lambda: torch.randn(2, 0, 4),
     "one feature": lambda: torch.randn(3, 1),
     "transposed": lambda: torch.randn(6, 3).T,
@@ -49,11 +56,11 @@ def run(module, x, g):
 
 def filled(module, dtype=torch.float64):
     for p in module.parameters():
-        torch.nn.init.normal_(p)
+        nn.init.normal_(p)
     return module.to(dtype)
 
 
-@pytest.mark.parametrize("fused", [True, False])
+@FUSED
 @pytest.mark.parametrize(("ours", "theirs", "eps"), KINDS)
 @pytest.mark.parametrize("case", INPUTS)
 def test_values_and_gradients_in_float64(case, ours, theirs, eps, fused):
@@ -64,24 +71,26 @@ def test_values_and_gradients_in_float64(case, ours, theirs, eps, fused):
     bias = module.bias.detach().numpy() if ours is LayerNorm else 0.0
     transcribed = numpy_norm(x.numpy(), module.weight.detach().numpy(), bias, g.numpy(), eps, ours is LayerNorm)
     found = run(module, x, g)
-    for a, b in zip(found, run(reference, x, g), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(found, run(reference, x, g), rtol=1e-11, atol=1e-11)
     for a, c in zip(found, transcribed, strict=False):  # RMSNorm has no bias, so it has one gradient fewer
         torch.testing.assert_close(a, torch.as_tensor(c), rtol=1e-11, atol=1e-11)
+    assert list(ours(3).state_dict().values())[0].tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
-def test_gradcheck(norm, fused):
-    module, x = filled(norm(4, fused=fused)), torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(module, x)
+@FUSED
+@pytest.mark.parametrize("options", [{"bias": False}, {"elementwise_affine": False}])
+def test_options_and_state_dict_are_those_of_torch(options, fused):
+    ours, theirs = LayerNorm(6, fused=fused, **options).double(), filled(nn.LayerNorm(6, **options))
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(2, 3, 6).double()
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
+@FUSED
+@NORMS
 @pytest.mark.parametrize("offset", [0, 1e4])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("parameters", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("parameters", [torch.float64, torch.float32, torch.bfloat16])
 def test_the_dtype_is_kept_and_the_error_is_bounded(parameters, dtype, offset, norm, fused):
     x = (torch.randn(16, 64) + offset).to(dtype)
     module = filled(norm(64, fused=fused), parameters)
@@ -94,8 +103,8 @@ def test_the_dtype_is_kept_and_the_error_is_bounded(parameters, dtype, offset, n
     assert ((y.double() - exact).abs() <= 2 * steps + 4 * cancelled * module.weight.double().abs()).all()
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
+@FUSED
+@NORMS
 def test_16_bit_gradients_over_many_rows(norm, fused):
     """torch's own kernel sums them in 16 bits: at 4,096 rows its bias gradient is short by 88 %."""
     module, x, g = filled(norm(4, fused=fused), torch.float32), torch.randn(4096, 4), torch.rand(4096, 4) + 0.5
@@ -106,50 +115,91 @@ def test_16_bit_gradients_over_many_rows(norm, fused):
         torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound * b.abs().max().item())
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("way", ["compile", "vmap", "deepcopy", "pickle", "state_dict"])
-def test_same_numbers_by_another_way(way, norm, fused, compiled):
-    module, x, g = filled(norm(6, fused=fused)), torch.randn(2, 3, 6).double(), torch.randn(2, 3, 6).double()
-    other = {
-        "compile": lambda: compiled(module),
-        "vmap": lambda: Vmapped(module),
-        "deepcopy": lambda: copy.deepcopy(module),
-        "pickle": lambda: pickle.loads(pickle.dumps(module)),
-        "state_dict": lambda: norm(6, fused=not fused).double(),
-    }[way]()
-    if way == "state_dict":
-        other.load_state_dict(module.state_dict())
-    for a, b in zip(run(other, x, g), run(module, x, g), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-
-
-class Vmapped(torch.nn.Module):
-    """Each row by itself."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, x):
-        return torch.vmap(torch.vmap(self.module))(x)
-
-
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
-def test_nan_and_infinity_reach_the_output_of_their_own_row_alone(norm, fused):
+@FUSED
+@NORMS
+def test_nan_and_infinity_stay_in_their_row_and_constant_rows_are_finite(norm, fused):
     x = torch.randn(3, 4)
     x[0, 1], x[2, 0] = torch.nan, torch.inf
     assert norm(4, fused=fused)(x).isnan().any(dim=1).tolist() == [True, False, True]
+    for value in (0.0, 1e4):
+        assert all(t.isfinite().all() for t in run(norm(4, fused=fused), torch.full((2, 4), value), torch.randn(2, 4)))
+    assert f"(4, eps=1e-0{5 if norm is LayerNorm else 6}, fused={fused})" in repr(norm(4, fused=fused))
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("value", [0.0, 1.0, 1e4])
-def test_constant_rows_have_finite_values_and_gradients(value, norm, fused):
-    assert all(t.isfinite().all() for t in run(norm(4, fused=fused), torch.full((2, 4), value), torch.randn(2, 4)))
+@pytest.mark.parametrize("norm, lost, shift", [(layer_norm, 2, 3.0), (rms_norm, 1, 0.0)])
+def test_what_a_row_loses(norm, lost, shift):
+    """Its scale, and in a layer norm its mean: so many directions that the output does not feel."""
+    x = torch.randn(8, 16, dtype=torch.float64)
+    y = norm(x, eps=0.0)
+    torch.testing.assert_close(norm(7 * x + shift, eps=0.0), y, rtol=1e-12, atol=1e-12)
+    assert (norm(x + 3, eps=0.0) - y).abs().max() > 0.1 or shift
+    torch.testing.assert_close(y.norm(dim=-1), torch.full((8,), 4.0).double())
+    jacobian = torch.autograd.functional.jacobian(lambda row: norm(row, eps=0.0), x[0])
+    assert (torch.linalg.svdvals(jacobian) < 1e-12).sum() == lost
+    ones = torch.tensor([1.0, -1.0], dtype=torch.float64)  # variance and mean square 1
+    torch.testing.assert_close(norm(ones, eps=0.5), ones / 1.5**0.5, rtol=1e-15, atol=0)
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_the_repr_shows_which_way_is_taken(norm):
-    assert "fused=False" in repr(norm(4, fused=False)) and "(4, eps=" in repr(norm(4))
+@pytest.mark.parametrize("width", [2, 64])
+def test_layer_normalization_against_its_formula_and_short_of_torchs_by_an_exact_ratio(width):
+    module, x = filled(LayerNormalization(width, eps=0.5)), torch.randn(3, width, dtype=torch.float64)
+    alpha, bias = module.alpha.detach().numpy(), module.bias.detach().numpy()
+    n = x.numpy()
+    expected = alpha * (n - n.mean(-1, keepdims=True)) / (n.std(-1, ddof=1, keepdims=True) + 0.5) + bias
+    torch.testing.assert_close(module(x).detach(), torch.as_tensor(expected), rtol=1e-13, atol=1e-13)
+    assert list(module.state_dict()) == ["alpha", "bias"] and LayerNormalization(3).alpha.tolist() == [1, 1, 1]
+    ours = LayerNormalization(width, eps=1e-300).double()(x)
+    theirs = nn.functional.layer_norm(x, (width,), eps=0.0)
+    torch.testing.assert_close(ours, theirs * ((width - 1) / width) ** 0.5, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dim", [-1, 1])
+def test_l2_lengths_are_one_along_the_axis_and_zeros_stay_zeros_in_16_bits(dim):
+    x = torch.randn(3, 4, 5, dtype=torch.float64)
+    torch.testing.assert_close(L2Norm(dim)(x), x / x.square().sum(dim, keepdim=True).sqrt(), rtol=1e-14, atol=0)
+    zeros = torch.zeros(2, 4, dtype=torch.float16)
+    assert L2Norm(dim)(zeros).equal(zeros)
+
+
+def test_each_head_by_itself_with_one_gain():
+    norm, x = filled(PerHeadRMSNorm(3, 4, eps=1e-5)), torch.randn(2, 5, 12, dtype=torch.float64)
+    assert list(norm.state_dict()) == ["norm.weight"] and norm.norm.weight.shape == (4,)
+    heads = [nn.functional.rms_norm(head, (4,), norm.norm.weight, 1e-5) for head in x.split(4, dim=-1)]
+    torch.testing.assert_close(norm(x), torch.cat(heads, dim=-1), rtol=1e-13, atol=1e-13)
+
+
+def response_norm(x, gamma, beta):
+    """Sample by sample and channel by channel."""
+    rows = []
+    for sample in x.flatten(1, -2):
+        sizes = [channel.square().sum().sqrt() for channel in sample.T]
+        mean = sum(sizes) / len(sizes) + 1e-6
+        columns = [c * s / mean * g + b + c for c, s, g, b in zip(sample.T, sizes, gamma, beta, strict=True)]
+        rows.append(torch.stack(columns, -1))
+    return torch.stack(rows).view(x.shape)
+
+
+@pytest.mark.parametrize("space", [(1,), (5,), (2, 1, 3)])
+def test_global_response_norm_in_float64(space):
+    made, x = filled(GlobalResponseNorm(4)), torch.randn(3, *space, 4, dtype=torch.float64, requires_grad=True)
+    agree(made(x), response_norm(x, made.gamma, made.beta), [x, *made.parameters()], 1e-12)
+    assert GlobalResponseNorm(4)(x).equal(x)  # at its start
+    assert list(made.state_dict()) == ["gamma", "beta"] and repr(made) == "GlobalResponseNorm(4, eps=1e-06)"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_global_response_norm_sums_sizes_in_32_bits_and_is_finite_at_zero(dtype):
+    x = torch.full((1, 4096, 2), 16.0).to(dtype)  # the sum of squares is 1,048,576, beyond float16
+    made = GlobalResponseNorm(2)
+    nn.init.ones_(made.gamma)
+    assert made(x).dtype == dtype and (made(x) == 32).all()
+    silent = torch.zeros(2, 5, 2, requires_grad=True)
+    assert torch.autograd.grad(made(silent).sum(), silent)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("shape, positions", [(7, 7), ((2, 3), 6)])
+def test_cost(shape, positions):
+    for inference in (False, True):
+        assert RMSNorm(5).flop_count(shape, inference) == 3 * 5 * positions  # square, divide, gain
+        assert PerHeadRMSNorm(3, 4).flop_count(shape, inference) == 3 * 12 * positions
+        assert GlobalResponseNorm(4).flop_count(shape, inference) == 6 * 4 * positions

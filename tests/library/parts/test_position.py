@@ -1,17 +1,27 @@
-"""The rotary embedding is a rotation, and scores depend on relative positions alone, on 1, 2 and 3 axes."""
+"""Positions: rotations, sinusoids, ALiBi, learned embeddings, on 1, 2 and 3 axes."""
 
 import cmath
 import itertools
 import math
+from math import cos, sin
 
 import pytest
 import torch
 
-from residual_edu import InvalidInput, rotary_angles, rotary_cos_sin, rotate, rotate_by
+from residual_edu import (
+    PositionEmbedding,
+    alibi_bias,
+    alibi_slopes,
+    attention_mask,
+    rotary_angles,
+    rotary_cos_sin,
+    rotate,
+    rotate_by,
+    sinusoidal,
+)
+from tests.library.helpers import decayed
 
-as_users_meet_it = pytest.mark.usefixtures("as_installed")
-GRIDS = [(7,), (4, 5), (3, 2, 4)]
-ANGLES = rotary_angles([4], 8)
+GRIDS = [(7,), (3, 2, 4)]
 
 
 @pytest.mark.parametrize("lengths", GRIDS)
@@ -25,26 +35,21 @@ def test_angles_by_hand(lengths, base):
 
 
 @pytest.mark.parametrize("lengths", GRIDS)
-def test_a_pair_is_a_complex_number_that_turns(lengths):
+def test_a_pair_is_a_complex_number_that_turns_and_its_gradient_turns_back(lengths):
     head_dim = 6 * len(lengths)
     angles = rotary_angles(lengths, head_dim)
-    x = torch.randn(math.prod(lengths), head_dim, dtype=torch.float64)
+    x = torch.randn(math.prod(lengths), head_dim, dtype=torch.float64, requires_grad=True)
     y = rotate(x, angles)
+    upstream = torch.randn_like(y)
+    torch.testing.assert_close(torch.autograd.grad(y, x, upstream)[0], rotate(upstream, -angles))
+    x, y = x.detach(), y.detach()
     for row, pair in itertools.product(range(len(x)), range(head_dim // 2)):
         before = complex(x[row, pair], x[row, pair + head_dim // 2])
         after = before * cmath.exp(1j * angles[row, pair].item())
         assert abs(after - complex(y[row, pair], y[row, pair + head_dim // 2])) < 1e-12
 
 
-@pytest.mark.parametrize("lengths", GRIDS)
-def test_norms_are_kept(lengths):
-    x = torch.randn(2, 3, math.prod(lengths), 12, dtype=torch.float64)
-    y = rotate(x, rotary_angles(lengths, 12))
-    torch.testing.assert_close(y.norm(dim=-1), x.norm(dim=-1), rtol=1e-13, atol=0)
-    assert (y - x).abs().amax() > 0.5
-
-
-@pytest.mark.parametrize("lengths", [(12,), (5, 6), (4, 3, 5)])
+@pytest.mark.parametrize("lengths", [(12,), (4, 3, 5)])
 def test_scores_depend_on_relative_positions_alone(lengths):
     """A query and a key, the same at every position: the score of two positions follows from their difference."""
     angles = rotary_angles(lengths, 12)
@@ -59,28 +64,16 @@ def test_scores_depend_on_relative_positions_alone(lengths):
     assert len(set(values)) == len(values), "differences that are not the same have scores that are not the same"
 
 
-def test_the_first_position_is_not_rotated():
-    x = torch.randn(5, 8)
-    assert torch.equal(rotate(x, rotary_angles([5], 8))[0], x[0])
-
-
 @pytest.mark.parametrize("lengths", GRIDS)
 def test_a_start_continues_the_positions_of_a_cache(lengths):
     held, *others = lengths
     longer = rotary_angles([held + 2, *others], 12)
     assert torch.equal(rotary_angles([2, *others], 12, start=held), longer[-2 * math.prod(others) :])
+    far = rotary_angles([1], 4, base=2.0, start=1_000_003)  # where float32 would be off by 1/36
+    torch.testing.assert_close(far, torch.tensor([[1_000_003, 1_000_003 / math.sqrt(2)]], dtype=torch.float64))
 
 
-def test_angles_far_from_the_start_are_those_of_float64():
-    """The second pair turns 2^(-1/2) radians a position; at position one million float32 would be off by 1/36."""
-    x = torch.tensor([[1.0, 1.0, 0.0, 0.0]])
-    angles = torch.tensor([1_000_003, 1_000_003 / math.sqrt(2)], dtype=torch.float64)
-    expected = torch.cat([angles.cos(), angles.sin()])[None]
-    y = rotate(x, rotary_angles([1], 4, base=2.0, start=1_000_003))
-    torch.testing.assert_close(y, expected.float(), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("tables", [torch.float64, torch.float32])
 def test_numbers_are_rotated_in_float32_at_least(tables, dtype):
     """The result is the exact one, rounded once to its dtype, up to what float32 loses."""
@@ -94,52 +87,52 @@ def test_numbers_are_rotated_in_float32_at_least(tables, dtype):
     assert y.dtype == dtype and ((y.double() - exact).abs() <= bound).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_the_dtype_is_kept_and_the_input_not_changed(dtype):
-    x = torch.randn(3, 4, 8).to(dtype)
-    before = x.clone()
-    y = rotate(x, rotary_angles([4], 8))
-    assert y.dtype == dtype and torch.equal(x, before) and y.data_ptr() != x.data_ptr()
+@pytest.mark.parametrize("options", [{}, {"base": 4.0}])
+@pytest.mark.parametrize("channels, start", [(2, 0), (8, 7)])
+def test_sinusoids_by_their_formula(channels, start, options):
+    base, places = options.get("base", 10000.0), range(start, start + 5)
+    rows = [[(cos if i % 2 else sin)(p / base ** ((i - i % 2) / channels)) for i in range(channels)] for p in places]
+    expected = torch.tensor(rows, dtype=torch.float64)
+    torch.testing.assert_close(sinusoidal(5, channels, start=start, **options), expected, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_rows_of_a_table_rotate_as_the_angles_of_their_positions(dtype):
-    x = torch.randn(3, 4, 8).to(dtype)
-    cos, sin = (table[5:9] for table in rotary_cos_sin(rotary_angles([12], 8)))
-    assert rotate_by(x, cos, sin).equal(rotate(x, rotary_angles([4], 8, start=5)))
-    assert rotate_by(x, cos, sin).dtype == dtype
+PAPER = {  # Press, Smith & Lewis: a geometric sequence from 2^(-8/n), and for 12 heads the text of their code
+    1: [2**-8],
+    3: [2**-4, 2**-8, 2**-2],
+    6: [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125],
+    12: [2**-h for h in range(1, 9)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5],
+    16: [2 ** (-h / 2) for h in range(1, 17)],
+}
 
 
-def test_the_gradient_turns_back():
-    angles = rotary_angles([4], 6)
-    x, upstream = torch.randn(4, 6, dtype=torch.float64, requires_grad=True), torch.randn(4, 6).double()
-    (gradient,) = torch.autograd.grad(rotate(x, angles), x, upstream)
-    torch.testing.assert_close(gradient, rotate(upstream, -angles))
+@pytest.mark.parametrize("heads", PAPER)
+def test_slopes_of_heads_that_are_and_are_not_a_power_of_two(heads):
+    torch.testing.assert_close(alibi_slopes(heads), torch.tensor(PAPER[heads]).double(), rtol=1e-7, atol=0)
 
 
-@as_users_meet_it
-def test_it_compiles(compiled):
-    x = torch.randn(2, 6, 8)
-    torch.testing.assert_close(
-        compiled(lambda x: rotate(x, rotary_angles([6], 8)))(x), rotate(x, rotary_angles([6], 8))
-    )
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (3, 3), (2, 5)])
+def test_the_penalty_is_the_slope_times_the_distance_of_the_last_queries(queries, keys):
+    slopes = torch.tensor([0.5, 0.25], dtype=torch.float64)
+    at = range(keys - queries, keys)
+    expected = torch.tensor([[[-m * abs(i - j) for j in range(keys)] for i in at] for m in slopes.tolist()])
+    bias, mask = alibi_bias(queries, keys, slopes), attention_mask(queries, keys, causal=True)
+    assert bias.equal(expected.double())
+    assert (bias[0].masked_fill(~mask, -99).amax(1) == 0).all()  # where the mask puts a query, its distance is 0
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: rotary_angles([4], 7), "head_dim must be a multiple of 2"),
-        (lambda: rotary_angles([4, 4, 4], 8), "head_dim must be a multiple of 6"),
-        (lambda: rotary_angles([4, 1.5], 8), "lengths must be a whole number, at least 1, got 1.5"),
-        (lambda: rotary_angles([4], 8, start=-1), "start must be a whole number, at least 0, got -1"),
-        (lambda: rotary_angles([4], 8, base=0.0), "base must be a finite number above 0, got 0.0"),
-        (lambda: rotate(torch.zeros(3, 8), ANGLES), "cos and sin must be of x's .3, 8., the last even"),
-        (lambda: rotate(torch.zeros(4, 1), ANGLES), "cos and sin must be of x's .4, 1., the last even"),
-        (lambda: rotate_by(*torch.zeros(3, 4, 7)), "cos and sin must be of x's .4, 7., the last even"),
-        (lambda: rotate(torch.zeros(4, 8, dtype=torch.int64), ANGLES), "x must be floating point"),
-    ],
-)
-@as_users_meet_it
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{words}"):
-        call()
+@pytest.mark.parametrize(("space", "longest"), [((4,), 6), ((2, 1, 3), [2, 2, 4])])
+def test_an_embedding_looks_up_each_axis_share_of_the_channels(space, longest):
+    made, x = PositionEmbedding(6, len(space), longest).double(), torch.randn(2, *space, 6).double()
+    y, share = made(x), 6 // len(space)
+    assert y.shape == x.shape and made(x.bfloat16()).dtype == torch.bfloat16
+    for place in itertools.product(*map(range, space)):
+        rows = [table.weight[i] for table, i in zip(made.data_embeddings.values(), place, strict=True)]
+        for axis, row in enumerate(rows):
+            assert all(one[place][axis * share :][:share].equal(row) for one in y)
+
+
+def test_the_embeddings_names_sizes_and_weight_decay():
+    made = PositionEmbedding(6, 3, 4)
+    assert list(made.state_dict()) == [f"data_embeddings.{axis}.weight" for axis in "xyz"]
+    assert (made.embedding_dim, made.data_dim, made.max_dim_lengths) == (6, 3, (4, 4, 4))
+    assert decayed(made) == []

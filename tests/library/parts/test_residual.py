@@ -1,18 +1,26 @@
+"""A residual connection and what stands on its branch: gates, LayerScale, modulation by a condition."""
+
 import pytest
 import torch
 from torch import nn
 
 from residual_edu import (
-    InvalidInput,
-    LayerNorm,
+    LayerScale,
+    Modulation,
     ResidualConnection,
     SimpleFeedForward,
     is_bypassed,
+    modulations,
     post_norm_residual,
     pre_norm_residual,
+    zero_projection,
 )
+from residual_edu.parts.flop_count import flop_count
+from tests.library.helpers import agree
 
 pytestmark = pytest.mark.usefixtures("as_installed")
+BOTH = pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
+X = torch.tensor([1.0, 10.0])
 
 
 def double(x):
@@ -27,18 +35,13 @@ def halved(x):
     return x / 2
 
 
-X = torch.tensor([1.0, 10.0])
-
-
 @pytest.mark.parametrize(
     ("residual", "gates", "expected"),
     [
         (pre_norm_residual, [], [3.0, 210.0]),  # x + 2x^2
-        (pre_norm_residual, [halved], [2.0, 110.0]),  # x + x^2
         (pre_norm_residual, [halved, plus_one], [3.0, 111.0]),
         (pre_norm_residual, [plus_one, halved], [2.5, 110.5]),
         (post_norm_residual, [], [9.0, 900.0]),  # (x + 2x)^2
-        (post_norm_residual, [halved], [4.0, 400.0]),  # (x + x)^2
         (post_norm_residual, [halved, plus_one], [9.0, 441.0]),
         (post_norm_residual, [plus_one, halved], [6.25, 420.25]),
     ],
@@ -47,36 +50,15 @@ def test_order_of_norm_layer_and_gates(residual, gates, expected):
     assert residual(X, double, norm=torch.square, gates=gates).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("residual", "expected"),
-    [(pre_norm_residual, [5.0, 311.0]), (post_norm_residual, [25.0, 1681.0])],  # x + 3x^2 + 1, (x + 3x + 1)^2
-)
-def test_further_arguments_reach_the_layer_by_position_and_by_name(residual, expected):
-    def layer(x, factor, *, conditioning):
-        return factor * x + conditioning
+@BOTH
+def test_the_identity_module_and_nothing_else_is_a_bypass_and_runs_nothing(residual):
+    def never(*inputs):
+        raise RuntimeError("a bypassed branch or gate ran")
 
-    three, one = torch.tensor(3.0), torch.tensor(1.0)
-    found = residual(X, layer, torch.square, (), three, conditioning=one)
-    assert found.tolist() == expected
-
-
-@pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
-def test_a_bypassed_branch_returns_the_very_same_tensor_and_runs_nothing(residual):
-    def never(x):
-        raise RuntimeError("a bypassed branch ran its norm or gate")
-
+    gate = nn.Identity()
+    gate.register_forward_hook(never)
     assert residual(X, nn.Identity(), norm=never, gates=[never]) is X
-
-
-@pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
-def test_a_gate_that_is_the_identity_module_is_not_called(residual):
-    gate, called = nn.Identity(), []
-    gate.register_forward_hook(lambda *_: called.append(gate))
-    assert residual(X, double, torch.square, [gate]).equal(residual(X, double, torch.square)) and not called
-
-
-def test_only_the_identity_module_is_a_bypass():
-    assert is_bypassed(nn.Identity())
+    assert residual(X, double, torch.square, [gate]).equal(residual(X, double, torch.square))
     assert not any(map(is_bypassed, [nn.Linear(2, 2), nn.Sequential(), lambda x: x, nn.Identity]))
 
 
@@ -89,71 +71,70 @@ def transcribed(x, f, alpha, bias, placement):
     return x + f(norm(x)) if placement == "pre" else norm(x + f(x))
 
 
-@pytest.mark.filterwarnings("ignore:std.*degrees of freedom:UserWarning", "ignore:var.*degrees of freedom:UserWarning")
-@pytest.mark.parametrize("mode", [{"dropout": 0.0}, {"dropout": 0.5}])
+@pytest.mark.parametrize("rate", [0.0, 0.5])
 @pytest.mark.parametrize("placement", ["pre", "post"])
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4), (0, 3, 4)])
-def test_values_and_gradients_in_float64(shape, placement, mode):
-    connection = ResidualConnection(4, placement=placement, **mode).double().train(mode["dropout"] == 0)
-    f = SimpleFeedForward(4, 8).double()
+def test_a_connection_in_float64(placement, rate):
+    connection, f = ResidualConnection(4, rate, placement).double().train(rate == 0), SimpleFeedForward(4, 8).double()
     nn.init.normal_(connection.norm.alpha), nn.init.normal_(connection.norm.bias)
-    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-    g = torch.randn(shape, dtype=torch.float64)
-    leaves = [x, *connection.parameters(), *f.parameters()]
-    ours, theirs = connection(x, f), transcribed(x, f, connection.norm.alpha, connection.norm.bias, placement)
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-    for a, b in zip(torch.autograd.grad(ours, leaves, g), torch.autograd.grad(theirs, leaves, g), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+    x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    theirs = transcribed(x, f, connection.norm.alpha, connection.norm.bias, placement)
+    agree(connection(x, f), theirs, [x, *connection.parameters(), *f.parameters()], 1e-12)
+    assert list(connection.state_dict()) == ["norm.alpha", "norm.bias"]
 
 
-def test_pre_norm_is_the_default():
-    assert ResidualConnection(4, 0.1).placement == "pre"
-
-
-@pytest.mark.parametrize("placement", ["pre", "post"])
-def test_dropout_acts_on_the_branch_alone_and_keeps_its_mean(placement):
-    connection = ResidualConnection(4, 0.25, placement)
+@pytest.mark.parametrize("given", [(), ("post",)])
+def test_dropout_acts_on_the_branch_alone_and_keeps_its_mean_and_pre_norm_is_the_default(given):
+    connection = ResidualConnection(4, 0.25, *given)
+    assert connection.placement == (given or ("pre",))[0]
     connection.norm = nn.Identity()
     branch = connection(torch.zeros(1000, 4), torch.ones_like)
     assert sorted(set(branch.flatten().tolist())) == [0.0, pytest.approx(1 / 0.75)]
     assert 0.7 < (branch != 0).float().mean() < 0.8
 
 
-def test_attributes_and_state_dict_hold_the_norm_alone():
-    connection = ResidualConnection(4, 0.1)
-    assert isinstance(connection.dropout, nn.Dropout) and connection.dropout.p == 0.1
-    assert list(connection.state_dict()) == ["norm.alpha", "norm.bias"]
+@pytest.mark.parametrize("shape", [(4,), (2, 3, 4), (0, 4)])
+def test_layer_scale_in_float64(shape):
+    module, x = LayerScale(4).double(), torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    nn.init.normal_(module.gamma)
+    agree(module(x), torch.einsum("...c,c->...c", x, module.gamma), [x, module.gamma], 1e-14)
 
 
-def test_a_row_of_the_input_gradient_sums_to_the_number_of_features():
-    x = torch.randn(5, 6, dtype=torch.float64, requires_grad=True)
-    ResidualConnection(6, 0.0).double()(x, SimpleFeedForward(6, 9).double()).sum().backward()
-    torch.testing.assert_close(x.grad.sum(-1), torch.full((5,), 6.0).double(), rtol=1e-12, atol=1e-12)
+def test_layer_scale_starts_small_and_is_not_rounded_to_16_bits_before_it_is_used():
+    assert LayerScale(3).gamma.tolist() == [torch.tensor(1e-4).item()] * 3 and LayerScale(3, 1).gamma.eq(1).all()
+    module = LayerScale(1, 1e-7)  # float16 has 1.2e-7 beside 1e-7
+    y = module(torch.full((1, 1), 1000.0, dtype=torch.float16))
+    assert y.dtype == torch.float16 and y.item() == pytest.approx(1e-4, rel=1e-3)
+    assert list(module.state_dict()) == ["gamma"] and repr(module) == "LayerScale(1)"
 
 
-def test_with_a_branch_of_zeros_the_gradient_passes_unchanged():
-    x = torch.randn(2, 4, requires_grad=True)
-    pre_norm_residual(x, lambda h: 0 * h, LayerNorm(4)).backward(g := torch.randn(2, 4))
-    assert x.grad.equal(g)
+def test_cost_of_what_knows_it():
+    assert flop_count(LayerScale(5), (2, 3)) == flop_count(LayerScale(5), 6, inference=True) == 30
+    assert flop_count(nn.Identity(), 6) == 0
 
 
-def test_compiles_into_one_graph(compiled):
-    connection, f, x = ResidualConnection(4, 0.0), SimpleFeedForward(4, 8), torch.randn(2, 4)
-    torch.testing.assert_close(compiled(connection)(x, f), connection(x, f))
+def test_a_modulation_by_hand():
+    x = torch.tensor([[[1.0, 10.0]]])
+    modulation = Modulation(*torch.tensor([[[[5.0, 6.0]]], [[[1.0, -1.0]]], [[[0.5, 0.0]]]]))
+    assert modulation.modulate(lambda h: h)(x).tolist() == [[[7.0, 6.0]]]  # x (1 + scale) + shift
+    assert modulation.apply_gate(x).tolist() == [[[0.5, 0.0]]]
+    mixed = Modulation(*torch.zeros(3, 1, 1, 2)).modulate(lambda h: h)(x.bfloat16())
+    assert mixed.dtype == torch.float32 and mixed.equal(x)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: pre_norm_residual(X, lambda x: x[:1], torch.square), "a branch must have the shape of x"),
-        (lambda: pre_norm_residual(X, double, torch.square, [lambda b: b[:1]]), "a gate must have the shape of x"),
-        (lambda: post_norm_residual(X, lambda x: x[:1], torch.square), "a branch must have the shape of x"),
-        (lambda: post_norm_residual(X, double, lambda x: x[:1]), "norm must have the shape of x"),
-        (lambda: ResidualConnection(4, 1.0), "dropout must be a number in"),
-        (lambda: ResidualConnection(4, 0.1, "peri"), "placement must be one of 'pre', 'post', got 'peri'"),
-        (lambda: ResidualConnection(4, 0.0)(torch.zeros(2, 1), double), "x must be floating point of shape"),
-    ],
-)
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{words}"):
-        call()
+def test_the_projection_starts_at_zero_with_silu_before_it():
+    projection = zero_projection(4, branches=3)
+    assert list(projection.state_dict()) == ["1.weight", "1.bias"]
+    assert projection[1].weight.shape == (36, 4) and not any(p.any() for p in projection.parameters())
+    nn.init.normal_(projection[1].weight)
+    c = torch.randn(2, 4)
+    torch.testing.assert_close(projection(c), (c * torch.sigmoid(c)) @ projection[1].weight.T)
+
+
+@pytest.mark.parametrize("ndim, branches", [(2, 1), (3, 2), (5, 3)])
+def test_pieces_come_in_the_order_shift_scale_gate_branch_by_branch(ndim, branches):
+    projected = torch.arange(2.0 * 3 * branches * 4).view(2, -1)
+    found = modulations(projected, ndim, branches)
+    assert [m._fields for m in found] == [("shift", "scale", "gate")] * branches
+    for k, piece in enumerate(piece for m in found for piece in m):
+        assert piece.shape == (2, *[1] * (ndim - 2), 4)
+        assert piece.reshape(2, 4).equal(projected[:, k * 4 : (k + 1) * 4])

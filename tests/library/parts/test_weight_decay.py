@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import InvalidInput, LayerNorm, LayerScale, no_weight_decay, parameter_groups, reset_parameters
+from residual_edu import LayerNorm, LayerScale, no_weight_decay, parameter_groups, reset_parameters
 from residual_edu.networks import Denoiser
+from tests.library.helpers import decayed
 
 
 class Positions(nn.Module):
@@ -27,11 +28,6 @@ def model():
             "free": Positions(),
         }
     )
-
-
-def names(net, group):
-    found = {id(p) for p in group["params"]}
-    return [name for name, p in net.named_parameters() if id(p) in found]
 
 
 def loaded(net):
@@ -64,62 +60,24 @@ WAYS += [loaded, on_meta_and_back, replaced, lambda m: loaded(copy.deepcopy(m))]
 @pytest.mark.parametrize("copied", WAYS)
 def test_matrices_decay_vectors_and_what_is_marked_do_not_in_copies_too(copied):
     net = copied(model())
-    decayed, spared = parameter_groups(net, 0.1)
-    assert names(net, decayed) == ["embed.weight", "free.table"]
-    assert names(net, spared) == ["embed.bias", "norm.weight", "norm.bias", "scale.gamma", "positions.table"]
-    assert decayed["weight_decay"] == 0.1 and spared["weight_decay"] == 0.0
+    groups = parameter_groups(net, 0.1)
+    assert decayed(net) == ["embed.weight", "free.table"]
+    assert [(len(group["params"]), group["weight_decay"]) for group in groups] == [(2, 0.1), (5, 0.0)]
     assert net.positions.table._no_weight_decay and not hasattr(net.free.table, "_no_weight_decay")
-
-
-@pytest.mark.parametrize("way", [loaded, on_meta_and_back])
-def test_new_parameters_are_marked_before_an_optimizer_asks(way):
-    assert way(model()).positions.table._no_weight_decay
+    assert all(way(model()).positions.table._no_weight_decay for way in (loaded, on_meta_and_back))  # before one asks
 
 
 @pytest.mark.parametrize("copied", [lambda m: m, copy.deepcopy, replaced])
 def test_one_parameter_by_its_name(copied):
     net = copied(Denoiser(2, 4, 8, 1, 10))
-    decayed, _ = parameter_groups(net, 0.1)
-    assert not {"position", "label.weight"} & {*names(net, decayed)} and "patches.weight" in names(net, decayed)
+    assert not {"position", "label.weight"} & {*decayed(net)} and "patches.weight" in decayed(net)
     with pytest.raises(AttributeError, match="no attribute `places`"):
         no_weight_decay(Positions(), "places")
 
 
-def test_a_weight_that_a_marked_module_shares_is_exempt():
-    net = nn.ModuleList([no_weight_decay(nn.Embedding(3, 4)), nn.Linear(4, 3)])
-    net[1].weight = net[0].weight
-    assert parameter_groups(copy.deepcopy(net), 0.1)[0]["params"] == []
-
-
-def test_a_mark_holds_for_everything_inside():
-    net = no_weight_decay(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2))))
-    assert parameter_groups(net, 0.1)[0]["params"] == []
-
-
-def test_every_parameter_stands_in_one_group_once_also_where_it_is_shared():
-    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    net[1].weight = net[0].weight
+def test_every_parameter_stands_in_one_group_once_also_where_a_marked_module_shares_it():
+    net = nn.ModuleList([no_weight_decay(nn.Embedding(3, 4)), nn.Linear(4, 3), nn.Linear(3, 3), nn.Linear(3, 3)])
+    net[1].weight, net[3].weight = net[0].weight, net[2].weight
     both = [id(p) for group in parameter_groups(net, 0.1) for p in group["params"]]
-    assert sorted(both) == sorted(id(p) for p in net.parameters()) and len(both) == 3
-
-
-def test_an_optimizer_decays_exactly_the_first_group():
-    net = model()
-    before = {name: p.detach().clone() for name, p in net.named_parameters()}
-    optimizer = torch.optim.AdamW(parameter_groups(net, 0.5), lr=0.1)
-    sum((0 * p).sum() for p in net.parameters()).backward()
-    optimizer.step()
-    for name, p in net.named_parameters():
-        factor = 1 - 0.1 * 0.5 if name in ("embed.weight", "free.table") else 1
-        torch.testing.assert_close(p.detach(), before[name] * factor)
-
-
-def test_the_mark_returns_the_module_and_adds_nothing_to_its_state():
-    module = Positions()
-    assert no_weight_decay(module) is module and list(module.state_dict()) == ["table"]
-
-
-@pytest.mark.parametrize("weight_decay", [-0.1, float("nan"), float("inf")])
-def test_a_decay_out_of_range(weight_decay):
-    with pytest.raises(InvalidInput, match=f"^weight_decay must be at least 0, got {weight_decay}$"):
-        parameter_groups(model(), weight_decay)
+    assert sorted(both) == sorted(id(p) for p in net.parameters()) and len(both) == 5
+    assert decayed(copy.deepcopy(net)) == ["2.weight"]

@@ -1,0 +1,28 @@
+"""What the tests of parts, mixers and blocks share."""
+
+import torch
+from torch import nn
+
+from residual_edu import parameter_groups
+
+
+def agree(ours, theirs, leaves, tolerance=1e-10):
+    """Compare two results, and their gradients with respect to ``leaves`` under one random pull."""
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    pull, leaves = torch.randn_like(theirs), list(leaves)
+    found, expected = (torch.autograd.grad(y, leaves, pull) for y in (ours, theirs))
+    torch.testing.assert_close(found, expected, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+def decayed(module):
+    """Return the names of the parameters that an optimizer shrinks."""
+    found = {id(p) for p in parameter_groups(module, 0.1)[0]["params"]}
+    return [name for name, p in module.named_parameters() if id(p) in found]
+
+
+class TableNorm(nn.Module):
+    """A norm whose gain is no vector, so that only a mark spares it from weight decay."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.ones(2, 4))
