@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-BLOCKS = ["ResidualNetwork_cross", "AdaLN_Hyena", "ViT5Net_attention", "ViT5Net_Hyena", "Configurable_window"]
+BLOCKS = ["ResidualNetwork_cross", "AdaLN_Hyena", "Configurable_window"]
 
 
 @pytest.fixture(scope="module")
