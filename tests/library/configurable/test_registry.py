@@ -1,12 +1,10 @@
 import re
-from itertools import product
 
 import pytest
 import torch
 from torch import nn
 
 from residual_edu import (
-    ConfigurableBlock,
     InvalidInput,
     Registry,
     attention_registry,
@@ -14,8 +12,6 @@ from residual_edu import (
     norm_registry,
     position_registry,
 )
-
-from .small import config
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -69,7 +65,6 @@ def test_a_cell_can_be_run_again(registry):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r: r.register("b", A), "attention 'b' is taken, choose another name"),
         (lambda r: r.register("b")(A), "attention 'b' is taken, choose another name"),
         (lambda r: r.get("bb"), "attention must be one of 'b', 'long', got 'bb'; did you mean 'b'?"),
     ],
@@ -88,12 +83,3 @@ def test_the_names_that_are_built_in():
     assert attention_registry.get("sliding_window") is attention_registry.get("sliding_window_gqa")
     for registry in (attention_registry, ffn_registry, norm_registry, position_registry):
         assert all(issubclass(registry.get(key), torch.nn.Module) for key in registry)
-
-
-def test_why_subclassing_needs_36_classes():
-    names = [["mha", "gqa", "mla"], ["standard", "gated"], ["layer_norm", "rms_norm"], ["rope", "sinusoidal", "alibi"]]
-    fields = ["attention", "ffn", "norm", "position"]
-    blocks = [ConfigurableBlock(config(**dict(zip(fields, chosen, strict=True)))) for chosen in product(*names)]
-    assert len({repr(block) for block in blocks}) == 36 and {type(block) for block in blocks} == {ConfigurableBlock}
-    made = ConfigurableBlock(config(attention="gqa", ffn="gated"))
-    assert type(made.attention) is attention_registry.get("gqa") and type(made.ffn) is ffn_registry.get("gated")

@@ -19,26 +19,14 @@ def by_whole_jacobian(module, x):
     return torch.linalg.vector_norm(blocks, dim=(1, 3)).double()
 
 
-@pytest.mark.parametrize("space", [(5,), (2, 3), (2, 1, 3)])
-def test_it_is_the_norm_of_the_jacobian(space):
-    count = torch.Size(space).numel()
-    mix, change = torch.randn(count, count).double(), torch.randn(4, 3).double()
+def test_it_is_the_norm_of_the_jacobian():
+    mix, change = torch.randn(6, 6).double(), torch.randn(4, 3).double()
 
     def module(x):
         return (mix @ x.flatten(1, -2).tanh() @ change.T).view(*x.shape[:-1], 4)
 
-    x = torch.randn(1, *space, 3).double()
+    x = torch.randn(1, 2, 3, 3).double()
     torch.testing.assert_close(mixing_matrix(module, x), by_whole_jacobian(module, x), rtol=1e-12, atol=1e-14)
-
-
-def test_in_a_position_wise_map_each_position_depends_on_itself_alone():
-    matrix = mixing_matrix(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(1, 4, 3))
-    assert torch.equal(matrix > 0, torch.eye(4, dtype=torch.bool))
-
-
-def test_of_a_mean_every_position_depends_alike_on_every_other():
-    matrix = mixing_matrix(lambda x: x.mean(1, keepdim=True).expand(x.shape), torch.randn(1, 5, 4))
-    torch.testing.assert_close(matrix, torch.full((5, 5), 4**0.5 / 5).double())  # the identity over 5, of norm sqrt(4)
 
 
 def test_outputs_may_have_other_positions():
@@ -47,11 +35,8 @@ def test_outputs_may_have_other_positions():
 
 
 def test_samples_are_averaged_as_squares():
-    def module(x):
-        return x.square() / 2
-
     x = torch.tensor([[[3.0]], [[4.0]]])  # slopes 3 and 4
-    torch.testing.assert_close(mixing_matrix(module, x), torch.tensor([[12.5**0.5]]).double())
+    torch.testing.assert_close(mixing_matrix(lambda x: x.square() / 2, x), torch.tensor([[12.5**0.5]]).double())
 
 
 def test_small_slopes_are_not_lost():
@@ -86,8 +71,6 @@ def test_it_holds_one_row_of_the_jacobian_at_a_time(monkeypatch):
     ("module", "x"),
     [
         (nn.Identity(), torch.ones(1, 2, 3).long()),
-        (nn.Identity(), torch.ones(2, 3)),
-        (lambda x: x.sum(), torch.ones(1, 2, 3)),
         (lambda x: x.detach(), torch.ones(1, 2, 3)),
         (lambda x: (x, x), torch.ones(1, 2, 3)),
     ],
