@@ -6,8 +6,6 @@ from itertools import product
 
 import pytest
 import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 import residual_edu as library
 from residual_edu import InvalidInput
@@ -92,19 +90,14 @@ def built(family):
                 yield model, way.inputs()
 
 
-def step(model, call):
-    sum(each.square().sum() for each in tensors(model(**call)) if each.requires_grad).backward()
-
-
 def unreached(model, call):
-    step(model, call)
+    sum(each.square().sum() for each in tensors(model(**call)) if each.requires_grad).backward()
     return [name for name, weight in model.named_parameters() if weight.grad is None]
 
 
-FAMILIES = [residual_blocks, adaln_blocks, vit5_blocks, vit5_networks, residual_networks, language_models]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [residual_blocks, adaln_blocks, vit5_blocks, vit5_networks, residual_networks, language_models]
+)
 def test_each_way_to_build_it(family):
     ways = list(built(family))
     assert len(ways) >= 6 and [unreached(*way) for way in ways] == [[]] * len(ways)
@@ -114,20 +107,3 @@ def test_each_way_to_build_it(family):
 def test_each_module(name):
     if list((model := MODELS[name].made().train()).parameters()):
         assert unreached(model, MODELS[name].inputs()) == []
-
-
-@pytest.fixture
-def one_process(tmp_path):
-    dist.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-@pytest.mark.usefixtures("one_process")
-@pytest.mark.filterwarnings("ignore:Grad strides")  # of a short convolution, which DDP copies
-def test_two_steps_under_ddp():
-    for family in FAMILIES:
-        *_, (model, call) = built(family)
-        parallel = DistributedDataParallel(model)
-        for _ in range(2):
-            step(parallel, call)
