@@ -1,7 +1,5 @@
-"""The page's three steps for a component of one's own, as a learner would write them: in a notebook, in torch."""
+"""The page's three steps for a component of one's own, as a learner would write them: in a cell, in torch."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import product
 
@@ -26,20 +24,17 @@ from .small import causal, config, in_chunks
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
-PAGE = '''
+PAGE = """
+from residual_edu import *
 import torch
 import torch.nn as nn
-from residual_edu import AttentionBase, BlockConfig, attention_registry
-{imports}
 
 @attention_registry.register('sliding_window')
 class SlidingWindowAttention({base}):
-    """Attention with a fixed-size sliding window."""
-
     def __init__(self, config: BlockConfig) -> None:
         super().__init__({argument})
-        {sizes}
-        self.window_size = config.max_seq_len  # or add a dedicated field
+        self.d_model, self.head_dim = config.d_model, config.head_dim
+        self.window_size = config.max_seq_len
         self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
         self.k_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
         self.v_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
@@ -57,34 +52,21 @@ class SlidingWindowAttention({base}):
             allowed = allowed & mask
         scores = (q @ k.mT * self.scale).masked_fill(~allowed, float('-inf'))
         return self.o_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
-'''
-BASES = {
-    "AttentionBase": {"argument": "config", "sizes": ""},
-    "nn.Module": {"argument": "", "sizes": "self.d_model, self.head_dim = config.d_model, config.head_dim"},
-}
-STEP_3 = {"attention": "sliding_window", "ffn": "gated", "norm": "rms_norm", "position": "rope"}
+"""
 
 
-@pytest.fixture(params=product(BASES, ["forward", "__call__"]), ids="-".join)
-def learners(request):
-    """The class of the page, written into a cell; in torch ``forward`` is the page's ``__call__``, and either works."""
-    base, call = request.param
-    cell = PAGE.format(base=base, call=call, imports="", **BASES[base])
-    exec(compile(cell, "<cell>", "exec"), namespace := {"__name__": "__main__"})
-    return namespace["SlidingWindowAttention"]
-
-
-def test_it_works_with_everything_else(learners):
-    names = [registry.keys() for registry in (ffn_registry, norm_registry, position_registry)]
+@pytest.mark.parametrize("call", ["forward", "__call__"])  # in torch forward is the page's __call__, and either works
+@pytest.mark.parametrize(("base", "argument"), [("AttentionBase", "config"), ("nn.Module", "")])
+def test_the_class_of_the_page_written_into_a_cell(base, argument, call):
+    code = PAGE.format(base=base, argument=argument, call=call)
+    exec(compile(code, "<cell>", "exec"), namespace := {"__name__": "__main__"})
     x = torch.randn(2, 7, 16).double()
-    for ffn, norm, position in product(*names):
+    for ffn, norm, position in product(ffn_registry, norm_registry, position_registry):
         c = config(attention="sliding_window", ffn=ffn, norm=norm, position=position)
         for one in (c, replace(c, pre_norm=False)):
             block = ConfigurableBlock(one).double()
+            assert type(block.attention) is namespace["SlidingWindowAttention"]
             torch.testing.assert_close(in_chunks(block, x, 3), block(x, causal(7))[0], rtol=1e-11, atol=1e-11)
-
-
-def test_it_is_the_librarys_own_where_both_mean_the_same(learners):
     c = config(attention="sliding_window_gqa", position="none", n_kv_heads=None, max_seq_len=3)
     ours, theirs = ConfigurableBlock(c), ConfigurableBlock(replace(c, attention="sliding_window"))
     theirs.load_state_dict(ours.state_dict())
@@ -139,13 +121,3 @@ def test_a_feed_forward_network_a_norm_and_a_position_of_ones_own():
     tokens = torch.randint(0, 5, (1, 4))
     x = model.embed.weight[tokens] + torch.arange(4)[:, None]
     torch.testing.assert_close(model(tokens)[0], model.head(x + model.blocks[0].ffn.map(x)))
-
-
-def test_one_import_gives_a_notebook_all_that_it_needs():
-    code = PAGE.format(
-        base="AttentionBase", call="forward", imports="from residual_edu import *", **BASES["AttentionBase"]
-    )
-    code += f"block = ConfigurableBlock(BlockConfig(**{STEP_3}, d_model=32, n_heads=2))\n"
-    code += "print(tuple(block(torch.randn(1, 4, 32))[0].shape), type(block.attention).__name__)"
-    out = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert out == "(1, 4, 32) SlidingWindowAttention\n"

@@ -1,17 +1,9 @@
 import re
 
 import pytest
-import torch
 from torch import nn
 
-from residual_edu import (
-    InvalidInput,
-    Registry,
-    attention_registry,
-    ffn_registry,
-    norm_registry,
-    position_registry,
-)
+from residual_edu import InvalidInput, Registry
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -73,13 +65,3 @@ def test_what_is_refused(registry, call, message):
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         call(registry)
     assert registry.entries == {"b": B}
-
-
-def test_the_names_that_are_built_in():
-    assert {"gqa", "mha", "mla", "none", "sliding_window", "sliding_window_gqa"} <= set(attention_registry)
-    assert {"gated", "gated_relu2", "none", "relu2", "standard"} <= set(ffn_registry)
-    assert {"layer_norm", "rms_norm"} <= set(norm_registry)
-    assert {"alibi", "none", "rope", "sinusoidal"} <= set(position_registry)
-    assert attention_registry.get("sliding_window") is attention_registry.get("sliding_window_gqa")
-    for registry in (attention_registry, ffn_registry, norm_registry, position_registry):
-        assert all(issubclass(registry.get(key), torch.nn.Module) for key in registry)

@@ -11,7 +11,7 @@ import residual_edu as library
 from residual_edu import InvalidInput
 from tests.library.configurable import small
 
-from .models import MODELS, Model, c, cross, hyena, mamba, network, qkv, residual, x
+from .models import MODELS, Model, c, cross, hyena, mamba, qkv, x
 from .tools import tensors
 
 C, OFF, R = c.C, c.OFF, 3
@@ -51,30 +51,6 @@ def vit5_blocks():
         yield Model(block, {"x": SIGNAL})
 
 
-def vit5_networks():
-    for mixer, registers, readout in product(MIXERS.values(), [0, R], ["cls", "gap", "register_concat"]):
-        has_cls = readout == "cls"
-        if mixer is MIXERS["attention"]:
-            mixer = partial(library.ViT5Attention, C, 1, 2, 2, registers, has_cls)
-        pooling = partial(library.RegisterPooling, registers)
-        block = partial(library.ViT5ResidualBlock, mixer, c.NORM, c.DENSE, c.NORM, C, register_pooling_cfg=pooling)
-        sizes = {"hidden_dim": C, "num_blocks": 2, "patch_size": 2, "image_size": 4, "num_registers": registers}
-        sizes |= {"pad_to_multiple_of": 2 if mixer in (MIXERS["Hyena"], MIXERS["FiLM"]) else 1}
-        net = partial(library.ViT5ClassificationNet, 2, 3, block_cfg=block, norm_cfg=c.NORM, readout=readout, **sizes)
-        yield Model(net, {"images": x(2, 4, 4, 2)})
-
-
-def residual_networks():
-    vit5 = partial(library.ViT5ResidualBlock, MIXERS["Mamba"], c.NORM, c.DENSE, c.NORM, C)
-    adaln = partial(library.AdaLNZeroResidualBlock, MIXERS["Mamba"], c.NORM, c.DENSE, c.NORM, OFF, OFF, C)
-    for block, projected in product(
-        [residual(MIXERS["Mamba"]), residual(MIXERS["Mamba"], cross), adaln, vit5], [None, torch.nn.Linear]
-    ):
-        made = network(block, 1, CONDITION)
-        inputs = {"input": x(2, 5, 2), "condition": CONDITION}
-        yield Model(partial(made.build, condition_in_proj_cfg=projected), {"inputs": inputs})
-
-
 def language_models():
     for attention, ffn, norm, position, pre_norm, qk_norm in small.GRID[::3]:
         more = {"attention": attention, "ffn": ffn, "norm": norm, "position": position, "pre_norm": pre_norm}
@@ -95,9 +71,7 @@ def unreached(model, call):
     return [name for name, weight in model.named_parameters() if weight.grad is None]
 
 
-@pytest.mark.parametrize(
-    "family", [residual_blocks, adaln_blocks, vit5_blocks, vit5_networks, residual_networks, language_models]
-)
+@pytest.mark.parametrize("family", [residual_blocks, adaln_blocks, vit5_blocks, language_models])
 def test_each_way_to_build_it(family):
     ways = list(built(family))
     assert len(ways) >= 6 and [unreached(*way) for way in ways] == [[]] * len(ways)
