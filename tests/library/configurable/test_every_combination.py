@@ -39,8 +39,7 @@ def test_decoding_token_by_token_and_in_chunks_of_3_equals_the_whole_sequence(at
 
 
 @pairs
-@torch.no_grad()
-def test_values_in_float64(attention, position):
+def test_values_in_float64_and_a_gradient_for_every_weight(attention, position):
     tokens = torch.randint(0, 7, (1, 5))
     for c in configs(attention, position):
         model = LanguageModel(ModelConfig(c, vocab_size=7, n_layers=1)).double()
@@ -52,4 +51,7 @@ def test_values_in_float64(attention, position):
         block = dict(model.blocks[0].named_parameters())
         y = transcription.block(block, c, x, lambda i, j: j <= i)
         expected = transcription.normed(dict(model.named_parameters()), "final_norm", y, c.norm) @ model.embed.weight.T
-        torch.testing.assert_close(model(tokens)[0][0], expected, rtol=1e-11, atol=1e-11, msg=str(c))
+        found = model(tokens)[0][0]
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11, msg=str(c))
+        found.square().sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters()), c

@@ -11,7 +11,6 @@ import residual_edu as library
 from residual_edu import (
     AttentionBase,
     ConfigurableBlock,
-    FFNBase,
     LanguageModel,
     ModelConfig,
     attention_registry,
@@ -94,22 +93,8 @@ def test_an_attention_of_ones_own_may_place_its_queries_and_keys_as_the_librarys
 
 
 def test_a_feed_forward_network_a_norm_and_a_position_of_ones_own():
-    @ffn_registry.register("linear")
-    class Linear(FFNBase):
-        def __init__(self, config):
-            super().__init__(config)
-            self.map = nn.Linear(self.d_model, self.d_model)
-
-        def forward(self, x):
-            return self.map(x)
-
-    @norm_registry.register("nothing")
-    class Nothing(nn.Module):
-        def __init__(self, config):
-            super().__init__()
-
-        def forward(self, x):
-            return x
+    ffn_registry.register("linear", lambda config: nn.Linear(config.d_model, config.d_model))
+    norm_registry.register("nothing", lambda config: nn.Identity())
 
     @position_registry.register("counted")
     class Counted(library.PositionBase):
@@ -120,4 +105,4 @@ def test_a_feed_forward_network_a_norm_and_a_position_of_ones_own():
     model = LanguageModel(ModelConfig(c, vocab_size=5, n_layers=1, tie_embeddings=False))
     tokens = torch.randint(0, 5, (1, 4))
     x = model.embed.weight[tokens] + torch.arange(4)[:, None]
-    torch.testing.assert_close(model(tokens)[0], model.head(x + model.blocks[0].ffn.map(x)))
+    torch.testing.assert_close(model(tokens)[0], model.head(x + model.blocks[0].ffn(x)))

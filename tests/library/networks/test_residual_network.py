@@ -168,6 +168,7 @@ def block(dropout=nn.Identity):
     ("call", "words"),
     [
         (made(num_blocks=0), "num_blocks must be a whole number, at least 1, got 0"),
+        (made(block_cfg=block(), condition_in_proj_cfg=nn.Linear), "condition_in_proj_cfg must be None: no block"),
         (made(target_size=0), "target_size must be a whole number, at least 1, got 0"),
         (made(target_size=(2, 2, 2)), "target_size must have 2 lengths, got (2, 2, 2)"),
         (made(out_proj_cfg=nn.Linear(C, 9)), "logits must be floating point of shape (..., 4), got"),
