@@ -8,16 +8,7 @@ import torch
 from torch import nn
 
 import residual_edu as library
-from residual_edu import (
-    AttentionBase,
-    ConfigurableBlock,
-    LanguageModel,
-    ModelConfig,
-    attention_registry,
-    ffn_registry,
-    norm_registry,
-    position_registry,
-)
+from residual_edu import ConfigurableBlock
 
 from .small import causal, config, in_chunks
 
@@ -60,7 +51,7 @@ def test_the_class_of_the_page_written_into_a_cell(base, argument, call):
     code = PAGE.format(base=base, argument=argument, call=call)
     exec(compile(code, "<cell>", "exec"), namespace := {"__name__": "__main__"})
     x = torch.randn(2, 7, 16).double()
-    for ffn, norm, position in product(ffn_registry, norm_registry, position_registry):
+    for ffn, norm, position in product(library.ffn_registry, library.norm_registry, library.position_registry):
         c = config(attention="sliding_window", ffn=ffn, norm=norm, position=position)
         for one in (c, replace(c, pre_norm=False)):
             block = ConfigurableBlock(one).double()
@@ -74,8 +65,8 @@ def test_the_class_of_the_page_written_into_a_cell(base, argument, call):
 
 
 def test_an_attention_of_ones_own_may_place_its_queries_and_keys_as_the_librarys_do():
-    @attention_registry.register("one_head")
-    class OneHead(AttentionBase):
+    @library.attention_registry.register("one_head")
+    class OneHead(library.AttentionBase):
         def __init__(self, config):
             super().__init__(config)
             self.qkv = nn.Linear(self.d_model, 3 * self.d_model)
@@ -87,22 +78,22 @@ def test_an_attention_of_ones_own_may_place_its_queries_and_keys_as_the_librarys
             return self.attend(self.position.rotate(q, start), k, v, mask), cache
 
     x = torch.randn(1, 7, 16).double()
-    for position in position_registry:
+    for position in library.position_registry:
         block = ConfigurableBlock(config(attention="one_head", position=position)).double()
         torch.testing.assert_close(in_chunks(block, x, 1), block(x, causal(7))[0], rtol=1e-11, atol=1e-11)
 
 
 def test_a_feed_forward_network_a_norm_and_a_position_of_ones_own():
-    ffn_registry.register("linear", lambda config: nn.Linear(config.d_model, config.d_model))
-    norm_registry.register("nothing", lambda config: nn.Identity())
+    library.ffn_registry.register("linear", lambda config: nn.Linear(config.d_model, config.d_model))
+    library.norm_registry.register("nothing", lambda config: nn.Identity())
 
-    @position_registry.register("counted")
+    @library.position_registry.register("counted")
     class Counted(library.PositionBase):
         def embed(self, x, start):
             return x + torch.arange(start, start + x.shape[1])[:, None]
 
     c = config(attention="none", ffn="linear", norm="nothing", position="counted")
-    model = LanguageModel(ModelConfig(c, vocab_size=5, n_layers=1, tie_embeddings=False))
+    model = library.LanguageModel(library.ModelConfig(c, vocab_size=5, n_layers=1, tie_embeddings=False))
     tokens = torch.randint(0, 5, (1, 4))
     x = model.embed.weight[tokens] + torch.arange(4)[:, None]
     torch.testing.assert_close(model(tokens)[0], model.head(x + model.blocks[0].ffn(x)))

@@ -7,18 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from residual_edu import (
-    ClassificationResNet,
-    Dropout,
-    DropPath,
-    InvalidInput,
-    LayerNorm,
-    LazyConfig,
-    ResidualBlock,
-    ResidualNetwork,
-    SimpleFeedForward,
-    parameter_groups,
-)
+import residual_edu as library
+from residual_edu import ClassificationResNet, InvalidInput, LayerNorm, LazyConfig, ResidualNetwork
 
 C = 6
 NORM = LazyConfig(LayerNorm)(dim=C)
@@ -36,12 +26,12 @@ class ConditionMixer(nn.Module):
 
 
 def network(kind=ResidualNetwork, **changes):
-    block = LazyConfig(ResidualBlock)(
+    block = LazyConfig(library.ResidualBlock)(
         sequence_mixer_cfg=nn.Identity,
         sequence_mixer_norm_cfg=nn.Identity,
         condition_mixer_cfg=ConditionMixer,
         condition_mixer_norm_cfg=NORM,
-        mlp_cfg=LazyConfig(SimpleFeedForward)(d_model=C, d_ff=2 * C),
+        mlp_cfg=LazyConfig(library.SimpleFeedForward)(d_model=C, d_ff=2 * C),
         mlp_norm_cfg=NORM,
         dropout_cfg=nn.Identity,
     )
@@ -117,7 +107,7 @@ def test_checkpointing_changes_no_bit_under_dropout_and_keeps_less():
     torch.manual_seed(1)
     made, given = network(), inputs(batch=64)
     for block in made.blocks:
-        block.dropout = DropPath(0.5)
+        block.dropout = library.DropPath(0.5)
     seen = {}
     for checkpointing in (False, True):
         made.gradient_checkpointing, kept = checkpointing, []
@@ -132,8 +122,8 @@ def test_checkpointing_changes_no_bit_under_dropout_and_keeps_less():
 
 
 def test_dropout_falls_on_the_input_in_training_alone():
-    made, given = network(dropout_in_cfg=lambda: Dropout(0.5, torch.Generator().manual_seed(3))), inputs()
-    dropped = Dropout(0.5, torch.Generator().manual_seed(3))(given["input"])
+    made, given = network(dropout_in_cfg=lambda: library.Dropout(0.5, torch.Generator().manual_seed(3))), inputs()
+    dropped = library.Dropout(0.5, torch.Generator().manual_seed(3))(given["input"])
     expected = transcribed(given | {"input": dropped}, dict(made.named_parameters()), pooled=False)
     torch.testing.assert_close(made(given)["logits"], expected, rtol=1e-11, atol=1e-11)
     expected = transcribed(given, dict(made.named_parameters()), pooled=False)
@@ -142,7 +132,7 @@ def test_dropout_falls_on_the_input_in_training_alone():
 
 def test_weight_decay_spares_the_last_norm():
     made = network(norm_cfg=lambda: nn.Sequential(nn.Linear(C, C), LayerNorm(C)))
-    _, spared = parameter_groups(made, 0.1)
+    _, spared = library.parameter_groups(made, 0.1)
     assert sum(p.shape == (C, C) for p in spared["params"]) == 1
 
 
@@ -160,8 +150,8 @@ def made(**changes):
 
 
 def block(dropout=nn.Identity):
-    mlp = LazyConfig(SimpleFeedForward)(d_model=C, d_ff=2)
-    return partial(ResidualBlock, *[nn.Identity] * 4, mlp, NORM, dropout)
+    mlp = LazyConfig(library.SimpleFeedForward)(d_model=C, d_ff=2)
+    return partial(library.ResidualBlock, *[nn.Identity] * 4, mlp, NORM, dropout)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +172,7 @@ def test_what_is_refused(call, words):
 
 
 def test_a_generator_under_checkpointing_is_refused():
-    generator = partial(Dropout, 0.1, torch.Generator())
+    generator = partial(library.Dropout, 0.1, torch.Generator())
     logits = made(gradient_checkpointing=True, block_cfg=block(dropout=generator))()["logits"]
     with pytest.raises(InvalidInput, match="^generator must be None under checkpointing, where the second run would"):
         logits.sum().backward()
