@@ -103,15 +103,6 @@ def test_sampling_along_the_right_velocity_ends_at_the_image():
     assert [time.item() for _, time, _ in inputs_seen[::2]] == [0.0, 0.25, 0.5, 0.75]
 
 
-@pytest.mark.parametrize("guidance", [0.0, 3.5])
-def test_guidance_goes_on_from_the_way_without_a_class(guidance):
-    made, (noise, _, labels) = denoiser(), batch()
-    made.forward = lambda x, time, labels: labels.double()[:, None, None].expand_as(x)
-    untold, told = 4.0, labels.double()[:, None, None]
-    expected = noise + untold + guidance * (told - untold)
-    torch.testing.assert_close(sample(made, noise, labels, steps=7, guidance=guidance), expected)
-
-
 def test_the_path_begins_with_the_noise_and_ends_with_the_sample():
     made, (noise, _, labels) = denoiser(), batch()
     before = noise.clone()
