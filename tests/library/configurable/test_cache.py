@@ -19,20 +19,8 @@ def test_new_positions_stand_behind_the_old_ones(before, widths):
         cache = extend(cache, *(one[..., start:end, :] for one in whole))
         assert cache_length(cache) == end
     assert all(a.equal(b) for a, b in zip(cache, whole, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("cache", "error"),
-    [
-        (pair(5, 2)[:1], ValueError),
-        (torch.zeros(2, 5, 3), RuntimeError),
-        (pair(5, 3), RuntimeError),
-        (pair(5, 2, widths=(3, 4)), RuntimeError),
-    ],
-)
-def test_a_cache_of_another_model_or_batch_is_refused_by_python_or_torch(cache, error):
-    with pytest.raises(error):
-        extend(cache, *pair(1, 2))
+    with pytest.raises(ValueError, match="zip"):
+        extend(whole[:1], *whole)
 
 
 @pytest.mark.parametrize("cache", [None, pair(5, 2), (*pair(5, 2)[:1], *pair(4, 2)[1:])])
