@@ -5,7 +5,6 @@ from collections import UserDict
 from functools import partial
 
 import pytest
-import torch
 from torch import nn
 
 from residual_edu import MLP, InvalidInput, LayerNorm, LayerScale, LazyConfig, build
@@ -15,10 +14,6 @@ pytestmark = pytest.mark.usefixtures("as_installed")
 
 def two_maps(width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
-
-
-def says_nothing():
-    raise AssertionError("called")
 
 
 def two_sizes():
@@ -36,14 +31,6 @@ class Parent(nn.Module):
     def __init__(self, child_cfg, width=2):
         super().__init__()
         self.child, self.width = build(child_cfg), width
-
-
-class Local(nn.Module):
-    """A class of the learner's own, which no dotted name reaches."""
-
-    def __init__(self, width=2):
-        super().__init__()
-        self.width = width
 
 
 def test_a_description_is_a_call_that_has_not_happened_yet():
@@ -68,21 +55,7 @@ def test_each_way_of_describing_builds_a_new_module_each_time(spec):
     first, second = build(spec), build(spec)
     assert type(first) is type(second) is LayerScale and len(first.gamma) == 4
     assert first.gamma is not second.gamma
-
-
-def test_a_module_stands_for_itself_and_a_class_for_what_it_makes():
-    assert build(made := LayerScale(4)) is made
-    assert isinstance(build(nn.Identity), nn.Identity)
-
-
-def test_classes_of_ones_own_and_changes_afterwards():
-    described = LazyConfig(Local)(width=3)
-    assert build(described).width == 3 and build(partial(described, width=5)).width == 5
-    assert build(copy.deepcopy(described)).width == 3
-
-
-def test_a_description_can_be_stored():
-    assert build(pickle.loads(pickle.dumps(LazyConfig(LayerScale)(dim=4)))).gamma.shape == (4,)
+    assert build(first) is first
 
 
 def test_a_function_that_says_what_it_returns_is_a_target():
@@ -95,27 +68,7 @@ def test_mappings_within_mappings_are_built_where_a_parent_asks():
     spec = {"__target__": Parent, "child_cfg": {"__target__": Parent, "child_cfg": inner, "width": 3}}
     made = build(spec)
     assert made.child.width == 3 and made.child.child.gamma.shape == (4,)
-    assert LazyConfig(Parent)(child_cfg=inner).keywords["child_cfg"] is inner
     assert build(spec).child.child.gamma is not made.child.child.gamma
-
-
-def test_a_function_in_a_cell_and_a_lambda_are_targets():
-    def cell(width):
-        return nn.Linear(width, width)
-
-    assert build(LazyConfig(cell)(width=3)).in_features == 3
-    assert build(LazyConfig(lambda width: nn.Linear(width, 1))(width=3)).in_features == 3
-
-
-def test_values_are_left_as_they_are():
-    assert LazyConfig(Local)(width="2-1").keywords == {"width": "2-1"}
-    mapping = {"__target__": Local, "width": 3}
-    build(mapping)
-    assert mapping == {"__target__": Local, "width": 3}
-
-
-def set_expansion(config):
-    config.expansion = 3.0
 
 
 @pytest.mark.parametrize(
@@ -123,17 +76,12 @@ def set_expansion(config):
     [
         lambda: LazyConfig(LayerNorm)(dimm=4),
         lambda: build({"__target__": LayerNorm, "dimm": 4}),
-        lambda: set_expansion(LazyConfig(MLP)(dim=4)),
+        lambda: setattr(LazyConfig(MLP)(dim=4), "expansion", 3.0),
     ],
 )
 def test_a_typo_fails_where_it_is_written(write):
     with pytest.raises(TypeError, match="^got an unexpected keyword argument '(dimm|expansion)'$"):
         write()
-
-
-def test_positions_are_not_taken():
-    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
-        LazyConfig(LayerNorm)(4)
 
 
 def test_a_keyword_is_an_attribute():
@@ -147,17 +95,9 @@ def test_a_keyword_is_an_attribute():
     assert (build(changed).dim, build(config).dim) == (6, 4)
 
 
-@pytest.mark.parametrize(
-    "name", ["os.system", "os.getcwd", "torch.Tensor", "torch.pi", "torch.load", f"{__name__}.says_nothing"]
-)
+@pytest.mark.parametrize("name", ["os.getcwd", "torch.Tensor", "torch.pi", f"{__name__}.two_sizes"])
 def test_a_name_calls_nothing_but_what_is_declared_to_return_a_module(name):
     with pytest.raises(InvalidInput, match=f"^{re.escape(name)} must be declared to return a module$"):
-        build({"__target__": name})
-
-
-@pytest.mark.parametrize("name", ["torch.nn.Nope", "no_such_package.X", "ReLU"])
-def test_a_name_of_nothing(name):
-    with pytest.raises((ImportError, AttributeError)):
         build({"__target__": name})
 
 
@@ -165,14 +105,3 @@ def test_a_name_of_nothing(name):
 def test_what_returns_no_module_is_refused(spec):
     with pytest.raises(InvalidInput, match="must return a module, got "):
         build(spec)
-
-
-@pytest.mark.parametrize("spec", [3, None, "torch.nn.ReLU", {"dim": 4}, LayerNorm])
-def test_what_describes_nothing_is_refused_by_python(spec):
-    with pytest.raises((TypeError, KeyError)):
-        build(spec)
-
-
-def test_a_built_network_runs():
-    net = nn.Sequential(build(LazyConfig(nn.Linear)(in_features=3, out_features=4)), build(partial(LayerNorm, 4)))
-    assert net(torch.randn(2, 3)).shape == (2, 4)

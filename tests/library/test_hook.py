@@ -3,9 +3,8 @@
 import jaxtyping
 import pytest
 import torch
-from torch import nn
 
-from residual_edu import BlockConfig, GlobalResponseNorm, InvalidInput, LayerNorm, ViT5ResidualBlock
+from residual_edu import BlockConfig, GlobalResponseNorm, InvalidInput, LayerNorm
 from residual_edu.mixers.real_fft import RealFFT
 from residual_edu.parts import position
 
@@ -33,15 +32,3 @@ def test_the_hook_is_back_and_finds_a_wrong_shape(call):
     assert all(wrapped())
     with pytest.raises(jaxtyping.TypeCheckError):
         call()
-
-
-def test_the_checks_of_a_constructor_stay(as_installed):
-    with pytest.raises(InvalidInput, match="^num_registers must be a whole number, at least 0, got -1$"):
-        ViT5ResidualBlock(nn.Identity, nn.Identity, nn.Identity, nn.Identity, hidden_dim=4, num_registers=-1)
-
-
-def test_a_function_within_a_function_is_not_wrapped_either(as_installed, compiled):
-    def scaled(x):
-        return jaxtyping.jaxtyped(typechecker=None)(lambda y: 2 * y)(x)
-
-    assert compiled(scaled)(X + 1).equal(2 * (X + 1))

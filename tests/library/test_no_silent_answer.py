@@ -1,55 +1,15 @@
 """Input that once gave a wrong answer without a word: here each gives the right one, by another way, or a sentence."""
 
 import copy
-import re
 from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
-from residual_course.training import accuracy, train
-from residual_edu import (
-    MLP,
-    AdaLNZeroResidualBlock,
-    Attention,
-    BlockConfig,
-    CKConv,
-    ClassificationResNet,
-    ConfigurableBlock,
-    DropPath,
-    GaussianModulation,
-    GlobalResponseNorm,
-    InvalidInput,
-    KernelFiLMGenerator,
-    L2Norm,
-    LanguageModel,
-    LayerNorm,
-    LayerScale,
-    ModelCache,
-    ModelConfig,
-    Modulation,
-    Patchify,
-    PositionEmbedding,
-    QKVConditionMixer,
-    QKVSequenceMixer,
-    RegisterPooling,
-    ResidualBlock,
-    ResidualNetwork,
-    RMSNorm,
-    SIRENKernel,
-    ViT5Attention,
-    ViT5ClassificationNet,
-    ViT5HyenaAdapter,
-    ViT5ResidualBlock,
-    attention,
-    attention_registry,
-    fused_attention,
-    no_weight_decay,
-    parameter_groups,
-    post_norm_residual,
-    pre_norm_residual,
-)
+import residual_edu as library
+from residual_course.training import accuracy
+from residual_edu import InvalidInput
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 zeros = torch.zeros
@@ -58,7 +18,9 @@ KINDS += [{"attention": "sliding_window_gqa", "window_size": 3}, {"attention": "
 
 
 def config(**changes):
-    return BlockConfig(**({"d_model": 8, "n_heads": 2, "d_ff": 12, "max_seq_len": 9, "position": "none"} | changes))
+    return library.BlockConfig(
+        **({"d_model": 8, "n_heads": 2, "d_ff": 12, "max_seq_len": 9, "position": "none"} | changes)
+    )
 
 
 def masks(batch):
@@ -66,10 +28,10 @@ def masks(batch):
     return (torch.rand(batch, 5, 5) > 0.5) | torch.eye(5, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3])  # of 2 heads
+@pytest.mark.parametrize("batch", [2, 3])  # of 2 heads
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mask_for_each_sample_is_that_of_the_sample_alone(kind, batch):
-    block, x, mask = ConfigurableBlock(config(**kind)), torch.randn(batch, 5, 8), masks(batch)
+    block, x, mask = library.ConfigurableBlock(config(**kind)), torch.randn(batch, 5, 8), masks(batch)
     for layer in (block, block.attention):
         alone = torch.cat([layer(x[i : i + 1], mask[i])[0] for i in range(batch)])
         torch.testing.assert_close(layer(x, mask)[0], alone)
@@ -77,18 +39,10 @@ def test_a_mask_for_each_sample_is_that_of_the_sample_alone(kind, batch):
         torch.testing.assert_close(layer(x, mask[:, None].expand(-1, 2, -1, -1))[0], alone)
 
 
-@pytest.mark.parametrize("low", [-1e9, float("-inf"), torch.finfo(torch.float32).min])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_mask_of_numbers_is_added_to_the_scores(kind, low):
-    block, x, mask = ConfigurableBlock(config(**kind)), torch.randn(2, 5, 8), masks(2)
-    for given in (mask, mask[0]):
-        torch.testing.assert_close(block(x, zeros(given.shape).masked_fill(~given, low))[0], block(x, given)[0])
-
-
-@pytest.mark.parametrize("low", [-1e9, float("-inf"), None])
+@pytest.mark.parametrize("low", [-1e9, None])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_without_a_key_adds_nothing(kind, low, compiled):
-    layer, x, mask = ConfigurableBlock(config(bias=False, **kind)).attention, torch.randn(2, 5, 8), masks(2)
+    layer, x, mask = library.ConfigurableBlock(config(bias=False, **kind)).attention, torch.randn(2, 5, 8), masks(2)
     mask[:, 3] = False
     given = mask if low is None else zeros(mask.shape).masked_fill(~mask, low)
     found = layer(x, given)[0]
@@ -97,37 +51,10 @@ def test_a_query_without_a_key_adds_nothing(kind, low, compiled):
 
 
 def test_a_mask_of_numbers_need_not_forbid():
-    layer, x, added = attention_registry.get("mha")(config()), torch.randn(2, 5, 8), torch.randn(2, 5, 5)
+    layer, x, added = library.attention_registry.get("mha")(config()), torch.randn(2, 5, 8), torch.randn(2, 5, 5)
     q, k, v = (each(x).view(2, 5, 2, 4).transpose(1, 2) for each in (layer.q_proj, layer.k_proj, layer.v_proj))
     mixed = (q @ k.mT / 2 + added[:, None]).softmax(-1) @ v
     torch.testing.assert_close(layer(x, added)[0], layer.o_proj(mixed.transpose(1, 2).flatten(2)))
-
-
-@pytest.mark.parametrize("position", ["none", "sinusoidal", "alibi", "rope"])
-def test_mla_rotates_where_rope_dim_is_above_0(position):
-    """The score of two positions depends on their places, also where the position encoding itself rotates nothing."""
-    layer = attention_registry.get("mla")(config(attention="mla", kv_lora_rank=4, rope_dim=2, position=position))
-    x = torch.randn(1, 1, 2).expand(1, 6, 2)
-    turned = layer.turn(x, 0)[0].detach()
-    angle = torch.arange(6.0)
-    want = torch.stack(
-        [x[0, 0, 0] * angle.cos() - x[0, 0, 1] * angle.sin(), x[0, 0, 0] * angle.sin() + x[0, 0, 1] * angle.cos()], -1
-    )
-    torch.testing.assert_close(turned, want)
-
-
-def test_no_attention_keeps_the_contract():
-    layer, x = attention_registry.get("none")(config()), torch.randn(2, 3, 8)
-    y, cache = layer(x, torch.ones(3, 3, dtype=torch.bool), None)
-    assert y is x and cache[0].shape == cache[1].shape == (2, 3, 0)
-    assert layer(x, None, cache)[1][0].shape == (2, 6, 0)
-
-
-@pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
-@pytest.mark.parametrize("gate", [lambda b: b[..., :1], lambda b: b[None], lambda b: b[:1]])
-def test_a_gate_keeps_the_shape(residual, gate):
-    with pytest.raises(InvalidInput, match="^a gate must have the shape of x"):
-        residual(zeros(2, 5, 4), nn.Linear(4, 4), nn.LayerNorm(4), [gate])
 
 
 class Narrow(nn.Module):
@@ -137,15 +64,18 @@ class Narrow(nn.Module):
 
 def test_blocks_refuse_a_gate_that_narrows():
     off, mlp = nn.Identity, lambda: nn.Linear(4, 4)
+    for residual in (library.pre_norm_residual, library.post_norm_residual):
+        with pytest.raises(InvalidInput, match="^a gate must have the shape of x"):
+            residual(zeros(2, 5, 4), mlp(), nn.LayerNorm(4), [Narrow()])
     with pytest.raises(InvalidInput, match="^a gate must have the shape of x"):
-        ResidualBlock(off, off, off, off, mlp, off, Narrow)(zeros(2, 5, 4), None)
+        library.ResidualBlock(off, off, off, off, mlp, off, Narrow)(zeros(2, 5, 4), None)
     with pytest.raises(InvalidInput, match="^a gate must have the shape of x"):
-        AdaLNZeroResidualBlock(off, off, mlp, off, off, Narrow, 4)(zeros(2, 5, 4), zeros(2, 4))
+        library.AdaLNZeroResidualBlock(off, off, mlp, off, off, Narrow, 4)(zeros(2, 5, 4), zeros(2, 4))
     with pytest.raises(InvalidInput, match=r"^branch must be floating point of shape \(..., 1\)"):
-        Modulation(*zeros(3, 2, 1, 1)).apply_gate(zeros(2, 5, 4))
+        library.Modulation(*zeros(3, 2, 1, 1)).apply_gate(zeros(2, 5, 4))
 
 
-@pytest.mark.parametrize("which", [attention, fused_attention])
+@pytest.mark.parametrize("which", [library.attention, library.fused_attention])
 def test_what_attention_was_given_and_did_not_read(which):
     q, k = zeros(2, 5, 4), zeros(2, 4, 4)
     with pytest.raises(InvalidInput, match="^value must have key's 4 positions"):
@@ -161,27 +91,27 @@ def test_what_attention_was_given_and_did_not_read(which):
 @pytest.mark.parametrize("dropout", [1.0, float("nan"), True])
 def test_a_rate_of_dropped_weights(dropout):
     with pytest.raises(InvalidInput, match="^dropout must "):
-        fused_attention(*zeros(3, 2, 5, 4), dropout=dropout)
+        library.fused_attention(*zeros(3, 2, 5, 4), dropout=dropout)
 
 
 @pytest.mark.parametrize("change", [{"init_std_high": 1e39}, {"init_std_low": 1e-46}])
 @pytest.mark.parametrize("kind", ["direct", "log", "softplus"])
 def test_a_mask_starts_with_finite_widths(kind, change):
-    assert GaussianModulation(1, 4, init_std_high=100, parametrization=kind).std.isfinite().all()
+    assert library.GaussianModulation(1, 4, init_std_high=100, parametrization=kind).std.isfinite().all()
     with pytest.raises(InvalidInput, match="^min_std and init_std must be float32 above 0"):
-        GaussianModulation(1, 4, parametrization=kind, **change)
+        library.GaussianModulation(1, 4, parametrization=kind, **change)
 
 
 def test_marks_survive_a_deep_copy_and_a_class_gets_none():
-    model = nn.Sequential(nn.Linear(2, 2), no_weight_decay(nn.Sequential(nn.Linear(2, 2))))
+    model = nn.Sequential(nn.Linear(2, 2), library.no_weight_decay(nn.Sequential(nn.Linear(2, 2))))
     theirs = nn.Sequential(nn.Linear(2, 2))
     theirs[0].weight._no_weight_decay = True  # as the origin marks
     assert [hasattr(each, "_no_weight_decay") for each in model.parameters()] == [False, False, True, True]
     for made in (model, copy.deepcopy(model), copy.deepcopy(copy.deepcopy(model))):
-        assert [len(group["params"]) for group in parameter_groups(made, 0.1)] == [1, 3]
-    assert parameter_groups(theirs, 0.1)[0]["params"] == []
+        assert [len(group["params"]) for group in library.parameter_groups(made, 0.1)] == [1, 3]
+    assert library.parameter_groups(theirs, 0.1)[0]["params"] == []
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
-        no_weight_decay(nn.Linear)  # or every linear map would be exempt
+        library.no_weight_decay(nn.Linear)  # or every linear map would be exempt
     assert not hasattr(nn.Linear, "_no_weight_decay")
 
 
@@ -196,43 +126,26 @@ def test_accuracy_counts_classes_alone():
         accuracy(model, x[:0], zeros(0, dtype=torch.long))
 
 
-@pytest.mark.parametrize(
-    ("loss", "batch", "words"),
-    [
-        (lambda *x: x[0].sum(), zeros(2, 3), "batches must be tuples of tensors, got a Tensor"),
-    ],
-)
-def test_a_batch_is_a_tuple_and_a_loss_one_number(loss, batch, words):
-    weight = nn.Parameter(zeros(2))
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
-        train(lambda *x: loss(*x) * weight.sum(), [batch], torch.optim.SGD([weight], lr=0.1), 1)
-
-
-def test_an_axis_to_normalise_is_one_of_the_input():
-    with pytest.raises(IndexError, match="^Dimension out of range"):
-        L2Norm(2)(zeros(2, 3))
-
-
 C, OFF = 6, nn.Identity
-NORM, MAP = partial(LayerNorm, C), partial(MLP, C, "relu", OFF)
-ATTENTION = partial(Attention, C, 2, apply_qk_norm=False, use_rope=False)
-MIXER, CROSS = partial(QKVSequenceMixer, C, ATTENTION), partial(QKVConditionMixer, C, ATTENTION)
-KERNEL = partial(SIRENKernel, C, 1, 4, 2, 4, 1.0, use_bias=True)
-CONV = partial(CKConv, 1, C, partial(KERNEL, L_cache=8), OFF)
+NORM, MAP = partial(library.LayerNorm, C), partial(library.MLP, C, "relu", OFF)
+ATTENTION = partial(library.Attention, C, 2, apply_qk_norm=False, use_rope=False)
+MIXER, CROSS = partial(library.QKVSequenceMixer, C, ATTENTION), partial(library.QKVConditionMixer, C, ATTENTION)
+KERNEL = partial(library.SIRENKernel, C, 1, 4, 2, 4, 1.0, use_bias=True)
+CONV = partial(library.CKConv, 1, C, partial(KERNEL, L_cache=8), OFF)
 WIDE = partial(nn.Linear, C, 1)
 X, CONDITION = zeros(2, 5, C), zeros(2, C)
 
 
 def block(mixer=OFF, cross=OFF, mlp=OFF):
     layers = [(layer, OFF if layer is OFF else NORM) for layer in (mixer, cross, mlp)]
-    return ResidualBlock(*[part for pair in layers for part in pair], OFF)
+    return library.ResidualBlock(*[part for pair in layers for part in pair], OFF)
 
 
 def adaln(mixer=OFF, mlp=OFF, hidden_dim=C):
-    return AdaLNZeroResidualBlock(mixer, NORM, mlp, NORM, OFF, OFF, hidden_dim)
+    return library.AdaLNZeroResidualBlock(mixer, NORM, mlp, NORM, OFF, OFF, hidden_dim)
 
 
-POOLING = partial(RegisterPooling, 4)
+POOLING = partial(library.RegisterPooling, 4)
 
 
 class Hearing(nn.Module):
@@ -241,30 +154,17 @@ class Hearing(nn.Module):
 
 
 def vit5(mixer=MIXER, **changes):
-    return ViT5ResidualBlock(mixer, NORM, MAP, NORM, C, **changes)
+    return library.ViT5ResidualBlock(mixer, NORM, MAP, NORM, C, **changes)
 
 
-def network(kind=ResidualNetwork, x=None, **changes):
+def network(kind=library.ResidualNetwork):
     blocks = {"block_cfg": partial(block, mlp=MAP), "dropout_in_cfg": OFF}
-    x = zeros(2, 4, 5, 3) if x is None else x
-    depth = changes.pop("num_blocks", 2)
-    made = kind(3, 4, depth, C, 2, nn.Linear, nn.Linear, NORM, **(blocks | changes))
-    return made({"input": x, "condition": None})
-
-
-def vit5_network(**changes):
-    sizes = {"patch_size": 2, "image_size": 4, "num_registers": 1} | changes
-    return ViT5ClassificationNet(3, 4, C, 2, block_cfg=vit5, norm_cfg=NORM, **sizes)(zeros(2, 4, 4, 3))
-
-
-def decoded(length, kept):
-    made = LanguageModel(ModelConfig(config(), 7, 1))
-    cache = made(torch.tensor([[1, 2, 3]]))[1]
-    return made(torch.tensor([[4]]), ModelCache(length, cache.blocks if kept else (None,)))
+    made = kind(3, 4, 2, C, 2, nn.Linear, nn.Linear, NORM, **blocks, target_size=5)
+    return made({"input": zeros(2, 4, 5, 3), "condition": None})
 
 
 NO_ANSWER = {
-    "a norm beside a layer that is left out": lambda: ResidualBlock(OFF, NORM, OFF, OFF, OFF, OFF, OFF),
+    "a norm beside a layer that is left out": lambda: library.ResidualBlock(OFF, NORM, OFF, OFF, OFF, OFF, OFF),
     "a condition mixer without a condition": lambda: block(cross=CROSS)(X, None),
     "a branch that broadcasts": lambda: block(mlp=WIDE)(X, None),
     "a branch that broadcasts, in AdaLN": lambda: adaln(mlp=WIDE)(X, CONDITION),
@@ -276,41 +176,32 @@ NO_ANSWER = {
     "a condition for other samples, in cross-attention": lambda: CROSS()(zeros(3, 5, C), CONDITION),
     "a negative layer scale": lambda: vit5(layer_scale_init=-0.1),
     "a negative rate": lambda: vit5(drop_path_rate=-0.1),
-    "a rate above 1": lambda: DropPath(1.5),
+    "a rate above 1": lambda: library.DropPath(1.5),
     "registers past the end": lambda: vit5(Hearing, register_pooling_cfg=POOLING, num_registers=4)(X[:, 1:]),
-    "registers of another number": lambda: RegisterPooling(4)(zeros(2, 3, C)),
-    "a gain that broadcasts": lambda: LayerScale(1)(X),
-    "a norm that broadcasts": lambda: RMSNorm(1)(X),
-    "a response norm that broadcasts": lambda: GlobalResponseNorm(1)(X),
-    "a response norm without positions": lambda: GlobalResponseNorm(3)(zeros(2, 3)),
-    "no hidden features": lambda: MLP(C, "relu", OFF, expansion_factor=0.1),
-    "FiLM layers of another number": lambda: KERNEL(L_cache=8, film_cfg=partial(KernelFiLMGenerator, C, 4, 3)),
-    "a signal shorter than a patch": lambda: Patchify(3, C, 1, 4)(zeros(2, 3, 3)),
-    "positions of channels that do not divide": lambda: PositionEmbedding(8, 3, 4),
-    "a signal longer than its positions": lambda: PositionEmbedding(C, 1, 4)(X),
-    "heads that do not divide": lambda: Attention(C, 4, False, False),
-    "tokens of another number": lambda: ViT5Attention(8, 2, 2, 2)(zeros(2, 5, 8)),
-    "rows that are not full": lambda: ViT5HyenaAdapter(MIXER, 4)(zeros(2, 6, C)),
+    "registers of another number": lambda: library.RegisterPooling(4)(zeros(2, 3, C)),
+    "a gain that broadcasts": lambda: library.LayerScale(1)(X),
+    "a norm that broadcasts": lambda: library.RMSNorm(1)(X),
+    "a response norm that broadcasts": lambda: library.GlobalResponseNorm(1)(X),
+    "a response norm without positions": lambda: library.GlobalResponseNorm(3)(zeros(2, 3)),
+    "no hidden features": lambda: library.MLP(C, "relu", OFF, expansion_factor=0.1),
+    "FiLM layers of another number": lambda: KERNEL(L_cache=8, film_cfg=partial(library.KernelFiLMGenerator, C, 4, 3)),
+    "a signal shorter than a patch": lambda: library.Patchify(3, C, 1, 4)(zeros(2, 3, 3)),
+    "positions of channels that do not divide": lambda: library.PositionEmbedding(8, 3, 4),
+    "a signal longer than its positions": lambda: library.PositionEmbedding(C, 1, 4)(X),
+    "heads that do not divide": lambda: library.Attention(C, 4, False, False),
+    "tokens of another number": lambda: library.ViT5Attention(8, 2, 2, 2)(zeros(2, 5, 8)),
+    "rows that are not full": lambda: library.ViT5HyenaAdapter(MIXER, 4)(zeros(2, 6, C)),
     "a circle of taps twice as long": lambda: CONV("double", "circular"),
-    "a causal order in two dimensions": lambda: CKConv(
-        2, C, partial(SIRENKernel, C, 2, 4, 2, 4, 1.0, 8, True), OFF, "double", "zero", is_causal=True
+    "a causal order in two dimensions": lambda: library.CKConv(
+        2, C, partial(library.SIRENKernel, C, 2, 4, 2, 4, 1.0, 8, True), OFF, "double", "zero", is_causal=True
     ),
-    "a kernel of another width": lambda: CKConv(1, 1, partial(KERNEL, L_cache=8), OFF, None, "zero")(X[..., :1]),
+    "a kernel of another width": lambda: library.CKConv(1, 1, partial(KERNEL, L_cache=8), OFF, None, "zero")(
+        X[..., :1]
+    ),
     "a grid of one point": lambda: KERNEL(L_cache=1)([5]),
-    "a mask without spread": lambda: GaussianModulation(1, C, min_std=0.0),
-    "one block for all": lambda: network(block_cfg=block(mlp=MAP)),
-    "one layer in all blocks": lambda: network(block_cfg=partial(block, mlp=MAP())),
-    "fewer space axes": lambda: network(x=zeros(2, 4, 3)),
-    "a target longer than the output": lambda: network(target_size=5),
-    "the mean of a target longer than the output": lambda: network(ClassificationResNet, target_size=5),
-    "a target for the channels": lambda: network(target_size=(2, 2, 2)),
-    "no blocks": lambda: network(num_blocks=0),
-    "pixels that no patch covers": lambda: vit5_network(image_size=5),
-    "fewer than no registers": lambda: vit5_network(num_registers=-1),
-    "tokens that a negative padding cuts off": lambda: vit5_network(pad_to_multiple_of=-3),
-    "an unknown readout": lambda: vit5_network(readout="mean"),
-    "a cache whose length is not that of its tensors": lambda: decoded(2, kept=True),
-    "a length without a cache": lambda: decoded(3, kept=False),
+    "a mask without spread": lambda: library.GaussianModulation(1, C, min_std=0.0),
+    "a target longer than the output": network,
+    "the mean of a target longer than the output": lambda: network(library.ClassificationResNet),
 }
 
 

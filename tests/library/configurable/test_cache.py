@@ -10,38 +10,17 @@ def pair(positions, *before, widths=(3, 3)):
     return tuple(torch.randn(*before, positions, width) for width in widths)
 
 
-def test_nothing_is_kept_at_first():
-    assert cache_length(None) == 0
-    first, second = pair(4, 2)
-    assert extend(None, first, second) == (first, second)
-
-
-@pytest.mark.parametrize("before", [(2,), (2, 4)])
-@pytest.mark.parametrize("widths", [(3, 3), (6, 2), (3, 0)])
+@pytest.mark.parametrize(("before", "widths"), [((2,), (6, 0)), ((2, 4), (3, 3))])
 def test_new_positions_stand_behind_the_old_ones(before, widths):
     whole = pair(7, *before, widths=widths)
     cache = None
+    assert cache_length(cache) == 0
     for start, end in [(0, 3), (3, 4), (4, 7)]:
         cache = extend(cache, *(one[..., start:end, :] for one in whole))
         assert cache_length(cache) == end
     assert all(a.equal(b) for a, b in zip(cache, whole, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("cache", "error"),
-    [
-        (pair(5, 2)[:1], ValueError),
-        (pair(5, 2) * 2, ValueError),
-        (torch.zeros(2, 5, 3), RuntimeError),
-        (pair(5, 3), RuntimeError),
-        (pair(5, 2, widths=(4, 3)), RuntimeError),
-        (pair(5, 2, widths=(3, 4)), RuntimeError),
-        (pair(5, 2, 1), RuntimeError),
-    ],
-)
-def test_a_cache_of_another_model_or_batch_is_refused_by_python_or_torch(cache, error):
-    with pytest.raises(error):
-        extend(cache, *pair(1, 2))
+    with pytest.raises(ValueError, match="zip"):
+        extend(whole[:1], *whole)
 
 
 @pytest.mark.parametrize("cache", [None, pair(5, 2), (*pair(5, 2)[:1], *pair(4, 2)[1:])])

@@ -1,21 +1,17 @@
+"""Registries, and the page's three steps for a component of one's own, as a learner would write them in a cell."""
+
 import re
+from dataclasses import replace
 from itertools import product
 
 import pytest
 import torch
 from torch import nn
 
-from residual_edu import (
-    ConfigurableBlock,
-    InvalidInput,
-    Registry,
-    attention_registry,
-    ffn_registry,
-    norm_registry,
-    position_registry,
-)
+import residual_edu as library
+from residual_edu import ConfigurableBlock, InvalidInput, Registry
 
-from .small import config
+from .small import causal, config, in_chunks
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -69,7 +65,6 @@ def test_a_cell_can_be_run_again(registry):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r: r.register("b", A), "attention 'b' is taken, choose another name"),
         (lambda r: r.register("b")(A), "attention 'b' is taken, choose another name"),
         (lambda r: r.get("bb"), "attention must be one of 'b', 'long', got 'bb'; did you mean 'b'?"),
     ],
@@ -80,20 +75,86 @@ def test_what_is_refused(registry, call, message):
     assert registry.entries == {"b": B}
 
 
-def test_the_names_that_are_built_in():
-    assert {"gqa", "mha", "mla", "none", "sliding_window", "sliding_window_gqa"} <= set(attention_registry)
-    assert {"gated", "gated_relu2", "none", "relu2", "standard"} <= set(ffn_registry)
-    assert {"layer_norm", "rms_norm"} <= set(norm_registry)
-    assert {"alibi", "none", "rope", "sinusoidal"} <= set(position_registry)
-    assert attention_registry.get("sliding_window") is attention_registry.get("sliding_window_gqa")
-    for registry in (attention_registry, ffn_registry, norm_registry, position_registry):
-        assert all(issubclass(registry.get(key), torch.nn.Module) for key in registry)
+PAGE = """
+from residual_edu import *
+import torch
+import torch.nn as nn
+
+@attention_registry.register('sliding_window')
+class SlidingWindowAttention({base}):
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__({argument})
+        self.d_model, self.head_dim = config.d_model, config.head_dim
+        self.window_size = config.max_seq_len
+        self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.k_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.v_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.scale = self.head_dim ** -0.5
+
+    def {call}(self, x, mask=None, cache=None):
+        q, k, v = (proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+                   for proj in (self.q_proj, self.k_proj, self.v_proj))
+        if cache is not None:
+            k, v = (torch.cat(both, dim=2) for both in zip(cache, (k, v)))
+        apart = torch.arange(k.shape[2])[-q.shape[2]:, None] - torch.arange(k.shape[2])
+        allowed = (apart >= 0) & (apart < self.window_size)
+        if mask is not None:
+            allowed = allowed & mask
+        scores = (q @ k.mT * self.scale).masked_fill(~allowed, float('-inf'))
+        return self.o_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+"""
 
 
-def test_why_subclassing_needs_36_classes():
-    names = [["mha", "gqa", "mla"], ["standard", "gated"], ["layer_norm", "rms_norm"], ["rope", "sinusoidal", "alibi"]]
-    fields = ["attention", "ffn", "norm", "position"]
-    blocks = [ConfigurableBlock(config(**dict(zip(fields, chosen, strict=True)))) for chosen in product(*names)]
-    assert len({repr(block) for block in blocks}) == 36 and {type(block) for block in blocks} == {ConfigurableBlock}
-    made = ConfigurableBlock(config(attention="gqa", ffn="gated"))
-    assert type(made.attention) is attention_registry.get("gqa") and type(made.ffn) is ffn_registry.get("gated")
+@pytest.mark.parametrize("call", ["forward", "__call__"])  # in torch forward is the page's __call__, and either works
+@pytest.mark.parametrize(("base", "argument"), [("AttentionBase", "config"), ("nn.Module", "")])
+def test_the_class_of_the_page_written_into_a_cell(base, argument, call):
+    code = PAGE.format(base=base, argument=argument, call=call)
+    exec(compile(code, "<cell>", "exec"), namespace := {"__name__": "__main__"})
+    x = torch.randn(2, 7, 16).double()
+    for ffn, norm, position in product(library.ffn_registry, library.norm_registry, library.position_registry):
+        c = config(attention="sliding_window", ffn=ffn, norm=norm, position=position)
+        for one in (c, replace(c, pre_norm=False)):
+            block = ConfigurableBlock(one).double()
+            assert type(block.attention) is namespace["SlidingWindowAttention"]
+            torch.testing.assert_close(in_chunks(block, x, 3), block(x, causal(7))[0], rtol=1e-11, atol=1e-11)
+    c = config(attention="sliding_window_gqa", position="none", n_kv_heads=None, max_seq_len=3)
+    ours, theirs = ConfigurableBlock(c), ConfigurableBlock(replace(c, attention="sliding_window"))
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(2, 3, 16)
+    torch.testing.assert_close(ours(x)[0], theirs(x)[0])
+
+
+def test_an_attention_of_ones_own_may_place_its_queries_and_keys_as_the_librarys_do():
+    @library.attention_registry.register("one_head")
+    class OneHead(library.AttentionBase):
+        def __init__(self, config):
+            super().__init__(config)
+            self.qkv = nn.Linear(self.d_model, 3 * self.d_model)
+
+        def forward(self, x, mask=None, cache=None):
+            start = library.cache_length(cache)
+            q, k, v = (z.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for z in self.qkv(x).chunk(3, -1))
+            k, v = cache = library.extend(cache, self.position.rotate(k, start), v)
+            return self.attend(self.position.rotate(q, start), k, v, mask), cache
+
+    x = torch.randn(1, 7, 16).double()
+    for position in library.position_registry:
+        block = ConfigurableBlock(config(attention="one_head", position=position)).double()
+        torch.testing.assert_close(in_chunks(block, x, 1), block(x, causal(7))[0], rtol=1e-11, atol=1e-11)
+
+
+def test_a_feed_forward_network_a_norm_and_a_position_of_ones_own():
+    library.ffn_registry.register("linear", lambda config: nn.Linear(config.d_model, config.d_model))
+    library.norm_registry.register("nothing", lambda config: nn.Identity())
+
+    @library.position_registry.register("counted")
+    class Counted(library.PositionBase):
+        def embed(self, x, start):
+            return x + torch.arange(start, start + x.shape[1])[:, None]
+
+    c = config(attention="none", ffn="linear", norm="nothing", position="counted")
+    model = library.LanguageModel(library.ModelConfig(c, vocab_size=5, n_layers=1, tie_embeddings=False))
+    tokens = torch.randint(0, 5, (1, 4))
+    x = model.embed.weight[tokens] + torch.arange(4)[:, None]
+    torch.testing.assert_close(model(tokens)[0], model.head(x + model.blocks[0].ffn(x)))

@@ -5,7 +5,7 @@ from math import cos, exp, sin
 import torch
 
 EIGHT = [2.0**-h for h in range(1, 9)]
-SLOPES = {1: [2.0**-8], 2: EIGHT[3::4], 4: EIGHT[1::2], 8: EIGHT, 6: EIGHT[1::2] + EIGHT[0:4:2]}
+SLOPES = {1: [2.0**-8], 4: EIGHT[1::2], 8: EIGHT}
 
 
 def linear(p, name, x):

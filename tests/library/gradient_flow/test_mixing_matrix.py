@@ -11,52 +11,22 @@ from residual_edu.gradient_flow import mixing_matrix
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-def by_whole_jacobian(module, x):
-    """One sample: the Jacobian at once, its norm over channels."""
-    jacobian = torch.autograd.functional.jacobian(module, x)
-    out, channels_in = jacobian.shape[: x.ndim], x.shape[-1]
-    blocks = jacobian.reshape(-1, out[-1], x[0, ..., 0].numel(), channels_in)
-    return torch.linalg.vector_norm(blocks, dim=(1, 3)).double()
-
-
-@pytest.mark.parametrize("space", [(5,), (2, 3), (2, 1, 3)])
-def test_it_is_the_norm_of_the_jacobian(space):
-    count = torch.Size(space).numel()
-    mix, change = torch.randn(count, count).double(), torch.randn(4, 3).double()
+def test_it_is_the_norm_of_the_jacobian():
+    """From 2 x 3 positions of 3 channels to 5 of 4, with slopes as small as float32 cannot square."""
+    mix, change = torch.randn(5, 6).double(), 1e-30 * torch.randn(4, 3).double()
 
     def module(x):
-        return (mix @ x.flatten(1, -2).tanh() @ change.T).view(*x.shape[:-1], 4)
+        return mix @ x.flatten(1, -2).tanh() @ change.T
 
-    x = torch.randn(1, *space, 3).double()
-    torch.testing.assert_close(mixing_matrix(module, x), by_whole_jacobian(module, x), rtol=1e-12, atol=1e-14)
-
-
-def test_in_a_position_wise_map_each_position_depends_on_itself_alone():
-    matrix = mixing_matrix(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(1, 4, 3))
-    assert torch.equal(matrix > 0, torch.eye(4, dtype=torch.bool))
-
-
-def test_of_a_mean_every_position_depends_alike_on_every_other():
-    matrix = mixing_matrix(lambda x: x.mean(1, keepdim=True).expand(x.shape), torch.randn(1, 5, 4))
-    torch.testing.assert_close(matrix, torch.full((5, 5), 4**0.5 / 5).double())  # the identity over 5, of norm sqrt(4)
-
-
-def test_outputs_may_have_other_positions():
-    matrix = mixing_matrix(lambda x: x.unflatten(1, (2, 3)).sum(2), torch.ones(1, 6, 1))
-    assert torch.equal(matrix, torch.tensor([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).double())
+    x = torch.randn(1, 2, 3, 3).double()
+    jacobian = torch.autograd.functional.jacobian(module, x).view(5, 4, 6, 3)
+    torch.testing.assert_close(mixing_matrix(module, x), jacobian.norm(dim=(1, 3)), rtol=1e-12, atol=0)
+    torch.testing.assert_close(mixing_matrix(lambda z: 1e-30 * z, torch.ones(1, 1, 1)).item(), 1e-30, atol=0, rtol=1e-6)
 
 
 def test_samples_are_averaged_as_squares():
-    def module(x):
-        return x.square() / 2
-
     x = torch.tensor([[[3.0]], [[4.0]]])  # slopes 3 and 4
-    torch.testing.assert_close(mixing_matrix(module, x), torch.tensor([[12.5**0.5]]).double())
-
-
-def test_small_slopes_are_not_lost():
-    matrix = mixing_matrix(lambda x: 1e-30 * x, torch.ones(1, 2, 1))
-    torch.testing.assert_close(matrix, 1e-30 * torch.eye(2).double(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(mixing_matrix(lambda x: x.square() / 2, x), torch.tensor([[12.5**0.5]]).double())
 
 
 def test_it_changes_nothing_and_needs_no_grad_mode():
@@ -80,18 +50,3 @@ def test_it_holds_one_row_of_the_jacobian_at_a_time(monkeypatch):
     monkeypatch.setattr(torch.autograd, "grad", watched)
     mixing_matrix(nn.Linear(3, 4), torch.randn(1, 5, 3))
     assert len(rows) == 5 * 4 and max(alive) <= 1
-
-
-@pytest.mark.parametrize(
-    ("module", "x"),
-    [
-        (nn.Identity(), torch.ones(1, 2, 3).long()),
-        (nn.Identity(), torch.ones(2, 3)),
-        (lambda x: x.sum(), torch.ones(1, 2, 3)),
-        (lambda x: x.detach(), torch.ones(1, 2, 3)),
-        (lambda x: (x, x), torch.ones(1, 2, 3)),
-    ],
-)
-def test_what_has_no_mixing_matrix_is_an_error_of_torchs_own(module, x):
-    with pytest.raises((RuntimeError, IndexError, AttributeError)):
-        mixing_matrix(module, x)

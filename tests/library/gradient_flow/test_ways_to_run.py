@@ -1,7 +1,5 @@
 """Ways to run a network."""
 
-import itertools
-
 import pytest
 import torch
 from torch import nn
@@ -35,15 +33,6 @@ def test_a_pass_without_a_graph_between_forward_and_backward_does_no_harm(x):
     same(flow, expected(model, x))
 
 
-def test_inference_tensors_go_through(x):
-    with torch.inference_mode():
-        z = torch.randn(5, 4, dtype=torch.float64)
-    model = nn.Sequential(nn.Identity(), nn.Identity())
-    with GradientFlowRecorder(model, model) as flow:
-        model(z)
-    assert len(flow.stream_gradient) == 0
-
-
 def test_with_gradient_accumulation_each_micro_batch_is_a_step(x):
     model = stack()
     with GradientFlowRecorder(model, model.blocks) as flow:
@@ -55,18 +44,6 @@ def test_with_gradient_accumulation_each_micro_batch_is_a_step(x):
     torch.testing.assert_close(flow.weight_gradient[1], expected(model, x)["weight_gradient"])
 
 
-def test_gradients_hold_the_factor_of_a_gradient_scaler(x):
-    model = stack()
-    scaler, optimizer = torch.amp.GradScaler("cpu", init_scale=1024.0), torch.optim.SGD(model.parameters(), 0.1)
-    want = expected(model, x)
-    with GradientFlowRecorder(model, model.blocks) as flow:
-        scaler.scale(loss(model, x)).backward()
-        scaler.step(optimizer)
-    for name in QUANTITIES:
-        factor = 1024 if name.endswith("gradient") else 1
-        torch.testing.assert_close(getattr(flow, name)[0], factor * want[name], rtol=1e-12, atol=1e-12, msg=name)
-
-
 def test_of_several_calls_before_a_backward_pass_the_last_is_recorded(x):
     model = stack()
     with GradientFlowRecorder(model, model.blocks) as flow:
@@ -75,8 +52,7 @@ def test_of_several_calls_before_a_backward_pass_the_last_is_recorded(x):
     same(flow, expected(model, x), names=["activation", "added", "stream_gradient", "branch_gradient"])
 
 
-@pytest.mark.parametrize("before", [0, 1])
-@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize(("every", "before"), [(1, 0), (2, 1)])
 @pytest.mark.parametrize("by_hand", ["forward", "blocks"])
 def test_what_begins_no_step_is_refused(x, by_hand, every, before):
     """At once, and after steps that were recorded; without a graph it is nobody's step."""
@@ -102,19 +78,9 @@ def test_a_second_backward_pass_through_the_same_graph(x):
     same(flow, want | {"weight_gradient": 2 * want["weight_gradient"]})  # of which .grad is the sum
 
 
-def test_a_gradient_of_a_gradient(x):
-    model = stack()
-    x.requires_grad_()
-    with GradientFlowRecorder(model, model.blocks) as flow:
-        (slope,) = torch.autograd.grad(loss(model, x), x, create_graph=True)
-        slope.square().sum().backward()
-    assert len(flow.stream_gradient) == 1 and flow.stream_gradient.isfinite().all()
-
-
 @pytest.mark.parametrize("reentrant", [True, False])
-@pytest.mark.parametrize("size", [1, 2])
-def test_gradient_checkpointing_changes_no_number(x, reentrant, size):
-    model = stack(depth=4)
+def test_gradient_checkpointing_changes_no_number(x, reentrant):
+    model, size = stack(depth=4), 2
     want = expected(model, x)
 
     def forward(x):
@@ -130,64 +96,11 @@ def test_gradient_checkpointing_changes_no_number(x, reentrant, size):
         same(flow, want, row)
 
 
-def test_autocast():
-    model = stack().float()
-    x = torch.randn(5, 3)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        flow = record(model, x)
-    want = expected(model.double(), x.double())
-    for name in QUANTITIES:
-        torch.testing.assert_close(getattr(flow, name)[0], want[name], rtol=0.1, atol=0.02, msg=name)
-
-
-def test_half_precision_sums_its_squares_in_float32():
-    """65,536 squares of 1/16 in bfloat16 would stop growing at 16."""
-    model = nn.Sequential(nn.Identity())
-    x = torch.full((65536,), 0.25, dtype=torch.bfloat16, requires_grad=True)
-    with GradientFlowRecorder(model, model) as flow:
-        model(x * 1).sum().backward()
-    assert flow.activation[0, 0] == 0.25 and flow.stream_gradient[0, 0] == 1
-
-
-@pytest.mark.parametrize("scale", [1e-35, 1e-25, 1e-15, 1e15, 1e25, 1e35])
-def test_sizes_whose_squares_float32_cannot_hold(scale):
-    model = nn.Sequential(nn.Linear(8, 8, bias=False))
-    x = torch.full((4, 8), scale, requires_grad=True)
-    with GradientFlowRecorder(model, model) as flow:
-        (model(x) / scale).sum().backward()
-    assert flow.activation[0, 0].item() == pytest.approx(scale)
-    assert flow.stream_gradient[0, 1].item() == pytest.approx(1 / scale)
-    assert flow.weight_gradient[0, 0].item() == pytest.approx(4)
-    with GradientFlowRecorder(model, model) as flow:
-        model.zero_grad()
-        model(x).sum().backward()
-    assert flow.weight_gradient[0, 0].item() == pytest.approx(4 * scale)
-
-
-def test_zero_means_zero():
-    model = nn.Sequential(nn.Identity())
-    x = torch.zeros(8, requires_grad=True)
-    with GradientFlowRecorder(model, model) as flow:
-        (0 * model(x * 1)).sum().backward()
-    assert flow.activation[0, 0] == flow.added[0, 0] == flow.stream_gradient[0, 0] == flow.branch_gradient[0, 0] == 0
-
-
-@pytest.mark.parametrize("steps", [1, 7])
-def test_a_long_run_keeps_one_small_tensor_a_step(x, steps):
+def test_a_long_run_keeps_one_small_tensor_a_step(x):
     model = stack()
-    flow = record(model, x, steps)
-    assert [step.numel() for step in flow.steps] == [20] * steps
+    flow = record(model, x, steps=7)
+    assert [step.numel() for step in flow.steps] == [20] * 7
     assert flow.runs == flow.stream.hooks == [] and flow.inside == {}
-
-
-def test_any_list_of_blocks_will_do(x):
-    model = stack(depth=4)
-    flow = record(model, x)
-    for first, last in itertools.combinations(range(5), 2):
-        with GradientFlowRecorder(model, iter(model.blocks[first:last])) as part:
-            model.zero_grad()
-            loss(model, x).backward()
-        assert torch.equal(part.stream_gradient, flow.stream_gradient[:, first : last + 1])
 
 
 @pytest.mark.usefixtures("as_installed")

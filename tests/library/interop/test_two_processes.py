@@ -14,17 +14,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from residual_edu import (
-    MLP,
-    BlockConfig,
-    LanguageModel,
-    ModelConfig,
-    RMSNorm,
-    ViT5Attention,
-    ViT5ClassificationNet,
-    ViT5ResidualBlock,
-    reset_parameters,
-)
+import residual_edu as library
 from residual_edu.gradient_flow import GradientFlowRecorder
 
 pytestmark = pytest.mark.slow
@@ -34,14 +24,14 @@ SIZES = ["activation", "added", "stream_gradient", "skip_gradient", "branch_grad
 
 def language_model():
     sizes = {"d_model": C, "n_heads": 2, "n_kv_heads": 1, "d_ff": 12, "max_seq_len": 6}
-    config = BlockConfig(**sizes, position="rope", attention="gqa", ffn="gated", norm="rms_norm")
-    return LanguageModel(ModelConfig(config, vocab_size=7, n_layers=3, tie_embeddings=False)).double()
+    config = library.BlockConfig(**sizes, position="rope", attention="gqa", ffn="gated", norm="rms_norm")
+    return library.LanguageModel(library.ModelConfig(config, vocab_size=7, n_layers=3, tie_embeddings=False)).double()
 
 
 def vision_transformer():
-    norm, mixer = partial(RMSNorm, C), partial(ViT5Attention, C, 2, 3, 3, 2, True)
-    block = partial(ViT5ResidualBlock, mixer, norm, partial(MLP, C, "gelu", nn.Identity), norm, C)
-    return ViT5ClassificationNet(3, 5, C, 3, 2, 6, 2, block, norm).double()
+    norm, mixer = partial(library.RMSNorm, C), partial(library.ViT5Attention, C, 2, 3, 3, 2, True)
+    block = partial(library.ViT5ResidualBlock, mixer, norm, partial(library.MLP, C, "gelu", nn.Identity), norm, C)
+    return library.ViT5ClassificationNet(3, 5, C, 3, 2, 6, 2, block, norm).double()
 
 
 NETWORKS = {"language model": language_model, "vision transformer": vision_transformer}
@@ -109,7 +99,7 @@ def started(name):
     for weight in model.parameters():
         nn.init.constant_(weight, torch.nan)
     torch.manual_seed(dist.get_rank())  # under one seed the shards of all processes would be the same numbers
-    reset_parameters(model)
+    library.reset_parameters(model)
     return {key: whole(weight) for key, weight in model.named_parameters()}
 
 

@@ -1,7 +1,5 @@
 """The denoiser against an independent transcription, its loss and its sampling against models of known output."""
 
-import copy
-import inspect
 import re
 
 import pytest
@@ -11,8 +9,7 @@ from torch.nn import functional as F
 
 from residual_edu import InvalidInput
 from residual_edu.networks import Denoiser
-from residual_edu.networks.denoiser import SelfAttention, flow_matching_loss, sample, sample_path
-from residual_edu.parts.adaln_zero import Modulation
+from residual_edu.networks.denoiser import flow_matching_loss, sample, sample_path
 
 SIZES = {"patch_size": 2, "grid": 3, "hidden_dim": 8, "depth": 2, "num_classes": 4}
 
@@ -49,8 +46,10 @@ def transcribed(images, time, labels, p):
     return torch.cat(rows, dim=1)
 
 
-def test_values_and_gradients_in_float64():
+@pytest.mark.parametrize("count", [5, 1])  # one time and one label serve all images
+def test_values_and_gradients_in_float64(count):
     made, (images, time, labels) = denoiser(), batch()
+    time, labels = time[:count], labels[:count]
     images.requires_grad_(), time.requires_grad_()
     ours, theirs = made(images, time, labels), transcribed(images, time, labels, dict(made.named_parameters()))
     torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
@@ -59,51 +58,9 @@ def test_values_and_gradients_in_float64():
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
 
 
-def test_attention_is_torchs():
-    made, x = SelfAttention(8).double(), torch.randn(3, 5, 8).double()
-    theirs = nn.MultiheadAttention(8, 1, batch_first=True).double()
-    theirs.in_proj_weight, theirs.in_proj_bias, theirs.out_proj = made.qkv.weight, made.qkv.bias, made.out
-    torch.testing.assert_close(made(x, conditioning=None), theirs(x, x, x)[0], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_before_training_its_output_is_0_and_sampling_returns_the_noise(dtype):
-    made, (images, time, labels) = denoiser(random=False).to(dtype), batch()
-    assert not made(images.to(dtype), time.to(dtype), labels).any()
-    assert sample(made, images.to(dtype), labels).equal(images.to(dtype))
-
-
-def with_gradient(made, images, time, labels):
-    """Which parts have a gradient, and which of the six row-blocks of each projection."""
-    made.zero_grad()
-    (made(images, time, labels) - 1).square().mean().backward()
-    nonzero = {name: p.grad.reshape(len(p), -1).any(1) for name, p in made.named_parameters()}
-    rows = [found.view(6, -1).any(1).tolist() for name, found in nonzero.items() if "condition_proj" in name]
-    return {name for name, found in nonzero.items() if found.any() and "condition_proj" not in name}, rows
-
-
-def test_after_three_steps_every_parameter_has_a_gradient():
-    made, inputs = denoiser(random=False), batch()
-    optimizer = torch.optim.SGD(made.parameters(), lr=0.5)
-    last, front = {"final.weight", "final.bias"}, {"patches.weight", "patches.bias", "position"}
-    everything = {name for name, _ in made.named_parameters() if "condition_proj" not in name}
-    gates = [False, False, True] * 2
-    for parts, rows in ((last, [False] * 6), (last | front, gates), (everything, [True] * 6)):
-        assert with_gradient(made, *inputs) == (parts, [rows] * 4)  # a weight and a bias in each of two blocks
-        optimizer.step()
-
-
-def test_one_time_and_one_label_serve_every_image():
-    made, (images, time, labels) = denoiser(), batch()
-    alone = made(images, time[:1], labels[:1])
-    torch.testing.assert_close(alone, made(images, time[:1].expand(5), labels[:1].expand(5)), rtol=1e-12, atol=1e-12)
-
-
-def test_a_copy_of_its_state_gives_the_same_numbers():
-    made, inputs = denoiser(), batch()
-    other = denoiser()
-    other.load_state_dict(made.state_dict())
-    assert other(*inputs).equal(made(*inputs)) and copy.deepcopy(made)(*inputs).equal(made(*inputs))
+def test_before_training_its_output_is_0_and_sampling_returns_the_noise():
+    images, _, labels = batch()
+    assert sample(denoiser(random=False).bfloat16(), images.bfloat16(), labels).equal(images.bfloat16())
 
 
 def knowing(images):
@@ -118,18 +75,13 @@ def knowing(images):
     return made, inputs_seen
 
 
-def test_the_loss_of_a_model_that_knows_the_velocity_is_0():
-    images, _, labels = batch()
-    made, _ = knowing(images)
-    assert flow_matching_loss(made, images, labels) < 1e-20
-
-
-def test_the_loss_of_a_model_that_returns_0_is_the_mean_square_of_image_plus_1():
+def test_the_loss_of_a_model_that_knows_the_velocity_and_of_one_that_returns_0():
     images, _, labels = batch(4000)
+    assert flow_matching_loss(knowing(images)[0], images, labels) < 1e-20
     assert flow_matching_loss(denoiser(random=False), images, labels).item() == pytest.approx(2, abs=0.05)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("share", [0.0, 0.6])
 def test_noise_times_and_hidden_labels_have_the_distributions_that_are_promised(share):
     images, _, labels = batch(4000, classes=3)
     made, inputs_seen = knowing(images)
@@ -144,60 +96,22 @@ def test_noise_times_and_hidden_labels_have_the_distributions_that_are_promised(
     assert not share or abs(time[hidden].mean() - 0.5) < 0.08  # whatever the time
 
 
-def test_the_loss_depends_on_its_generator_alone():
-    images, _, labels = batch()
-    made = denoiser()
-    one, again, other = (
-        flow_matching_loss(made, images, labels, generator=torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)
-    )
-    assert one.equal(again) and not one.equal(other)
-
-
-@pytest.mark.parametrize("steps", [1, 4, 25])
-def test_sampling_along_the_right_velocity_ends_at_the_image(steps):
+def test_sampling_along_the_right_velocity_ends_at_the_image():
     images, _, labels = batch()
     made, inputs_seen = knowing(images)
-    noise = torch.randn_like(images)
-    torch.testing.assert_close(sample(made, noise, labels, steps), images, rtol=1e-9, atol=1e-9)
-    times = [time.item() for _, time, _ in inputs_seen[::2]]
-    assert times == pytest.approx([step / steps for step in range(steps)])
-
-
-@pytest.mark.parametrize("guidance", [0.0, 1.0, 2.0, 3.5])
-def test_guidance_goes_on_from_the_way_without_a_class(guidance):
-    made, (noise, _, labels) = denoiser(), batch()
-    made.forward = lambda x, time, labels: labels.double()[:, None, None].expand_as(x)
-    untold, told = 4.0, labels.double()[:, None, None]
-    expected = noise + untold + guidance * (told - untold)
-    torch.testing.assert_close(sample(made, noise, labels, steps=7, guidance=guidance), expected)
+    torch.testing.assert_close(sample(made, torch.randn_like(images), labels, 4), images, rtol=1e-9, atol=1e-9)
+    assert [time.item() for _, time, _ in inputs_seen[::2]] == [0.0, 0.25, 0.5, 0.75]
 
 
 def test_the_path_begins_with_the_noise_and_ends_with_the_sample():
     made, (noise, _, labels) = denoiser(), batch()
+    before = noise.clone()
     path = sample_path(made, noise, labels, steps=3, guidance=1.5)
-    assert path.shape == (4, *noise.shape) and path[0].equal(noise)
+    assert path.shape == (4, *noise.shape) and path[0].equal(before) and not path.requires_grad
     assert path[-1].equal(sample(made, noise, labels, steps=3, guidance=1.5))
     time = noise.new_zeros(1)
     told, untold = made(noise, time, labels), made(noise, time, torch.full_like(labels, made.num_classes))
     torch.testing.assert_close(path[1], noise + (untold + 1.5 * (told - untold)) / 3)
-
-
-def test_sampling_builds_no_graph_and_does_not_change_its_noise():
-    made, (noise, _, labels) = denoiser(), batch()
-    before = noise.clone()
-    assert not sample(made, noise, labels, steps=2).requires_grad and noise.equal(before)
-
-
-@pytest.mark.parametrize("count", [5, 1])
-@pytest.mark.usefixtures("as_installed")
-def test_it_compiles_into_one_graph(count, compiled, monkeypatch):
-    """Its labels are not read while compiling."""
-    for method in ("modulate", "apply_gate"):  # dynamo cannot trace the test run's shape hook on these two
-        monkeypatch.setattr(Modulation, method, inspect.unwrap(getattr(Modulation, method)))
-    made, (images, time, labels) = denoiser(), batch()
-    one, given = compiled(made), (images, time[:count], labels[:count])
-    torch.testing.assert_close(one(*given), made(*given), rtol=1e-12, atol=1e-12)
-    assert compiled(flow_matching_loss)(made, images, labels).isfinite()
 
 
 IMAGES, TIME, LABELS = torch.zeros(3, 6, 6), torch.zeros(3), torch.zeros(3, dtype=torch.long)
@@ -208,14 +122,10 @@ IMAGES, TIME, LABELS = torch.zeros(3, 6, 6), torch.zeros(3), torch.zeros(3, dtyp
     [
         (lambda m: denoiser(depth=0), "depth must be a whole number, at least 1, got 0"),
         (lambda m: m(torch.zeros(3, 6, 8), TIME, LABELS), "images must be floating point of shape (batch, 6, 6), got"),
-        (lambda m: m(IMAGES[:, None], TIME, LABELS), "images must be floating point of shape (batch, 6, 6), got"),
         (lambda m: m(IMAGES, TIME[:2], LABELS), "time must have shape (3,), or (1,) for all images, got (2,)"),
         (lambda m: m(IMAGES, TIME[:, None], LABELS), "time must have shape (3,), or (1,) for all images, got (3, 1)"),
-        (lambda m: m(IMAGES, TIME, LABELS[:2]), "labels must have shape (3,), or (1,) for all images, got (2,)"),
-        (lambda m: m(IMAGES, TIME, LABELS[0]), "labels must have shape (3,), or (1,) for all images, got ()"),
         (lambda m: flow_matching_loss(m, IMAGES, LABELS, unlabelled=1.0), "unlabelled must be a number in [0, 1)"),
         (lambda m: flow_matching_loss(m, IMAGES, LABELS[:, None]), "labels must have shape (3,), or (1,)"),
-        (lambda m: sample(m, IMAGES, LABELS[:, None]), "labels must have shape (3,), or (1,) for all images, got (3,"),
         (lambda m: sample(m, IMAGES, LABELS, steps=0), "steps must be a whole number, at least 1, got 0"),
     ],
 )
@@ -225,24 +135,12 @@ def test_what_is_refused(call, words):
         call(denoiser().float())
 
 
-@pytest.mark.parametrize("labels", [LABELS + 5, LABELS - 1, TIME])
-@pytest.mark.usefixtures("as_installed")
-def test_what_is_no_class_is_an_error_of_torchs_own(labels):
-    with pytest.raises((IndexError, RuntimeError)):
-        flow_matching_loss(denoiser().float(), IMAGES, labels)
-
-
 def test_the_share_of_hidden_labels_is_not_rounded_to_16_bits():
     """In bfloat16 a draw of 0.2495 would be 0.25, and so not below it."""
     images, _, labels = batch(40_000, classes=3)
     made, inputs_seen = knowing(images.bfloat16())
     flow_matching_loss(made, images.bfloat16(), labels, 0.2501, torch.Generator().manual_seed(0))
-    draws = torch.rand(2, 40_000, generator=drawn(images))[1]
-    assert inputs_seen[0][2].equal(labels.where(draws >= 0.2501, 4))
-
-
-def drawn(images):
-    """The generator after the noise."""
     generator = torch.Generator().manual_seed(0)
-    torch.randn(images.shape, generator=generator)
-    return generator
+    torch.randn(images.shape, generator=generator)  # the noise
+    draws = torch.rand(2, 40_000, generator=generator)[1]
+    assert inputs_seen[0][2].equal(labels.where(draws >= 0.2501, 4))

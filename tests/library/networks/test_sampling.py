@@ -11,33 +11,19 @@ def kept(logits):
 
 
 @pytest.mark.parametrize(
-    ("k", "places"),
+    ("cut", "limit", "places"),
     [
-        (1, [[1], [1]]),
-        (2, [[1, 3], [0, 1]]),
-        (3, [[1, 2, 3], [0, 1, 2, 3]]),
-        (4, [[0, 1, 2, 3]] * 2),
-        (9, [[0, 1, 2, 3]] * 2),
+        (keep_top_k, 1, [[1], [1]]),
+        (keep_top_k, 3, [[1, 2, 3], [0, 1, 2, 3]]),
+        (keep_top_k, 9, [[0, 1, 2, 3]] * 2),
+        (keep_top_p, 0.01, [[1], [1]]),
+        (keep_top_p, 0.41, [[1, 3], [1]]),
+        (keep_top_p, 0.71, [[1, 2, 3], [0, 1]]),
+        (keep_top_p, 0.99, [[0, 1, 2, 3], [0, 1, 2, 3]]),
     ],
 )
-def test_top_k(k, places):
-    cut = keep_top_k(P.log(), k)
-    assert kept(cut) == places
-    assert cut[cut.isfinite()].equal(P.log()[cut.isfinite()])
-
-
-@pytest.mark.parametrize(
-    ("p", "places"),
-    [
-        (0.01, [[1], [1]]),
-        (0.41, [[1, 3], [1]]),
-        (0.69, [[1, 3], [0, 1]]),
-        (0.71, [[1, 2, 3], [0, 1]]),
-        (0.99, [[0, 1, 2, 3], [0, 1, 2, 3]]),
-    ],
-)
-def test_top_p_keeps_the_fewest_that_reach_it(p, places):
-    cut = keep_top_p(P.log(), p)
+def test_a_cut_keeps_the_k_largest_or_the_fewest_that_reach_p(cut, limit, places):
+    cut = cut(P.log(), limit)
     assert kept(cut) == places
     assert cut[cut.isfinite()].equal(P.log()[cut.isfinite()])
 
@@ -48,7 +34,7 @@ def test_a_penalty_falls_on_what_was_seen_whatever_its_sign():
     assert penalize(logits, seen, 1.0) is logits and logits[0, 0] == 2
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_draws_follow_the_softmax_at_a_temperature(temperature):
     n = 20_000
     drawn = choose(P[:1].log().expand(n, 4), temperature, generator=torch.Generator().manual_seed(0))
@@ -57,21 +43,14 @@ def test_draws_follow_the_softmax_at_a_temperature(temperature):
     assert ((share - expected).abs() < 5 * (expected * (1 - expected) / n).sqrt()).all()
 
 
-def test_temperature_0_takes_the_likeliest_and_draws_nothing():
-    before = torch.get_rng_state()
-    assert choose(P.log(), 0.0).tolist() == [1, 1]
-    assert torch.get_rng_state().equal(before)
-
-
 def test_cuts_come_after_the_temperature():
     drawn = choose(P[:1].log().expand(2000, 4), 2.0, top_k=3, top_p=0.7)
     flat = P[0].sqrt() / P[0].sqrt()[1:].sum()  # .63 .45 .55 of 1.63: 1 and 3 reach .72
     assert flat[1] + flat[3] > 0.7 > flat[1] and set(drawn.tolist()) == {1, 3}
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_probabilities_of_16_bits_are_computed_in_32(dtype):
-    logits, seen = torch.randn(500, 200).to(dtype), torch.arange(200).expand(500, 200)
+def test_probabilities_of_16_bits_are_computed_in_32():
+    logits, seen = torch.randn(500, 200).bfloat16(), torch.arange(200).expand(500, 200)
     drawn, expected = (
         choose(penalize(x, seen, 1.3), 1.3, top_p=0.9, generator=torch.Generator().manual_seed(0))
         for x in (logits, logits.float())
@@ -79,16 +58,15 @@ def test_probabilities_of_16_bits_are_computed_in_32(dtype):
     assert drawn.equal(expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("cut", [{"top_k": 2}, {"top_p": 0.9}])
-def test_what_is_cut_off_is_never_drawn(cut, dtype):
-    logits = torch.full((64, 50257), -8.0, dtype=dtype)
+def test_what_is_cut_off_is_never_drawn(cut):
+    logits = torch.full((64, 50257), -8.0, dtype=torch.float16)
     logits[:, 7], logits[:, 9] = 12.0, 11.0
     assert set(torch.cat([choose(logits, **cut) for _ in range(20)]).tolist()) == {7, 9}
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-@pytest.mark.parametrize("temperature", [1e-4, 1e-38, 1e-300])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+@pytest.mark.parametrize("temperature", [0.0, 1e-4, 1e-300])
 def test_a_low_temperature_is_like_0(temperature, dtype):
     logits = torch.tensor([[11.0, 12.0, -torch.inf], [-3.0, -4.0, -5.0]], dtype=dtype)
     assert choose(logits, temperature).tolist() == [1, 0]

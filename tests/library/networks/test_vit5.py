@@ -1,6 +1,5 @@
 """The network: the order of its tokens, its readouts, and the arguments that it gives to each block."""
 
-import copy
 import re
 from functools import partial
 
@@ -54,9 +53,9 @@ def embedded(x, made):
     return torch.stack([*rows, *(row.expand(len(x), -1) for row in table[9:])], 1)
 
 
-@pytest.mark.parametrize("readout", ["cls", "gap", "register_concat"])
-def test_values_and_gradients_in_float64(readout):
-    made, x = network(readout), images()
+@pytest.mark.parametrize(("readout", "narrow"), [("cls", 1), ("gap", 1), ("register_concat", 2)])
+def test_values_and_gradients_in_float64(readout, narrow):
+    made, x = network(readout, neck_compression_ratio=narrow), images()
     stream = embedded(x, made)
     torch.testing.assert_close(made.embed(x), stream, rtol=1e-12, atol=1e-12)
     for part in made.blocks:
@@ -94,22 +93,12 @@ class Seen(nn.Module):
         return x
 
 
-@pytest.mark.parametrize("multiple, padding", [(1, 0), (2, 0), (3, 1), (4, 2), (14, 0), (15, 1)])
+@pytest.mark.parametrize("multiple, padding", [(1, 0), (3, 1), (14, 0)])
 def test_zeros_follow_the_registers(multiple, padding):
     made = network(block_cfg=Seen, pad_to_multiple_of=multiple)
     made(images())
     x = made.blocks[0].x
     assert made.padding == padding and x.shape == (2, 14 + padding, C) and not x[:, 14:].any() and x[:, :14].all()
-
-
-def test_without_registers():
-    made = network(registers=0)
-    assert made(images()).shape == (2, 5) and made.num_tokens == 10
-
-
-def test_the_neck_narrows_each_register():
-    made = network("register_concat", neck_compression_ratio=2)
-    assert made.neck.out_dim == made.out_proj.in_features == R * C // 2 and made(images()).shape == (2, 5)
 
 
 def test_the_table_of_tokens_and_the_norms_are_spared_by_weight_decay():
@@ -129,12 +118,6 @@ def test_the_cost_agrees_with_torchs_counter(readout):
     rows = R if readout == "register_concat" else 1
     pointwise = (3 + 3 + 1 + 1 + 6 + 2) * C * made.num_tokens  # two norms, two scales, two rotations, GELU of 2 C
     assert made.flop_count() == counter.get_total_flops() + 3 * pointwise + 3 * C * rows
-
-
-def test_compile_and_deepcopy(compiled):
-    made, x = network().eval(), images()
-    torch.testing.assert_close(compiled(made)(x), made(x), rtol=1e-11, atol=1e-11)
-    assert copy.deepcopy(made)(x).equal(made(x))
 
 
 def test_the_start_of_the_table_and_of_the_way_out():
