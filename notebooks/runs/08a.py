@@ -1,4 +1,4 @@
-"""Runs of the investigation "What a head needs to find the digit before", minutes long: python notebooks/runs/08a.py writes what it reads."""
+"""Runs of the investigation "What a head needs to find the digit before": python notebooks/runs/08a.py stores them."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from residual_course.datasets import ink_rows
 from residual_course.training import minibatches, train
-from residual_edu import merge_heads, rotary_angles, rotate, split_heads
 
 OUT = Path(__file__).parents[2] / "residual_course" / "data" / "runs" / "08a_the_digit_before.json"
 SEEDS = 3
@@ -25,42 +24,26 @@ def divided(q: Tensor, k: Tensor) -> Tensor:
     return q @ k.mT / q.shape[-1] ** 0.5
 
 
-def turned(q: Tensor, k: Tensor) -> Tensor:
-    """Return scores with rotary positions."""
-    angles = rotary_angles([12], q.shape[-1], base=100.0)
-    return divided(rotate(q, angles), rotate(k, angles))
-
-
 def rolled(by: int) -> Scores:
     """Return scores of the query with itself, one side rolled."""
     return lambda q, k: divided(q, q.roll(by, dims=-1))
 
 
-class Heads(nn.Module):
-    """Attention with other scores, another mask, and queries and keys of another width."""
+class Head(nn.Module):
+    """One head of attention with other scores or another mask."""
 
-    def __init__(self, scores: Scores, heads: int = 1, width: int = 32, d: int | None = None, mask: Tensor = CAUSAL):
+    def __init__(self, scores: Scores, width: int = 32, mask: Tensor = CAUSAL) -> None:
         super().__init__()
-        self.scores, self.heads, self.mask = scores, heads, mask
-        self.q, self.k = (nn.Linear(width, d or width, bias=False) for _ in range(2))
-        self.v, self.out = (nn.Linear(width, width, bias=False) for _ in range(2))
-
-    def forward(self, h: Tensor) -> Tensor:
-        """Return the heads' output."""
-        q, k, v = (split_heads(part, self.heads) for part in (self.q(h), self.k(h), self.v(h)))
-        weights = self.scores(q, k).masked_fill(~self.mask, -torch.inf).softmax(-1)
-        return self.out(merge_heads(weights @ v))
-
-
-class Bare(Heads):
-    """h times h: no map for the scores."""
+        self.scores, self.mask = scores, mask
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width, bias=False) for _ in range(4))
 
     def forward(self, h: Tensor) -> Tensor:
         """Return the head's output."""
-        return self.out(divided(h, h).masked_fill(~CAUSAL, -torch.inf).softmax(-1) @ self.v(h))
+        weights = self.scores(self.q(h), self.k(h)).masked_fill(~self.mask, -torch.inf).softmax(-1)
+        return self.out(weights @ self.v(h))
 
 
-class Table(Heads):
+class Table(Head):
     """A learned score for each pair of places, the same in every row."""
 
     def __init__(self, width: int = 32) -> None:
@@ -77,7 +60,7 @@ class Twice(nn.Module):
 
     def __init__(self, mask: Tensor = CAUSAL) -> None:
         super().__init__()
-        self.first, self.second, self.norm = Heads(divided, mask=mask), Heads(divided), nn.LayerNorm(32)
+        self.first, self.second, self.norm = Head(divided, mask=mask), Head(divided), nn.LayerNorm(32)
 
     def forward(self, h: Tensor) -> Tensor:
         """Return what both steps add."""
@@ -99,14 +82,14 @@ class Network(nn.Module):
         self.embed = nn.Identity() if one_hot else two_layers(68, 32, 32)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.mixer, self.mlp = mixer, two_layers(width, 4 * width, width)
-        self.answers = nn.Linear(width, 2 * 4)
+        self.answers = nn.Linear(width, 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (rows, 12, questions, inks)."""
+        """Return (rows, 12, inks)."""
         x = self.embed(x)
         x = x + self.mixer(self.norm1(x))
         x = x + self.mlp(self.norm2(x))
-        return self.answers(x).unflatten(-1, (2, 4))
+        return self.answers(x)
 
 
 def rows(count: int, seed: int, one_hot: bool, up: int, *, test: bool) -> tuple[Tensor, Tensor]:
@@ -117,37 +100,26 @@ def rows(count: int, seed: int, one_hot: bool, up: int, *, test: bool) -> tuple[
 
 
 def trained(
-    mixer: Callable[[], nn.Module],
-    seed: int,
-    *,
-    one_hot: bool = False,
-    up: int = 1,
-    questions: int = 1,
-    steps: int = 400,
-    slower: float = 1,
+    mixer: Callable[[], nn.Module], seed: int, *, one_hot: bool = False, up: int = 1, steps: int = 400
 ) -> Network:
-    """Train a network as the lesson does; queries and keys at a rate that is ``slower``."""
+    """Train a network as the lesson does."""
     torch.manual_seed(seed)
     net = Network(mixer(), one_hot)
-    found = {True: [p for name, p in net.named_parameters() if ".q." in name or ".k." in name]}
-    found[False] = [p for name, p in net.named_parameters() if not (".q." in name or ".k." in name)]
-    rates = [0.003 / slower] * bool(found[True]) + [0.003]
-    adam = torch.optim.Adam([{"params": found[slow]} for slow in (True, False) if found[slow]], lr=0.003)
-    plan = torch.optim.lr_scheduler.OneCycleLR(adam, rates, total_steps=steps)
+    adam = torch.optim.Adam(net.parameters())
+    plan = torch.optim.lr_scheduler.OneCycleLR(adam, 3e-3, total_steps=steps)
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
-        inks = net(x)
-        return torch.stack([F.cross_entropy(inks[:, :, q].mT, y[:, :, q]) for q in range(questions)]).sum()
+        return F.cross_entropy(net(x).mT, y[:, :, 0])
 
     train(loss, minibatches(*rows(10_000, 0, one_hot, up, test=False), seed=seed), adam, steps, plan)
     return net
 
 
 @torch.no_grad()
-def right(net: nn.Module, question: int = 0, one_hot: bool = False, up: int = 1) -> float:
+def right(net: nn.Module, one_hot: bool = False, up: int = 1) -> float:
     """Return the share of right answers on 1,000 test rows."""
     x, y = rows(1000, 99, one_hot, up, test=True)
-    found, wanted = net(x)[:, :, question].argmax(-1), y[:, :, question]
+    found, wanted = net(x).argmax(-1), y[:, :, 0]
     return (found == wanted)[wanted >= 0].float().mean().item()
 
 
@@ -156,42 +128,31 @@ def hidden_first(net: Any, difference: int, only: bool = False) -> float:
     _, _, digit = ink_rows(1000, torch.Generator().manual_seed(99), test=True)
     hide = (digit[:, None, :] - digit[:, :, None] - difference) % 10 == 0
     first = net.mixer.first
-    first.mask = CAUSAL & (~(hide ^ only) | torch.eye(12).bool())[:, None]
+    first.mask = CAUSAL & (~(hide ^ only) | torch.eye(12).bool())
     found = right(net)
     first.mask = CAUSAL
     return found
 
 
-EVEN, ONE, TWO = (partial(Heads, s) for s in (lambda q, k: 0 * divided(q, k), lambda q, k: divided(q, q), divided))
-RAW = partial(Heads, lambda q, k: q @ k.mT)
+EVEN, ONE, TWO = (partial(Head, s) for s in (lambda q, k: 0 * divided(q, k), lambda q, k: divided(q, q), divided))
 ALL = torch.ones(12, 12).bool()
 HOT = {"one_hot": True}
 JOBS: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
     "mean": (EVEN, {}),
-    "mean, 2,000 steps": (EVEN, {"steps": 2000}),
     "mean, one-hot": (partial(EVEN, width=40), HOT),
-    "table, one-hot, 2,000 steps": (partial(Table, 40), HOT | {"steps": 2000}),
-    "h h": (partial(Bare, divided), {}),
+    "table, one-hot": (partial(Table, 40), HOT | {"steps": 2000}),
     "one map": (ONE, {}),
     "one map, 2,000 steps": (ONE, {"steps": 2000}),
-    "minus": (partial(Heads, lambda q, k: -divided(q, q)), {}),
-    "minus, 2,000 steps": (partial(Heads, lambda q, k: -divided(q, q)), {"steps": 2000}),
-    "rolled by 13": (partial(Heads, rolled(13)), {}),
-    "rolled by 16": (partial(Heads, rolled(16)), {}),
+    "rolled by 13": (partial(Head, rolled(13)), {}),
+    "rolled by 16": (partial(Head, rolled(16)), {}),
     "two maps": (TWO, {}),
     "two maps, 2,000 steps": (TWO, {"steps": 2000}),
     "same digit: mean": (EVEN, {"up": 0}),
     "same digit: one map": (ONE, {"up": 0}),
     "same digit: two maps": (TWO, {"up": 0}),
-    "two steps": (Twice, {"steps": 700}),
-    "two steps, 2,000 steps": (Twice, {"steps": 2000}),
+    "two steps": (Twice, {"steps": 2000}),
     "two steps, first not causal": (partial(Twice, ALL), {"steps": 2000}),
-    "d 32, not divided": (partial(RAW, d=32), {}),
-    "d 1,024, divided": (partial(TWO, d=1024), {}),
-    "d 1,024, not divided": (partial(RAW, d=1024), {}),
-    "d 1,024, small steps": (partial(RAW, d=1024), {"slower": 32}),
 }
-BOTH = {"one head": (1, 700), "two heads": (2, 700), "one head, 7,000 steps": (1, 7000)}
 
 
 def runs(seed: int) -> dict[str, float]:
@@ -199,13 +160,10 @@ def runs(seed: int) -> dict[str, float]:
     found = {}
     for name, (mixer, how) in JOBS.items():
         net = trained(mixer, seed, **how)
-        found[name] = right(net, one_hot=how.get("one_hot", False), up=how.get("up", 1))
+        found[name] = right(net, how.get("one_hot", False), how.get("up", 1))
         if name == "two steps":
             found |= {f"{name}, {n:+d} hidden": hidden_first(net, n) for n in range(-3, 4)}
             found[f"{name}, +0 alone"] = hidden_first(net, 0, only=True)
-    for name, (heads, steps) in BOTH.items():
-        net = trained(partial(Heads, turned, heads), seed, questions=2, steps=steps)
-        found |= {f"{name}: {question}": right(net, "AB".index(question)) for question in "AB"}
     return {name: round(share, 3) for name, share in found.items()}
 
 

@@ -350,9 +350,9 @@ print("same outputs:  ", torch.allclose(mine, theirs))
 print("same gradients:", all(map(torch.allclose, my_gradients, their_gradients)))
 
 # %% [markdown]
-# Folded are the package's three pieces and a comparison with yours: `attention`, your
-# function, which also takes a `bias` and gives 0 to a query that may attend to nothing;
-# `Attention`, the heads; and `QKVSequenceMixer`, the maps around them.
+# Folded are the package's pieces, compared with yours: `attention`, which also takes a `bias`
+# and gives 0 to a query that may attend to nothing; `Attention`, the heads; and
+# `QKVSequenceMixer`, the maps around them.
 
 # %% jupyter={"source_hidden": true} tags=["promote:parts/attention"]
 from jaxtyping import Bool, Float
@@ -607,8 +607,8 @@ for name, scale in {"divided": 1 / 1024**0.5, "not divided": 1}.items():
 
 # %% [markdown]
 # At d = 1,024 half of the queries receive next to nothing without the division. But where two
-# keys are nearly tied, a score that is √d times as large brings a gradient that is √d times
-# as large, and these few queries make up the sum. With the division all are much alike.
+# keys are nearly tied, a score that is √d times as large passes on √d times the gradient, and
+# these few queries make up the sum. With the division all are much alike.
 #
 # ## 5 · Does it help?
 #
@@ -647,7 +647,9 @@ with predict(
     show(plot_shares(shares))
 
 # %% [markdown]
-# With one map the head is no better than the mean. With two it finds the 6.
+# With one map the head is no better than the mean. With two it finds the 6. (One map has
+# fewer weights too. That this is not why: the
+# [investigation](investigations/08a_the_digit_before.ipynb).)
 #
 # ### What is still missing
 #
@@ -824,12 +826,10 @@ print("mended:", changed(Mended(32, 2)), "right answers:", mended)
 # [a diffusion model](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146)
 # trained as well as without it. The second
 # [passed its test](https://github.com/jsbaan/transformer-from-scratch/pull/6), because the
-# test's task was too easy. So change one position, and look which outputs move. Relatives:
-#
-# - The mask the wrong way round: in `F.scaled_dot_product_attention` True means *may attend*,
-#   in `nn.MultiheadAttention` it means *hidden*
-#   ([a book's example](https://github.com/rasbt/LLMs-from-scratch/issues/1061) had it so).
-# - Weights set to 0 after the softmax: then the rows no longer sum to 1.
+# test's task was too easy. So change one position, and look which outputs move. A relative is
+# the mask the wrong way round: in `F.scaled_dot_product_attention` True means *may attend*, in
+# `nn.MultiheadAttention` it means *hidden*
+# ([a book's example](https://github.com/rasbt/LLMs-from-scratch/issues/1061) mixed them up).
 #
 # ## 7 · What do I keep?
 #
@@ -874,7 +874,7 @@ x = torch.randn(2, 12, 32)
 mine, block = SelfAttention(32, 4), TransformerBlock(32, 4)
 block.attention.load_state_dict(mine.state_dict())
 print("as yours:", torch.allclose(block.attention(x), mine(x), atol=1e-6))
-print("shape of a block's output:", tuple(block(x).shape))
+print("a block:", tuple(x.shape), "to", tuple(block(x).shape))
 
 # %% [markdown]
 # Answer from memory, then unfold.
@@ -893,7 +893,8 @@ print("shape of a block's output:", tuple(block(x).shape))
 #
 # **Next.** Attention compares every pair: 4,096 positions have 16.8 million scores a head. The
 # mixer of [lesson 08b](08b_long_convolution.ipynb) reaches as far without them. The
-# [homework](homework/hw_08a_08b.ipynb) follows lesson 08b; the
+# [investigation](investigations/08a_the_digit_before.ipynb) asks what a head needs to find the
+# digit before. The [homework](homework/hw_08a_08b.ipynb) follows lesson 08b; the
 # [glossary](../docs/glossary.md) has all words.
 
 # %%
