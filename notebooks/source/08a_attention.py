@@ -40,8 +40,8 @@ progress("08a")
 # ## 1 · What goes wrong without it?
 #
 # Twelve handwritten digits stand in a row, each in one of four inks: red, blue, green and
-# black (K). At every digit we ask: *which ink had the digit that is one larger, the last
-# time before?* Where there was none, nothing is asked (–).
+# black (K). At every digit we ask: *which ink had the digit that is one larger, the last time
+# before?* Where there was none, nothing is asked (–).
 
 # %% jupyter={"source_hidden": true}
 from matplotlib.figure import Figure
@@ -265,7 +265,7 @@ check(attend, "attend")
 # ### Step 7 · Where the three come from
 #
 # All three come from the same x, by three linear maps that are learned. This is
-# **self-attention**. (In cross-attention, keys and values come from another sequence.) Why
+# *self-attention*. (In cross-attention, keys and values come from another sequence.) Why
 # does it take two maps to make the scores? Without them, or with one for both sides, the
 # scores are symmetric:
 
@@ -274,8 +274,8 @@ h = torch.tensor([[1.0, 2], [3, -1], [0, 1]])
 print(h @ h.T)
 
 # %% [markdown]
-# A 5 would score a 6 exactly as high as a 6 scores a 5. But the 5 looks for the 6, and the 6
-# looks for a 7. With a map for queries *and* a map for keys the two directions may differ.
+# A 5 would score a 6 as high as a 6 scores a 5. But the 5 looks for the 6, and the 6 for a 7.
+# With a map for queries *and* a map for keys the two directions may differ.
 #
 # ### Step 8 · Heads
 #
@@ -573,7 +573,7 @@ class Block(nn.Module):
 # %% along-depth
 with predict(
     "Without the division, how large is the gradient that arrives at the first block?",
-    ["ten times smaller", "about the same", "ten times larger"],
+    ["ten times smaller", "about the same", "over ten times larger"],
 ):
     nets, arriving = {}, {}
     x, u = torch.randn(2, 8, 12, 64).double()
@@ -593,8 +593,8 @@ with predict(
 # %% [markdown]
 # The upper panel hardly tells the two apart. Read the middle one from right to left: without
 # the division the gradient grows from block to block, and the weights of the first blocks
-# receive most (lower panel). Yet many texts say that it vanishes. To see both, we send random
-# gradients back to 1,000 queries of one softmax:
+# receive most (lower panel). Yet many texts say that it vanishes. We send random gradients
+# back to 1,000 queries of one softmax:
 
 # %% few-and-many
 q = torch.randn(1000, 1, 1024, requires_grad=True)
@@ -672,7 +672,7 @@ with predict(
 # head cannot tell which one came last; it can only let them vote. Positions have to enter
 # the scores.
 #
-# A usual way today is the **rotary embedding**
+# A usual way today is the *rotary embedding*
 # ([Su and others, 2021](https://arxiv.org/abs/2104.09864)). The numbers of a query or key are
 # taken in pairs, as points in a plane, and each point is turned by an angle that grows with
 # the position. The dot product of two turned vectors depends on the difference of their
@@ -762,7 +762,7 @@ class Handed(SelfAttention):
 
 
 # %% [markdown]
-# It raises no error, and it trains. **Measure first**: we change the input at position 6, and
+# It raises no error, and it trains. We measure first: we change the input at position 6, and
 # look which outputs change. In a causal mixer these are the outputs from position 6 on.
 
 
@@ -835,9 +835,9 @@ print("mended:", changed(Mended(32, 2)), "right answers:", mended)
 #
 # $$\mathrm{softmax}\!\left(\mathrm{mask}\!\left(\frac{q k^\top}{\sqrt d}\right)\right) v$$
 #
-# These lines are yours to paste: attention with PyTorch's function, which need not keep the
-# n × n weights, and the block of a transformer around it. `CausalAttention` takes the weights
-# of your `SelfAttention`.
+# These two classes are yours to paste: attention by PyTorch's function, which need not keep the
+# n × n weights, and the pre-norm block of a transformer around it. `CausalAttention` takes the
+# weights of your `SelfAttention`.
 
 
 # %%
@@ -855,6 +855,7 @@ class CausalAttention(nn.Module):
         return self.out_proj(y.transpose(1, 2).flatten(2))
 
 
+# %%
 class TransformerBlock(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
