@@ -107,10 +107,20 @@ print(one_hot)
 print(one_hot.mean(dim=0))
 
 # %% [markdown]
-# The mean counts each digit with each ink: two thirds are a 2 in ink 1. So the MLP after it can
-# look up the inks of the digit that it needs. What is the best that such a count allows? The
-# most frequent ink among *all* earlier digits that are one larger, which we count on 4,000 rows
-# without any network:
+# The mean counts each digit with each ink: two thirds are a 2 in ink 1.
+
+# %% mean-of-one-hots
+with predict(
+    "The mean of one-hots, with no weights to choose: how many answers are right?",
+    ["0.49", "0.60", "0.75"],
+):
+    names = ["mean", "mean, one-hot", "table, one-hot"]
+    show(plot_shares(names, "A mean of one-hots holds the answer", 2.2))
+
+# %% [markdown]
+# The MLP after the mean can look up the inks of the digit that it needs. What is the best that
+# such a count allows? The most frequent ink among *all* earlier digits that are one larger,
+# which we count on 4,000 rows without any network:
 
 
 # %% counted
@@ -124,21 +134,13 @@ wanted = rows.answers[..., 0]
 best = (votes.argmax(dim=-1) == wanted)[wanted >= 0].float().mean().item()
 print(f"the most frequent ink of the digits one larger: {best:.2f}")
 
-# %% mean-of-one-hots
-with predict(
-    "The mean of one-hots, with no weights to choose: how many answers are right?",
-    ["0.49", "0.60", "0.75"],
-):
-    names = ["mean", "mean, one-hot", "table, one-hot"]
-    show(plot_shares(names, "A mean of one-hots holds the answer", 2.2))
-
 # %% [markdown]
-# A mean of one-hots is as good as a head with two maps, and both stand at the counted limit. The
-# last row (2,000 steps) has weights that are learned, one for each pair of positions and the same
-# in every row of digits. It knows nothing of the digits, but it can give more weight to what is recent, so
-# it passes the limit. So this task does not *force* attention: it is that the embedded pictures
-# of these networks have 32 numbers, which no training here arranged as such a count. One-hots
-# take a number for each digit with each ink. With 50,000 words that is out of reach.
+# The mean of one-hots stands at this limit, as the head with two maps does. The table (2,000
+# steps) has learned weights, one for each pair of positions and the same in every row of digits.
+# It knows nothing of the digits, but it can give more weight to what is recent, and passes the
+# limit. So this task does not *force* attention. But from embedded pictures no training here
+# arranged the 32 numbers as such a count; and one-hots take a number for each digit with each
+# ink. With 50,000 words that is out of reach.
 #
 # ## 3 · Where does the order come from?
 #
