@@ -17,7 +17,7 @@ ASKS = {"predict": ("predictions", 0), "check": ("exercises", 1), "attempt": ("e
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 HEADING = re.compile(r"^(#+) +(.+?) *$", re.M)
 EXERCISE = re.compile(r"Exercise( \d+)?\b")
-LESSON = re.compile(r"(\d\d[a-z]?)_(?!\w*_more$)\w+")  # 08a_attention; NN_name_more is an appendix
+LESSON = re.compile(r"(\d\d[a-z]?)_\w+")  # 08a_attention
 PLAIN = re.compile(r"[A-Za-z0-9 ,.:;?!()'/+=-]+")
 
 

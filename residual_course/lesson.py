@@ -64,7 +64,7 @@ def show(figure: Figure, alt: str = "") -> None:
 
 
 def stored_runs(lesson: str) -> dict[str, Any]:
-    """Return what ``residual-edu build --runs`` stored for a lesson: its ``settings``, and ``runs`` by seed.
+    """Return what longer runs stored, for a lesson or an investigation: ``settings``, and ``runs`` by seed.
 
     Raises:
         InvalidInput: for a lesson without stored runs; those that have them are named.

@@ -13,18 +13,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from residual_course.commands.answers import answers_of, join, missing, store
 from residual_course.commands.checkout import (
-    APPENDIX,
     INVESTIGATIONS,
     Refusal,
     companion_of,
     find_root,
-    lessons,
     notebook_of,
     with_homework,
 )
 from residual_course.commands.notebook import never_executed, outline, plan, read_notebook
 from residual_course.companion import read
-from tools import companions, runs
+from tools import companions
 from tools.execute import CellFailed
 from tools.states import execute_and_draw, states_of
 
@@ -37,12 +35,8 @@ def run(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--check", action="store_true", help="run nothing; show where source and notebook differ")
     parser.add_argument("--text", action="store_true", help="run nothing; write changed text, and keep all outputs")
-    parser.add_argument("--runs", metavar="LESSON", help="compute what a lesson stores of its longer runs")
     arguments = parser.parse_args(argv)
     root = find_root()
-    if arguments.runs:
-        print(*map(runs.store, with_homework(root, [arguments.runs])), sep="\n")
-        return 0
     sources = with_homework(root, arguments.lessons)
     if arguments.text:
         for source in sources:
@@ -155,16 +149,11 @@ def other_words(source: Path, stored: NotebookNode) -> bool:
 
 
 def orphans(root: Path) -> list[str]:
-    """Return a sentence for each notebook that has no source, and each appendix or companion that has no lesson."""
+    """Return a sentence for each notebook that has no source, and each companion that has no lesson."""
     sources, folder = {notebook_of(source) for source in with_homework(root)}, root / "notebooks"
     built = {path for place in (".", "homework", INVESTIGATIONS) for path in folder.glob(f"{place}/*.ipynb")}
     extra = sorted((built - sources) | (set(folder.glob("answers/**/*.json")) - set(map(answers_of, sources))))
     found = [f"{notebook.name} has no source; delete it, or write its source" for notebook in extra]
     beside = {*(root / "residual_course" / "data" / "lessons").glob("*.toml")} - set(map(companion_of, sources))
     found += [f"{path.name} is the companion of no lesson" for path in sorted(beside)]
-    return found + [f"{source.name} is the appendix of no lesson" for source in lessons(root) if is_stray(source)]
-
-
-def is_stray(source: Path) -> bool:
-    """Whether ``source`` is an appendix whose lesson is missing."""
-    return source.stem.endswith(APPENDIX) and not source.with_stem(source.stem.removesuffix(APPENDIX)).exists()
+    return found

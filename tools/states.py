@@ -6,7 +6,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from residual_course.commands.checkout import APPENDIX, course_of, is_optional
+from residual_course.commands.checkout import course_of, is_optional
 from residual_course.commands.exercise_cells import tags
 from tools.execute import execute
 
@@ -19,9 +19,8 @@ draw_shown(Out.values(), Path({folder!r}))
 
 def states_of(source: Path) -> Path:
     """Return the folder of a lesson's states, such as ``docs/states/08a``; of what is optional, by its name."""
-    number, _, rest = source.stem.partition("_")
-    appendix = f"{number}{APPENDIX}" if source.stem.endswith(APPENDIX) else source.stem
-    return course_of(source) / "docs" / "states" / (appendix if is_optional(source) else number)
+    name = source.stem if is_optional(source) else source.stem.partition("_")[0]
+    return course_of(source) / "docs" / "states" / name
 
 
 def execute_and_draw(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-APPENDIX = "_more"  # ends the name of an appendix: 02_layer_norm_more.py beside 02_layer_norm.py
 INVESTIGATIONS = "investigations"  # the folder in notebooks of what a lesson leaves open, with a source of its own
 
 
@@ -27,8 +26,7 @@ def find_root(start: Path | None = None) -> Path:
 def lessons(root: Path, names: Sequence[str] = ()) -> list[Path]:
     """Return the sources in order: all, or those that ``names`` begin (02, 02_layer_norm, or a path to either form).
 
-    The appendix of a lesson, 02_layer_norm_more, follows it, and the investigations follow all lessons; where there are
-    names, only the whole name of either is its own.
+    The investigations follow all lessons; only its whole name names one.
 
     Raises:
         Refusal: for a name that begins no lesson.
@@ -58,8 +56,8 @@ def begins(stem: str, source: Path) -> bool:
 
 
 def is_optional(lesson: Path) -> bool:
-    """Whether a source or notebook is what nobody has to do: an appendix, or an investigation."""
-    return lesson.stem.endswith(APPENDIX) or INVESTIGATIONS in (folder.name for folder in list(lesson.parents)[:2])
+    """Whether a source or notebook is an investigation, which nobody has to do."""
+    return INVESTIGATIONS in (folder.name for folder in list(lesson.parents)[:2])
 
 
 def course_of(lesson: Path) -> Path:

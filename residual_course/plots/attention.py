@@ -1,13 +1,12 @@
-"""Attention: rows of inked digits and maps over them, a softmax's sharpness, rotary angles, scores by distance."""
+"""Attention: rows of inked digits, one head at work on them, and maps of its weights."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from residual_course.plots.mixing_matrix import LOUDNESS, SILENCE, plot_mixing_matrix
-from residual_course.plots.style import DROPPED, PALE, REFERENCE, SERIES, B
+from residual_course.plots.style import DROPPED, PALE, REFERENCE
 
 INKS = np.array([[0.78, 0.06, 0.13], [0.12, 0.33, 0.86], [0.0, 0.48, 0.2], [0.15, 0.15, 0.15]])
 LETTERS = "RBGK"  # red, blue, green, black
@@ -130,78 +129,4 @@ def plot_attention_map(
     edge = -1.9 if named else -1.2
     ax.set(xlim=(edge, count + 0.05), ylim=(count + 0.05, edge), aspect="equal")
     ax.set_axis_off()
-    return ax
-
-
-def plot_pair_scores(scores: ArrayLike, ax: Axes, top: float | None = None) -> Axes:
-    """Draw the mean score of each digit, a row, with each digit, a column; a pair that is NaN is grey."""
-    scores = np.asarray(scores, float)
-    top = float(np.nanmax(np.abs(scores))) if top is None else top
-    ax.set_facecolor(SILENCE)
-    ax.imshow(np.ma.masked_invalid(scores), cmap="PuOr_r", vmin=-top, vmax=top, interpolation="nearest")
-    ax.set_xticks(range(10))
-    ax.set_yticks(range(10))
-    ax.tick_params(length=0)
-    ax.set(xlabel="digit attended to")
-    return ax
-
-
-def plot_sharpness(dims: ArrayLike, curves: Mapping[str, ArrayLike], ax: Axes) -> Axes:
-    """Draw the largest weight against the number of features, a named curve, (seeds, dims), for each scale."""
-    dims = np.asarray(dims, float)
-    for (name, rows), (color, dash, mark) in zip(curves.items(), SERIES, strict=False):
-        rows = np.atleast_2d(np.asarray(rows, float))
-        for row in rows:
-            ax.plot(dims, row, color=color, ls=dash, lw=1.4, marker=mark, ms=3.5)
-        ax.text(dims[-1] * 1.15, rows[:, -1].mean(), name, color=color, weight="bold", va="center")
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(dims, [f"{dim:g}" for dim in dims])
-    ax.minorticks_off()
-    ax.set(ylim=(0, 1.03), xlabel="features of a query, d", ylabel="largest weight of 16")
-    return ax
-
-
-def plot_masks(masks: Mapping[str, ArrayLike], axes: Iterable[Axes]) -> list[Axes]:
-    """Draw named masks, one in each of ``axes``: orange where a query (row) may attend to a key (column)."""
-    panels = list(axes)
-    for ax, (name, mask) in zip(panels, masks.items(), strict=True):
-        plot_mixing_matrix(np.asarray(mask, float), ax, top=2.0, named=False).set_title(
-            name, weight="normal", loc="center"
-        )
-        ax.set_xlabel("key")
-    panels[0].set(xlabel="key (grey: no)", ylabel="query")
-    return panels
-
-
-def plot_hands(angles: ArrayLike, ax: Axes) -> Axes:
-    """Draw angles, (positions, pairs), as clock hands: a column for each position, a row for each pair."""
-    angles = np.asarray(angles, float)
-    for (position, pair), angle in np.ndenumerate(angles):
-        circle = np.linspace(0, 2 * np.pi, 49)
-        ax.plot(position + 0.4 * np.cos(circle), pair - 0.4 * np.sin(circle), color=DROPPED, lw=0.6)
-        ax.plot([position, position + 0.4 * np.cos(angle)], [pair, pair - 0.4 * np.sin(angle)], color=B, lw=2.4)
-    positions, pairs = angles.shape
-    ax.set(xlim=(-0.6, positions - 0.4), ylim=(pairs - 0.4, -0.6), aspect="equal", xlabel="position")
-    ax.set_xticks(range(positions))
-    ax.set_yticks(range(pairs), [f"pair {pair}" for pair in range(pairs)])
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
-    return ax
-
-
-def plot_scores_by_distance(scores: ArrayLike, ax: Axes, color: str = B) -> Axes:
-    """Draw every score, (queries, keys), as a dot over the distance between its two positions."""
-    scores = np.asarray(scores, float)
-    queries, keys = np.indices(scores.shape)
-    ax.plot((keys - queries).ravel(), scores.ravel(), "o", color=color, ms=3, alpha=0.5, mew=0)
-    ax.set(xlabel="key's position minus query's", ylabel="score")
-    return ax
-
-
-def plot_score_map(scores: ArrayLike, here: tuple[int, int], ax: Axes) -> Axes:
-    """Draw the scores of the query at ``here``, (row, column), with the keys of a grid, and ring its place."""
-    scores = np.asarray(scores, float)
-    ax.imshow(scores, cmap=LOUDNESS)
-    ax.plot(here[1], here[0], "o", ms=13, mfc="none", mec="white", mew=2)
-    ax.set(xticks=[], yticks=[])
     return ax

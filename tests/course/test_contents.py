@@ -44,7 +44,7 @@ def test_everything_asked_is_found_once_in_its_order_with_its_section(notebook):
 
 
 def test_lessons_are_found_by_number_and_nothing_else_is_one(tmp_path):
-    names = ["08b_long", "00_first", "08a_attention", "02_norm", "02_norm_more", "02_norm (kept 2026-11-22 10.00.00)"]
+    names = ["08b_long", "00_first", "08a_attention", "02_norm", "02_norm (kept 2026-11-22 10.00.00)"]
     for name in [*names, "answers", "hw_00_01"]:
         (tmp_path / f"{name}.ipynb").touch()
     found = contents.lessons(tmp_path)

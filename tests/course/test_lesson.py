@@ -184,3 +184,10 @@ def test_what_is_not_one_truth_value_is_refused(as_installed, strict, condition)
     message = f"^condition must be one truth value, got {got}; compare a number with its band, and join several"
     with pytest.raises(InvalidInput, match=message):
         lesson.holds(condition, LAW)
+
+
+def test_stored_runs_are_read_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sorted(lesson.stored_runs("02_learning_rates")["runs"]) == [0, 1, 2]
+    with pytest.raises(InvalidInput, match="^lesson must be one of '00_signal_or_gradient', .*, got '02'"):
+        lesson.stored_runs("02")

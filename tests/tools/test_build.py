@@ -291,7 +291,7 @@ def test_the_states_of_an_explorer_are_drawn_beside_the_notebook_and_leave_no_tr
     assert check(capsys)[0] == 0
 
 
-def test_a_lesson_and_its_appendix_keep_their_states_apart(checkout):
-    names = {states_of(checkout / "source" / f"08a_attention{end}.py").name for end in ("", "_more")}
+def test_a_lesson_and_its_investigation_keep_their_states_apart(checkout):
+    lesson = states_of(checkout / "source" / "08a_attention.py")
     why = states_of(checkout / "investigations" / "source" / "08a_why.py")
-    assert names == {"08a", "08a_more"} and why == checkout.parent / "docs" / "states" / "08a_why"
+    assert lesson.name == "08a" and why == checkout.parent / "docs" / "states" / "08a_why"

@@ -19,7 +19,6 @@ from tools.book.questions import SAID, Question, answered, asked, question_of, r
 from tools.execute import plain
 from tools.promote import targets
 
-CONTENTS = "```{{toctree}}\n:hidden:\n\n{}\n```"
 UNANSWERED = "Nothing answered yet."  # begins what a lesson displays where no learner has worked
 PROGRESS = '<p class="answered"></p>'  # the page's script writes it
 ANSWER = "..."  # source, never shown, of a cell that folds or has outputs alone; myst-nb leaves out an empty one
@@ -51,10 +50,9 @@ class Lesson:
         self.asked: list[Question] = []
         self.revealed = self.explorers = 0
 
-    def page(self, appendix: str = "") -> NotebookNode:
-        """Return the notebook for Sphinx; ``appendix`` is the name of the page that stands below it in the contents."""
+    def page(self) -> NotebookNode:
+        """Return the notebook for Sphinx."""
         cells = [made for cell in self.stored.cells for made in self.shown(cell)]
-        cells += [new_markdown_cell(CONTENTS.format(appendix))] if appendix else []
         for number, cell in enumerate(cells):
             cell.id = str(number)
         return NotebookNode(self.stored | {"cells": cells})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from residual_course.commands.checkout import APPENDIX, INVESTIGATIONS, notebook_of
+from residual_course.commands.checkout import INVESTIGATIONS, notebook_of
 from residual_course.commands.drafts import handed_out
 from tools.book.explorers import FOLDER as STATES
 from tools.book.lesson import Lesson
@@ -65,12 +65,11 @@ def write_lessons(root: Path, out: Path) -> dict[str, int]:
     extra = out / EXTRA / "notebooks"
     pictures, questions = Pictures(extra / PICTURES), dict[str, int]()
     shutil.copytree(root / "docs" / "states", extra / STATES, ignore=shutil.ignore_patterns("*.json"))
-    sources = handed_out(root)
-    for source in sources:
-        notebook, more = notebook_of(source), source.with_stem(f"{source.stem}{APPENDIX}")
-        lesson, appendix = Lesson(notebook, states_of(source), pictures), more.stem if more in sources else ""
+    for source in handed_out(root):
+        notebook = notebook_of(source)
+        lesson = Lesson(notebook, states_of(source), pictures)
         target = out / notebook.relative_to(root)
-        target.write_text(nbformat.writes(lesson.page(appendix)), encoding="utf-8", newline="\n")
+        target.write_text(nbformat.writes(lesson.page()), encoding="utf-8", newline="\n")
         questions[docname(target, out)] = len(lesson.asked)
     return questions
 
@@ -84,7 +83,7 @@ def write_front(root: Path, out: Path, questions: Mapping[str, int]) -> None:
     """Write the front page, of the README's texts, and the order of all pages."""
     readme = (root / "README.md").read_text(encoding="utf-8")
     parts = {
-        "Lessons": [name for name in questions if not name.endswith(APPENDIX) and name.count("/") == 1],
+        "Lessons": [name for name in questions if name.count("/") == 1],
         "Investigations": [name for name in questions if f"/{INVESTIGATIONS}/" in name],
         "Homework": [name for name in questions if "/homework/" in name],
         "Words and guides": [name.removesuffix(".md") for name in PAGES],

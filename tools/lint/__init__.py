@@ -12,11 +12,6 @@ from residual_course.commands.notebook import plan, read_notebook
 from tools.companions import faults
 from tools.lint import code, links, numbers, outputs, predictions
 
-# Lessons that are not rewritten yet, and are held to what protects a learner, not to the form's numbers.
-OLD_FORM = {
-    "08a_attention",
-}
-
 
 def run(argv: Sequence[str]) -> int:
     """Print what is wrong with the lessons named in ``argv``; drafts are left out."""
@@ -42,7 +37,6 @@ def broken(source: Path) -> Iterator[str]:
     join(notebook, answers_of(built))
     rules = [*code.RULES, code.narrow_lines, *predictions.RULES, links.links_lead_somewhere]
     rules += outputs.RULES if built.exists() else []
-    rules += [] if is_optional(source) else links.FOR_A_LESSON
-    rules += [] if is_optional(source) or source.stem in OLD_FORM else numbers.RULES
+    rules += [] if is_optional(source) else [*links.FOR_A_LESSON, *numbers.RULES]
     yield from faults(source, notebook)
     yield from (finding for rule in rules for finding in rule(notebook, source))

@@ -14,7 +14,7 @@
 # %%
 import torch
 
-from residual_edu import attention, attention_mask, long_convolution
+from residual_edu import attention, long_convolution
 from residual_course.exercises import attempt
 from residual_course.checking.properties import close
 from residual_course.checking.unchanged import unchanged
@@ -25,11 +25,14 @@ device = setup()
 # %% [markdown]
 # ## A window, and the beginning
 #
-# Models that generate long texts often attend to a window of the last positions, and to the first few tokens as well:
-# in training every query attended to them, and without them the output gets worse. Here is the causal window alone:
+# A query of lesson 08a attends to its whole past, so a long text makes long rows of weights. Models that generate long
+# texts often attend to a window of the last positions, and to the first few as well: in
+# [one study](https://arxiv.org/abs/2309.17453) the output got much worse without them. Here is the mask of lesson 08a,
+# and what `triu` cuts away for a window of two positions:
 
 # %%
-print(attention_mask(6, 6, causal=True, window=2).int())
+past = torch.ones(6, 6).tril()
+print(past.triu(-1).int())
 
 # %% [markdown]
 # ### Exercise 1 · 12 minutes · ●●●○○
@@ -46,9 +49,10 @@ print(attention_mask(6, 6, causal=True, window=2).int())
 def window_and_start(length, window, first):
     """Return a mask, (length, length), True where a query may attend to a key."""
     ### BEGIN SOLUTION
-    near = attention_mask(length, length, window=window)
-    start = torch.arange(length) < first
-    return attention_mask(length, length, causal=True) & (near | start)
+    query, key = torch.arange(length)[:, None], torch.arange(length)
+    near = query - key < window
+    start = key < first
+    return (key <= query) & (near | start)
     ### END SOLUTION
 
 
@@ -74,9 +78,9 @@ for size, reach, kept in ((6, 3, 2), (9, 1, 3), (7, 2, 0), (4, 9, 1), (5, 2, 5),
 # %% [markdown]
 # ## A kernel that delays
 #
-# A kernel that is 1 at lag n and 0 elsewhere copies the input of n positions before: in lesson 08b such a copy, from one
-# period back, predicted a neuron's voltage nearly as well as 256 learned taps. `long_convolution` takes a kernel of shape
-# (1, taps, channels), so each channel may have its own.
+# A kernel that is 1 at lag n and 0 elsewhere copies the input of n positions before: in lesson 08b one tap at lag 40
+# predicted a neuron's voltage nearly as well as 256 learned taps. `long_convolution`, the package's FFT convolution,
+# takes a kernel of shape (1, taps, channels), so each channel may have its own.
 
 # %%
 signal = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 4, 1)
@@ -144,9 +148,10 @@ for lags, part in (([0, 4, 2], -0.25), ([3, 0, 1], 2.0), ([0, 0, 0], 0.0)):
 # %% [markdown]
 # ## What kind of map is it?
 #
-# A convolution on a circle, one channel at a time, has three properties: it is linear; it commutes with shifts (shifting
-# its input around the circle shifts its output); and no channel depends on another. A map with the first two that mixes
-# channels is a whole table of convolutions, one for each pair of channels. Four maps:
+# Take the circle of lesson 08b, on which position 0 follows the last. A convolution on it, one channel at a time, has
+# three properties: it is linear; it commutes with shifts (shifting its input around the circle shifts its output); and
+# no channel depends on another. A map with the first two that mixes channels is a whole table of convolutions, one for
+# each pair of channels. Four maps:
 
 # %%
 x = torch.randn(1, 12, 4, generator=torch.Generator().manual_seed(1))
@@ -227,7 +232,7 @@ with attempt("kind_of_map"):
             found = kind_of_map(f, x)
         assert found == wanted, f"{called}: got {found!r}, wanted {wanted!r}"
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "kind-of-map-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "kind-of-map-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 source = torch.Generator().manual_seed(82)
 probe, few = torch.randn(2, 12, 3, generator=source), torch.randn(1, 3, 3, generator=source)

@@ -35,23 +35,6 @@ def test_lessons_are_found_in_order_by_their_beginning(root, names, found):
     assert [source.stem for source in lessons(root, names)] == found
 
 
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [
-        ([], ["02_layer_norm", "02_layer_norm_more"]),
-        (["02"], ["02_layer_norm"]),
-        (["02_layer_norm.py"], ["02_layer_norm"]),
-        (["notebooks/02_layer_norm_more.ipynb"], ["02_layer_norm_more"]),
-        (["02_layer_norm_more", "02"], ["02_layer_norm", "02_layer_norm_more"]),
-    ],
-)
-def test_an_appendix_follows_its_lesson_and_is_named_whole(root, names, found):
-    (root / "notebooks" / "source" / "02_layer_norm_more.py").touch()
-    assert [source.stem for source in lessons(root, names) if source.stem.startswith("02")] == found
-    with pytest.raises(Refusal, match="There is no lesson '02_layer_norm_m'"):
-        lessons(root, ["02_layer_norm_m"])
-
-
 def test_an_investigation_follows_all_lessons_and_is_named_whole(root):
     source = root / "notebooks" / "investigations" / "source" / "02_why.py"
     source.parent.mkdir(parents=True)

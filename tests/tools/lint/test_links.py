@@ -17,7 +17,7 @@ FIRST, MIDDLE, LAST = "00_first", "08a_middle", "10_last"
 def find(source, checkout):
     """Write the clean lesson as one of three, beside homework for two of them, and return what lint finds in it."""
     (checkout / "homework").mkdir()
-    for name in (FIRST, MIDDLE, "08a_middle_more", LAST, "homework/hw_00_08a", "homework/hw_08b_09"):
+    for name in (FIRST, MIDDLE, LAST, "homework/hw_00_08a", "homework/hw_08b_09"):
         (checkout / f"{name}.py").touch()
     (checkout.parent / "investigations" / "source").mkdir(parents=True)
     (checkout.parent / "investigations" / "source" / "08a_why.py").touch()
@@ -90,7 +90,6 @@ def test_where_one_is_and_what_one_did_are_said_first_and_last(middle, find, old
 @pytest.mark.parametrize(
     ("target", "there"),
     [
-        ("08a_middle_more.ipynb", True),
         ("investigations/08a_why.ipynb", True),
         ("investigations/08b_why.ipynb", False),
         ("runs/08a.py", False),
@@ -107,11 +106,6 @@ def test_a_link_leads_somewhere_from_both_folders(middle, find, target, there):
     middle.cells.insert(2, new_markdown_cell(f"See [there]({target}), and `norms[0](x)`, <code>norms[-1](x)</code>."))
     leads = "to no heading" if target.startswith("#") else "nowhere"
     assert find(MIDDLE) == ([] if there else [f"the link to {target} leads {leads}"])
-
-
-def test_an_appendix_is_no_lesson(source, find):
-    del source.cells[-2:]
-    assert not [said for said in find("08a_middle_more") if "link" in said or "summary" in said]
 
 
 def test_links_of_an_investigation_lead_out_of_its_folder(source, find, checkout):

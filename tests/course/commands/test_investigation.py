@@ -1,17 +1,15 @@
-"""Appendices and investigations are built, compared and handed out, and nobody has to do them."""
+"""Investigations are built, compared and handed out, and nobody has to do them."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from residual_course import progress
 from residual_course.commands import copies, main
 from residual_course.commands.assignment import gradable
-from residual_course.commands.checkout import notebook_of, with_homework
 from residual_course.commands.student import GUIDES
 from tools.nbval_plugin import AWAY
 from tools.test import NBVAL
@@ -34,7 +32,6 @@ guess.reveal("yes", why={{"yes": "It is.", "no": "It is."}}, after="So it is.")
 """
 SOURCES = {
     "00_first.py": ASKS.format(name="first"),
-    "00_first_more.py": ASKS.format(name="more"),
     "01_second.py": ASKS.format(name="second"),
     "02_draft.py": "# ---\n# jupyter:\n#   draft: true\n# ---\n\n" + ASKS.format(name="draft"),
 }
@@ -51,12 +48,12 @@ with predict("Why is it so", ["chance", "a law"]) as guess:
     print("why", 0.25)
     guess.truth = "a law"
 """
-pytestmark = pytest.mark.slow  # five notebooks are built
+pytestmark = pytest.mark.slow  # four notebooks are built
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A built course of two lessons, an appendix, an investigation and a draft."""
+    """A built course of two lessons, an investigation and a draft."""
     root = tmp_path_factory.mktemp("course")
     source = root / "notebooks" / "source"
     source.mkdir(parents=True)
@@ -76,17 +73,10 @@ def here(course, monkeypatch):
     monkeypatch.chdir(course)
 
 
-def test_all_are_built_and_the_check_knows_them(course, capsys):
+def test_all_are_built_and_the_check_knows_them(course):
     assert sorted(path.name for path in (course / "notebooks").glob("*.ipynb")) == sorted(BUILT)
     assert (course / "notebooks" / WHY).exists() and (course / "notebooks/answers/investigations/00_why.json").exists()
     assert main(["build", "--check"]) == 0
-    stray = course / "notebooks" / "source" / "05_gone_more.py"
-    stray.write_text("# %%\nx = 1\n")
-    try:
-        assert main(["build", "--check"]) == 1
-    finally:
-        stray.unlink()
-    assert "\n05_gone_more.py is the appendix of no lesson\n" in capsys.readouterr().out
 
 
 def test_nbval_compares_all(course):
@@ -100,7 +90,7 @@ def test_nbval_compares_all(course):
         return {name for name in [*BUILT, WHY] if f"{name}::Cell" in done.stdout}, done.returncode
 
     assert failed() == (set(), 0)
-    changed = {"00_first_more.ipynb": "00_first_more.ipynb", "02_draft.ipynb": "02_draft.ipynb"}
+    changed = {"02_draft.ipynb": "02_draft.ipynb"}
     changed[WHY] = "answers/investigations/00_why.json"
     paths = [course / "notebooks" / name for name in changed.values()]
     kept = [path.read_text() for path in paths]
@@ -116,14 +106,13 @@ def test_nbval_compares_all(course):
 def test_what_is_optional_is_copied_and_not_asked_for(course):
     copies.complete(course)
     mine = course / "my_lessons"
-    assert sorted(path.name for path in mine.glob("*.ipynb")) == BUILT[:3] and (mine / WHY).exists()
+    assert sorted(path.name for path in mine.glob("*.ipynb")) == BUILT[:2] and (mine / WHY).exists()
     progress.change(mine, {"predictions": {"Is first read": "yes"}})
     assert copies.first_unfinished(course) == mine / "01_second.ipynb"
     progress.change(mine, {"predictions": {"Is second read": "no"}})
     assert copies.first_unfinished(course) == mine / "01_second.ipynb"  # the last that somebody has to do
     assert copies.remarks(course) == []
     assert [line.partition(" is new")[0] for line in copies.start_anew(course, ["00"])] == ["00_first.ipynb"]
-    assert [line.partition(" is new")[0] for line in copies.start_anew(course, ["00_first_more"])] == [BUILT[1]]
     assert copies.start_anew(course, ["00_why"])[0].startswith("00_why.ipynb is new")
 
 
@@ -132,7 +121,7 @@ def test_student_hands_out_what_is_optional_and_no_drafts(course, tmp_path, caps
     for guide in GUIDES:
         (course / guide).touch()
     assert main(["student", str(tmp_path / "all")]) == 0
-    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [*BUILT[:3], "docs", "investigations"]
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [*BUILT[:2], "docs", "investigations"]
     text = (tmp_path / "all" / WHY).read_text()
     assert "(../00_first.ipynb)" in text and "(../docs/glossary.md)" in text and "0.25\\n" not in text
     assert main(["student", str(tmp_path / "draft"), "02"]) == 2
@@ -142,10 +131,3 @@ def test_student_hands_out_what_is_optional_and_no_drafts(course, tmp_path, caps
 
 def test_only_lessons_are_graded(course):
     assert [source.stem for source in gradable(course)] == ["00_first", "01_second"]
-
-
-def test_answers_of_an_appendix_are_stored_apart_too(course):
-    more = next(source for source in with_homework(course) if source.stem == "00_first_more")
-    assert "we measured" not in notebook_of(more).read_text()
-    assert "we measured" in (course / "notebooks" / "answers" / "00_first_more.json").read_text()
-    assert nbformat.read(notebook_of(more), as_version=4).cells[1].outputs[0].text == "more 0.25\n"
