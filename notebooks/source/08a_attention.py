@@ -265,17 +265,18 @@ check(attend, "attend")
 # ### Step 7 · Where the three come from
 #
 # All three come from the same x, by three linear maps that are learned. This is
-# *self-attention*. (In cross-attention, keys and values come from another sequence.) Why
-# does it take two maps to make the scores? Without them, or with one for both sides, the
-# scores are symmetric:
+# *self-attention*. (In cross-attention, keys and values come from another sequence.)
+#
+# Why does it take two maps to make the scores? If queries and keys were the same vectors, the
+# table of scores would be symmetric:
 
 # %%
 h = torch.tensor([[1.0, 2], [3, -1], [0, 1]])
 print(h @ h.T)
 
 # %% [markdown]
-# A 5 would score a 6 as high as a 6 scores a 5. But the 5 looks for the 6, and the 6 for a 7.
-# With a map for queries *and* a map for keys the two directions may differ.
+# A 5 would score a 6 as high as a 6 scores a 5, and each would score best what resembles it.
+# But the 5 looks for the 6. With a map for queries *and* a map for keys it can.
 #
 # ### Step 8 · Heads
 #
@@ -530,7 +531,7 @@ print("the package's three pieces, with your weights: the same numbers", same)
 # %% [markdown]
 # ## 4 · What does it do to the gradient?
 #
-# The decisive line here is the division by √d. If the numbers of q and k are independent,
+# What is the division by √d for? If the numbers of q and k are independent,
 # with mean 0 and variance 1, each product has variance 1, and a score, the sum of d of them,
 # has variance d: a spread of √d. Divided by √d it is 1, for every d. What does a softmax over
 # 12 keys make of such scores?
@@ -573,7 +574,7 @@ class Block(nn.Module):
 # %% along-depth
 with predict(
     "Without the division, how large is the gradient that arrives at the first block?",
-    ["ten times smaller", "about the same", "over ten times larger"],
+    ["many times smaller", "about the same", "many times larger"],
 ):
     nets, arriving = {}, {}
     x, u = torch.randn(2, 8, 12, 64).double()
@@ -593,27 +594,29 @@ with predict(
 # %% [markdown]
 # The upper panel hardly tells the two apart. Read the middle one from right to left: without
 # the division the gradient grows from block to block, and the weights of the first blocks
-# receive most (lower panel). Yet many texts say that it vanishes. We send random gradients
-# back to 1,000 queries of one softmax:
+# receive most (lower panel). And where a softmax has settled? We send random gradients back
+# to 1,000 queries of one softmax, in a head of usual width and in a very wide one:
 
 # %% few-and-many
-q = torch.randn(1000, 1, 1024, requires_grad=True)
-k, v = torch.randn(1000, 12, 1024), torch.randn(1000, 12, 16)
-u = torch.randn(1000, 1, 16)
-for name, scale in {"divided": 1 / 1024**0.5, "not divided": 1}.items():
-    y = (q @ k.mT * scale).softmax(dim=-1) @ v
-    size = torch.autograd.grad((y * u).sum(), q)[0].norm(dim=-1)
-    print(f"{name:11}: median {size.median():.4f}, largest {size.max():.0f}")
+medians = []
+for d in (64, 1024):
+    q = torch.randn(1000, 1, d, requires_grad=True)
+    k, v, u = (torch.randn(1000, n, e) for n, e in ((12, d), (12, 16), (1, 16)))
+    for scale in (1.0, d**-0.5):
+        y = (q @ k.mT * scale).softmax(dim=-1) @ v
+        size = torch.autograd.grad((y * u).sum(), q)[0].norm(dim=-1)
+        medians.append(size.median())
+    print(f"d = {d:4}: median {medians[-2]:.4f}, divided by √d {medians[-1]:.4f}")
 
 # %% [markdown]
-# At d = 1,024 half of the queries receive next to nothing without the division. But where two
-# keys are nearly tied, a score that is √d times as large passes on √d times the gradient, and
-# these few queries make up the sum. With the division all are much alike.
+# At d = 64 the typical gradient is no smaller without the division. At d = 1,024 half of the
+# queries receive next to nothing. With the division the size hardly depends on d.
 #
 # ## 5 · Does it help?
 #
 # Back to the row of digits, with *your* `SelfAttention` as the mixer, one head, three seeds.
-# The control changes one thing: the query stands on both sides of the score.
+# The control changes one thing: the query stands on both sides of the score. Beside it stands
+# the head without the division.
 
 
 # %%
@@ -643,17 +646,18 @@ with predict(
 ):
     shares = {"each alone": alone, "mean so far": mean}
     shares["one map"] = three_seeds(OneMap)
+    shares["two maps, not divided"] = three_seeds(Undivided)
     shares["two maps"] = three_seeds(SelfAttention)
     show(plot_shares(shares))
 
 # %% [markdown]
-# With one map the head is no better than the mean. With two it finds the 6. (One map has
-# fewer weights too. That this is not why: the
-# [investigation](investigations/08a_the_digit_before.ipynb).)
+# With one map the head is hardly better than the mean. With two it finds the 6. (The
+# [investigation](investigations/08a_the_digit_before.ipynb) shows that the smaller number of
+# weights is not the reason.) At d = 32 the division makes no difference here.
 #
 # ### What is still missing
 #
-# But more than a quarter of the answers is wrong. What does a head not know?
+# But more than a quarter of the answers are wrong. What does a head not know?
 
 # %% shuffled
 with predict(
@@ -669,7 +673,7 @@ with predict(
 
 # %% [markdown]
 # Keys and values move together, and a mean does not depend on an order. So of two 6s the
-# head cannot tell which one came last; it can only let them vote. Positions have to enter
+# head cannot tell which one came last; it can only average their inks. Positions have to enter
 # the scores.
 #
 # A usual way today is the *rotary embedding*
@@ -762,15 +766,16 @@ class Handed(SelfAttention):
 
 
 # %% [markdown]
-# It raises no error, and it trains. We measure first: we change the input at position 6, and
-# look which outputs change. In a causal mixer these are the outputs from position 6 on.
+# It raises no error, and it trains. We measure first: we put another random vector at position
+# 6 (a constant added to its numbers would not be seen behind a LayerNorm), and look which
+# outputs change. In a causal mixer these are the outputs from position 6 on.
 
 
 # %% handed tags=["trained"]
 def changed(mixer):
     x = torch.randn(1, 12, 32)
     other = x.clone()
-    other[:, 6] += 1
+    other[:, 6] = torch.randn(32)
     change = (mixer(other) - mixer(x)).abs().amax(dim=-1)[0]
     return (change > 1e-6).nonzero().flatten().tolist()
 
@@ -822,7 +827,7 @@ print("mended:", changed(Mended(32, 2)), "right answers:", mended)
 # two positions of one head side by side, where two heads of one position belong: output 0
 # then holds position 1.</details>
 #
-# Both have happened. With the first,
+# Both mistakes have been made in public. With the first,
 # [a diffusion model](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146)
 # trained as well as without it. The second
 # [passed its test](https://github.com/jsbaan/transformer-from-scratch/pull/6), because the
@@ -881,16 +886,16 @@ print("a block:", tuple(x.shape), "to", tuple(block(x).shape))
 # Answer from memory, then unfold.
 #
 # <details><summary>Why is there a map for queries and another one for keys?</summary>With one
-# map the scores are symmetric: i would score j exactly as j scores i. What one position looks
-# for need not look for it in turn.</details>
+# map a position would match best what resembles it, and i would score j as j scores i. What one
+# looks for may be something else.</details>
 #
 # <details><summary>Why is the mask applied before the softmax?</summary>A score of −∞ adds 0
 # to the sum, so the rest sums to 1. If weights are set to 0 afterwards, the future has
 # already entered the sum.</details>
 #
 # <details><summary>Why divide by √d?</summary>A score is a sum of d products and spreads by
-# √d. Without the division a wide head gives nearly all weight to one key; most queries then
-# receive almost no gradient, and a few receive very large ones.</details>
+# √d. Without the division a very wide head gives nearly all weight to one key, and most queries
+# receive almost no gradient.</details>
 #
 # **Next.** Attention compares every pair: 4,096 positions have 16.8 million scores a head. The
 # mixer of [lesson 08b](08b_long_convolution.ipynb) reaches as far without them. The
