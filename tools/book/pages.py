@@ -21,7 +21,7 @@ from tools.book.reference import write_reference
 from tools.states import states_of
 
 EXTRA = "extra"  # what Sphinx copies as it is
-PAGES = tuple(f"docs/{name}.md" for name in ("glossary", "coming_from", "instructors", "authoring"))
+PAGES = tuple(f"docs/{name}.md" for name in ("glossary", "coming_from", "scale", "instructors", "authoring"))
 PAGES += ("CONTRIBUTING.md", "CHANGELOG.md")
 SECTION = r"^## {}\n(.*?)(?=^## |\Z)"
 FILES = re.compile(r"\]\((?:\.\./)*(LICENSE|residual_course/data/LICENSE\.txt)\)")
