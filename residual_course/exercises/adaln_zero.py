@@ -11,8 +11,8 @@ from residual_course.checking.exercise import Exercise, Mistake, Part, Property,
 from residual_course.checking.gradients import filled, same_gradients
 from residual_course.checking.properties import close, construct, draw, run
 
-Map = Callable[[Tensor], Tensor]
-Branch = Callable[[Tensor, Map, Tensor, Tensor, Tensor], Tensor]
+Branch = Callable[..., Tensor]  # of x, f, shift, scale and gate
+Blocks = type[nn.Module]
 
 # x + gate * f(norm(x) (1 + scale) + shift)
 
@@ -88,7 +88,6 @@ ADALN_BRANCH = Exercise(
 # The block: such a branch around the attention, then one around the MLP, from six vectors that are 0 at first
 
 C = draw(3, 4, seed=4).float()
-Blocks = type[nn.Module]
 
 
 def block(step: Branch = right, order: str = "bsgBSG", parallel: bool = False) -> Blocks:

@@ -22,35 +22,33 @@ def dead(x: Tensor) -> float:
     return (x == 0).all(dim=0).float().mean().item()
 
 
-def columns() -> Tensor:
-    """Return five columns of seven numbers after a ReLU; two of them are 0."""
-    x = draw(7, 5).abs() + 0.1
-    x[::2, 0], x[:, 1], x[1:, 2], x[:, 4] = 0, 0, 0, 0
-    return x
+COLUMNS = draw(7, 5).abs() + 0.1  # five units after a ReLU; two of them are 0 for all seven digits
+COLUMNS[::2, 0], COLUMNS[:, 1], COLUMNS[1:, 2], COLUMNS[:, 4] = 0, 0, 0, 0
+ONES, ZEROS = torch.ones(3, 4), torch.zeros(3, 4)
 
 
-def share(f: Measure, x: Tensor, want: float) -> None:
-    """Test one tensor."""
-    with unchanged(x=x):
-        found = tensor(f(x), "a number")
-    if found.numel() != 1:
-        raise Unmet(f"it returned {found.numel()} numbers, where one share was asked for")
-    close(found.double().reshape(()), torch.tensor(want).double(), "the share", 1e-5)
+def share(*cases: tuple[Tensor, float]) -> Callable[[Measure], None]:
+    """Return a test of the shares of some tensors."""
 
+    def test(f: Measure) -> None:
+        for x, want in cases:
+            x = x.clone()
+            with unchanged(x=x):
+                found = tensor(f(x), "the share is")
+            if found.numel() != 1:
+                raise Unmet(f"it returned {found.numel()} numbers, where one share was asked for")
+            close(found.double().reshape(()), torch.tensor(want).double(), "the share", 1e-5)
 
-def ends(f: Measure) -> None:
-    """Test none and all."""
-    share(f, torch.ones(3, 4), 0.0)
-    share(f, torch.zeros(3, 4), 1.0)
+    return test
 
 
 DEAD = Exercise(
     reference=dead,
-    observe=lambda f: (f(columns()), f(torch.zeros(3, 4)), f(torch.ones(2, 2))),
+    observe=lambda f: [f(x.clone()) for x in (COLUMNS, ZEROS, ONES)],
     properties=(
-        Property("two of five units", lambda f: share(f, columns(), 0.4)),
-        Property("one of three", lambda f: share(f, columns()[:, 2:], 1 / 3)),
-        Property("none, and all", ends),
+        Property("two of five units", share((COLUMNS, 0.4))),
+        Property("one of three", share((COLUMNS[:, 2:], 1 / 3))),
+        Property("none, and all", share((ONES, 0.0), (ZEROS, 1.0))),
     ),
     mistakes=(
         Mistake(lambda x: (x == 0).float().mean().item(), "the share of zeros", "Ask of each unit whether all are 0."),
@@ -146,7 +144,7 @@ def observe(f: Callable[[], Any]) -> Any:
     net = returned(f)
     weight, start = (next(each.parameters()) for each in (net, relu_network()))
     moved = (weight - start).square().mean().sqrt().item() if weight.shape == start.shape else 0
-    far = "not" if moved == 0 else "hardly" if moved < 0.013 else "some" if moved < 0.08 else "far"
+    far = ("not", "hardly", "some", "far")[sum(moved > limit for limit in (0, 0.013, 0.3))]
     return far, "dead" if max(map(dead, after_each(net))) >= ALIVE else "alive"
 
 

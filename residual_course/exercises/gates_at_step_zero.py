@@ -41,11 +41,8 @@ def both(*shape: int, closed: bool = False) -> Callable[[Backward], None]:
     return test
 
 
-TOKEN = (
-    torch.tensor([[1.0, 1, 1, -1]]).double(),
-    torch.tensor([[3.0, -1, 0, 2]]).double(),
-    torch.full((4,), 0.1).double(),
-)
+UPSTREAM, BRANCH, GAMMA = torch.tensor([[1, 1, 1, -1], [3, -1, 0, 2], [0.1] * 4], dtype=torch.float64)
+TOKEN = UPSTREAM[None], BRANCH[None], GAMMA
 
 
 def one_token(part: int) -> Callable[[Backward], None]:

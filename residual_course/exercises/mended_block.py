@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet
+from residual_course.checking.properties import fits, tensor
+from residual_course.checking.unmet import wrong_kind
 from residual_course.datasets import digits
 from residual_course.training import minibatches, train
 from residual_edu import SimpleFeedForward
@@ -17,8 +19,7 @@ from residual_edu.networks.denoiser import Denoiser, SelfAttention, flow_matchin
 Answer = Callable[[int], Any]  # makes a block of a width
 
 ASKED = 0.9  # the share of drawings that must be recognised
-WIDTH, RATE, STEPS, FEW = 64, 0.01, 150, 12
-DRAWINGS = 100
+WIDTH, RATE, STEPS, FEW, DRAWINGS = 64, 0.01, 150, 12, 100
 
 
 class Handed(nn.Module):
@@ -61,11 +62,8 @@ def network(f: Answer, depth: int, seed: int) -> Denoiser:
     blocks = [f(WIDTH) for _ in range(depth)]
     for block in blocks:
         if not isinstance(block, nn.Module):
-            raise Broken(f"it made a {type(block).__name__}, where an nn.Module was asked for")
-        out = block(x, condition)
-        if not isinstance(out, Tensor) or out.shape != x.shape:
-            shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise Broken(f"`forward(x, c)` returned {shape}, where {tuple(x.shape)} was asked for")
+            raise wrong_kind("it made", block, "an nn.Module was asked for")
+        fits(tensor(block(x, condition), "it returned"), x)
     made.blocks = nn.ModuleList(blocks)
     return made
 
