@@ -39,8 +39,7 @@ def added(f: Branch, *kept: int) -> Tensor:
     return run(lambda x, *three: f(x, lambda h: torch.tanh(h) + 0.5 * h - 1, *three), X, *three, like=X)
 
 
-def agrees(*kept: int) -> Callable[[Branch], None]:
-    """Return a test of the output."""
+def _agrees(*kept: int) -> Callable[[Branch], None]:
     return lambda f: close(added(f, *kept), added(right, *kept))
 
 
@@ -50,11 +49,11 @@ ADALN_BRANCH = Exercise(
     reference=right,
     observe=lambda f: added(f, 0, 1, 2),
     properties=(
-        Property("a gate of 0 returns x", agrees(0, 1)),
-        Property("a gate alone", agrees(2)),
-        Property("the shift", agrees(0, 2)),
-        Property("the scale", agrees(1, 2)),
-        Property("three pictures of three positions", agrees(0, 1, 2)),
+        Property("a gate of 0 returns x", _agrees(0, 1)),
+        Property("a gate alone", _agrees(2)),
+        Property("the shift", _agrees(0, 2)),
+        Property("the scale", _agrees(1, 2)),
+        Property("three pictures of three positions", _agrees(0, 1, 2)),
         Property("the gradients of x, the three vectors and f", same_gradients(right, INPUTS), hints=()),
     ),
     mistakes=(
@@ -124,20 +123,17 @@ def output(f: Blocks, *kept: int) -> Tensor:
     return run(found, X, C, like=X)
 
 
-def starts_at_zero(f: Blocks) -> None:
-    """Test that a new block returns x, and that the linear layer is 0 and the rest is not."""
+def _starts_at_zero(f: Blocks) -> None:
     close(run(made(f), X, C, like=X), X, "of a new block the output")
     if any(parameter.any() for parameter in made(f).condition_proj.parameters()):
         raise Unmet("`condition_proj` of a new block is not 0")
 
 
-def only(*kept: int) -> Callable[[Blocks], None]:
-    """Return a test of a block with some of the six vectors."""
+def _only(*kept: int) -> Callable[[Blocks], None]:
     return lambda f: close(output(f, *kept), output(block(), *kept))
 
 
-def whole(f: Blocks, x: Tensor, c: Tensor) -> tuple[Tensor, nn.Module]:
-    """Return the output of a block with drawn weights, and the block."""
+def _whole(f: Blocks, x: Tensor, c: Tensor) -> tuple[Tensor, nn.Module]:
     found = filled(made(f)).float()
     return found(x, c), found
 
@@ -146,12 +142,12 @@ ADALN_ZERO_BLOCK = Exercise(
     reference=block(),
     observe=lambda f: (run(made(f), X, C, like=X), output(f, *range(6))),
     properties=(
-        Property("a new block returns x, its linear layer is 0", starts_at_zero),
-        Property("the attention's three vectors", only(0, 1, 2)),
-        Property("the MLP's three vectors", only(3, 4, 5)),
-        Property("both branches, one after the other", only(*range(6))),
+        Property("a new block returns x, its linear layer is 0", _starts_at_zero),
+        Property("the attention's three vectors", _only(0, 1, 2)),
+        Property("the MLP's three vectors", _only(3, 4, 5)),
+        Property("both branches, one after the other", _only(*range(6))),
         Property(
-            "the gradients of x, c and all weights", same_gradients(block(), {"x": X, "c": C}, call=whole), hints=()
+            "the gradients of x, c and all weights", same_gradients(block(), {"x": X, "c": C}, call=_whole), hints=()
         ),
     ),
     mistakes=(

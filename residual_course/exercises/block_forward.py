@@ -19,35 +19,24 @@ BRANCHES = {"sequence_mixer": "input_norm", "condition_mixer": "condition_mixer_
 # Blocks to hand to an answer: any of the three branches, each with weights, and a dropout that halves
 
 
-class Mixer(nn.Linear):
-    """A mixer: a map of each position plus the mean of all positions."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Mix the positions of (batch, positions, channels)."""
-        return torch.tanh(super().forward(x + x.mean(1, keepdim=True)))
-
-
-class Listener(nn.Linear):
+class _Listener(nn.Linear):
     """A condition mixer: scale each channel of a sample by a map of the condition."""
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:  # type: ignore[override]
-        """Scale the channels of each sample."""
         return x * super().forward(condition)[:, None]
 
 
-class Off(nn.Identity):
+class _Off(nn.Identity):
     """An Identity that takes further inputs, so that a branch that calls it returns a number and no error."""
 
     def forward(self, x: Tensor, *_: Tensor | None) -> Tensor:
-        """Return ``x``."""
         return x
 
 
-class Halve(nn.Module):
+class _Halve(nn.Module):
     """Replaces dropout by a fixed factor, so that its place changes the result."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return half of ``x``."""
         return x / 2
 
 
@@ -56,13 +45,13 @@ def block(*there: str, rate: float = 0.0, normed: bool = True) -> ResidualBlock:
     """Return a block in float64 with these branches, the same each time; with a ``rate`` its dropout halves."""
 
     def on(name: str, layer: Any) -> tuple[Any, Any]:
-        return (layer if name in there else Off), (lambda: LayerNorm(4)) if name in there and normed else nn.Identity
+        return (layer if name in there else _Off), (lambda: LayerNorm(4)) if name in there and normed else nn.Identity
 
     made = ResidualBlock(
-        *on("sequence_mixer", lambda: Mixer(4, 4)),
-        *on("condition_mixer", lambda: Listener(4, 4)),
+        *on("sequence_mixer", lambda: nn.Sequential(nn.Linear(4, 4), nn.Tanh())),
+        *on("condition_mixer", lambda: _Listener(4, 4)),
         *on("mlp", lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4))),
-        dropout_cfg=Halve if rate else nn.Identity,
+        dropout_cfg=_Halve if rate else nn.Identity,
     ).double()
     for seed, p in enumerate(made.parameters()):
         p.data = draw(*p.shape, seed=seed) / 2 + (p.ndim == 1) / 2

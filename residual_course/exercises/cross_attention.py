@@ -46,32 +46,29 @@ def mixed(query: Tensor, key: Tensor, value: Tensor, axis: int = -1, power: floa
 RIGHT = cross(lambda maps, q, k, v: maps.out_proj(mixed(q, k, v)))
 
 
-def whole(f: Any, x: Tensor, words: Tensor) -> tuple[Tensor, nn.Module]:
-    """Return the output of a layer of width 4 with drawn weights, and the layer."""
+def _whole(f: Any, x: Tensor, words: Tensor) -> tuple[Tensor, nn.Module]:
     layer = construct(f, 4)
     check_parts(layer, ("q_proj", "kv_proj", "out_proj"), nn.Linear, "linear layer")
     return filled(layer)(x, words), layer
 
 
-def output(f: Any, count: int) -> Tensor:
-    """Return the output for some of the words."""
-    return run(lambda x, words: whole(f, x, words)[0], X, WORDS[:, :count], like=X)
+def _output(f: Any, count: int) -> Tensor:
+    return run(lambda x, words: _whole(f, x, words)[0], X, WORDS[:, :count], like=X)
 
 
-def agrees(count: int) -> Callable[[Any], None]:
-    """Return a test of the output for some of the words."""
-    return lambda f: close(output(f, count), output(RIGHT, count), f"for {count} words the output")
+def _agrees(count: int) -> Callable[[Any], None]:
+    return lambda f: close(_output(f, count), _output(RIGHT, count), f"for {count} words the output")
 
 
 CROSS_ATTENTION = Exercise(
     reference=RIGHT,
-    observe=lambda f: (output(f, 3), output(f, 1)),
+    observe=lambda f: (_output(f, 3), _output(f, 1)),
     properties=(
-        Property("one word: every position receives what it gives", agrees(1)),
-        Property("three words, five positions", agrees(3)),
+        Property("one word: every position receives what it gives", _agrees(1)),
+        Property("three words, five positions", _agrees(3)),
         Property(
             "the gradients of x, the words and the maps",
-            same_gradients(RIGHT, {"x": X, "words": WORDS}, call=whole),
+            same_gradients(RIGHT, {"x": X, "words": WORDS}, call=_whole),
             hints=(),
         ),
     ),
@@ -163,22 +160,20 @@ def graph(f: Any, pictures: Tensor, words: Tensor = ASKED) -> tuple[Tensor, nn.M
     return filled(net)(pictures, words), known
 
 
-def scores(f: Any, count: int = 3) -> Tensor:
-    """Return the scores of some pictures."""
+def _scores(f: Any, count: int = 3) -> Tensor:
     return run(lambda x: graph(f, x, ASKED[:count])[0], PICTURES[:count], like=draw(count, 10))
 
 
-def same_scores(count: int) -> Callable[[Any], None]:
-    """Return a test of the scores."""
-    return lambda f: close(scores(f, count), scores(network(read), count))
+def _same_scores(count: int) -> Callable[[Any], None]:
+    return lambda f: close(_scores(f, count), _scores(network(read), count))
 
 
 NETWORK_FORWARD = Exercise(
     reference=network(read),
-    observe=scores,
+    observe=_scores,
     properties=(
-        Property("one picture: ten scores", same_scores(1)),
-        Property("three pictures, each with its own words", same_scores(3)),
+        Property("one picture: ten scores", _same_scores(1)),
+        Property("three pictures, each with its own words", _same_scores(3)),
         Property(
             "the gradients of all parts", same_gradients(network(read), {"pictures": PICTURES}, call=graph), hints=()
         ),

@@ -27,9 +27,7 @@ COLUMNS[::2, 0], COLUMNS[:, 1], COLUMNS[1:, 2], COLUMNS[:, 4] = 0, 0, 0, 0
 ONES, ZEROS = torch.ones(3, 4), torch.zeros(3, 4)
 
 
-def share(*cases: tuple[Tensor, float]) -> Callable[[Measure], None]:
-    """Return a test of the shares of some tensors."""
-
+def _share(*cases: tuple[Tensor, float]) -> Callable[[Measure], None]:
     def test(f: Measure) -> None:
         for x, want in cases:
             x = x.clone()
@@ -46,9 +44,9 @@ DEAD = Exercise(
     reference=dead,
     observe=lambda f: [f(x.clone()) for x in (COLUMNS, ZEROS, ONES)],
     properties=(
-        Property("two of five units", share((COLUMNS, 0.4))),
-        Property("one of three", share((COLUMNS[:, 2:], 1 / 3))),
-        Property("none, and all", share((ONES, 0.0), (ZEROS, 1.0))),
+        Property("two of five units", _share((COLUMNS, 0.4))),
+        Property("one of three", _share((COLUMNS[:, 2:], 1 / 3))),
+        Property("none, and all", _share((ONES, 0.0), (ZEROS, 1.0))),
     ),
     mistakes=(
         Mistake(lambda x: (x == 0).float().mean().item(), "the share of zeros", "Ask of each unit whether all are 0."),
@@ -121,20 +119,17 @@ def after_each(net: nn.Sequential) -> list[Tensor]:
     return found
 
 
-def has_relus(f: Callable[[], Any]) -> None:
-    """Test that the activation is still a ReLU."""
+def _has_relus(f: Callable[[], Any]) -> None:
     if not all(F.relu(x).equal(x) for x in after_each(returned(f))):
         raise Unmet("a block returned numbers below 0; keep the ReLU")
 
 
-def alive(f: Callable[[], Any]) -> None:
-    """Test that no block is mostly dead."""
+def _alive(f: Callable[[], Any]) -> None:
     if (most := max(map(dead, after_each(returned(f))))) >= ALIVE:
         raise Unmet(f"in one block {most:.0%} of the units are dead, where less than half was asked for")
 
 
-def reads(f: Callable[[], Any]) -> None:
-    """Test the accuracy."""
+def _reads(f: Callable[[], Any]) -> None:
     if (found := accuracy(returned(f), *images()[2:])) < READ:
         raise Unmet(f"{found:.0%} of the test digits are read, where {READ:.0%} was asked for")
 
@@ -153,9 +148,9 @@ MENDED_RATE = Exercise(
     observe=observe,
     effort=4,
     properties=(
-        Property("it is the ReLU network", has_relus, hints=()),
-        Property("most units of every block live", alive),
-        Property("70 % of the digits are read", reads),
+        Property("it is the ReLU network", _has_relus, hints=()),
+        Property("most units of every block live", _alive),
+        Property("70 % of the digits are read", _reads),
     ),
     mistakes=(
         Mistake(partial(mended, 0.1), "the network as it was handed over", "Make Adam's rate smaller."),

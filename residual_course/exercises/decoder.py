@@ -46,8 +46,7 @@ RIGHT = made(lambda b, x: (y := x + b.attention(b.attn_norm(x))) + b.ffn(b.ffn_n
 X = draw(2, 3, 4)
 
 
-def agrees(left_out: str = "") -> Callable[[Callable[..., nn.Module]], None]:
-    """Return a test of the output."""
+def _agrees(left_out: str = "") -> Callable[[Callable[..., nn.Module]], None]:
     return lambda maker: close(run(fitted(maker, left_out), X, like=X), fitted(RIGHT, left_out)(X))
 
 
@@ -59,9 +58,9 @@ DECODER_BLOCK = Exercise(
     reference=RIGHT,
     observe=lambda maker: run(fitted(maker), X),
     properties=(
-        Property("attention's branch", agrees("ffn")),
-        Property("the branch of the feed-forward network", agrees("attention")),
-        Property("one after the other", agrees()),
+        Property("attention's branch", _agrees("ffn")),
+        Property("the branch of the feed-forward network", _agrees("attention")),
+        Property("one after the other", _agrees()),
         Property("gradients reach x and all four parts", same_gradients(RIGHT, {"x": X}, call=_called), ()),
     ),
     mistakes=(
@@ -110,8 +109,7 @@ ATTEND = attended(lambda n, m: 1 + m - n)
 Q, K, V = (draw(2, 2, 6, 4, seed=seed) for seed in (1, 2, 3))
 
 
-def output(f: Attend, n: int, m: int = 6) -> Tensor:
-    """Return the output of the last n of m positions."""
+def _output(f: Attend, n: int, m: int = 6) -> Tensor:
     inputs = Q[..., m - n : m, :], K[..., :m, :], V[..., :m, :]
     return run(f, *inputs, like=inputs[0])
 
@@ -119,14 +117,14 @@ def output(f: Attend, n: int, m: int = 6) -> Tensor:
 def _rows(*pairs: tuple[int, int]) -> Callable[[Attend], None]:
     def test(f: Attend) -> None:
         for n, m in pairs:
-            close(output(f, n, m), output(ATTEND, n, m), f"for {n} queries and {m} keys the output")
+            close(_output(f, n, m), _output(ATTEND, n, m), f"for {n} queries and {m} keys the output")
 
     return test
 
 
 MENDED_ATTEND = Exercise(
     reference=ATTEND,
-    observe=lambda f: [output(f, n) for n in (1, 3, 6)],
+    observe=lambda f: [_output(f, n) for n in (1, 3, 6)],
     properties=(
         Property("as many queries as keys: as before", _rows((6, 6), (4, 4), (1, 1))),
         Property("one query, the last, sees all keys", _rows((1, 6), (1, 3))),

@@ -21,9 +21,7 @@ def per_sample(branch: Tensor, u: Tensor, p: float) -> Tensor:
     return branch * (u >= p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p)
 
 
-def drops(rates: Sequence[float], *shapes: tuple[int, ...]) -> Callable[[Gate], None]:
-    """Return a test of these rates, each with these shapes."""
-
+def _drops(rates: Sequence[float], *shapes: tuple[int, ...]) -> Callable[[Gate], None]:
     def test(f: Gate) -> None:
         for p, shape in product(rates, shapes):
             branch, u = draw(*shape) + 3, U[: shape[0]]
@@ -33,8 +31,7 @@ def drops(rates: Sequence[float], *shapes: tuple[int, ...]) -> Callable[[Gate], 
     return test
 
 
-def whole_samples(f: Gate) -> None:
-    """Test that each sample stays or is dropped as a whole."""
+def _whole_samples(f: Gate) -> None:
     got = run(lambda branch: f(branch, U.clone(), 0.25), torch.ones(3, 4, dtype=torch.float64))
     close((got != 0).double().mean(-1), torch.tensor([0.0, 1.0, 1.0]), "the share of each sample that stays")
 
@@ -43,10 +40,10 @@ DROP_PATH = Exercise(
     reference=per_sample,
     observe=lambda f: run(lambda branch: f(branch, U.clone(), 0.25), SQUARE),
     properties=(
-        Property("a sample stays or goes as a whole", whole_samples),
-        Property("the sample with u = 0.1 goes at p = 0.25, the others are divided by 0.75", drops([0.25], (3, 3))),
-        Property("any rate will do", drops([0.0, 0.05, 0.5, 0.85], (3, 5), (1, 4))),
-        Property("any number of axes will do", drops([0.25], (3,), (3, 2, 4), (3, 2, 2, 5))),
+        Property("a sample stays or goes as a whole", _whole_samples),
+        Property("the sample with u = 0.1 goes at p = 0.25, the others are divided by 0.75", _drops([0.25], (3, 3))),
+        Property("any rate will do", _drops([0.0, 0.05, 0.5, 0.85], (3, 5), (1, 4))),
+        Property("any number of axes will do", _drops([0.25], (3,), (3, 2, 4), (3, 2, 2, 5))),
         Property(
             "a dropped sample sends no gradient back, a kept one 1/(1 - p) of it",
             same_gradients(per_sample, {"branch": draw(3, 4), "u": U, "p": 0.25}),

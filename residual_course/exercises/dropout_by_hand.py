@@ -78,8 +78,7 @@ def _slope(f: Gate) -> None:
     close(gradient, (y / x).detach(), "the gradient of x")
 
 
-def what_it_does(f: Gate) -> list[Any]:
-    """Return in numbers with one digit what a call in training and one in evaluation do."""
+def _what_it_does(f: Gate) -> list[Any]:
     x = torch.ones(80, 80, dtype=torch.float64)
     first, calm = f(x.clone(), 0.25, True), f(x.clone(), 0.25, False)
     kept = (first != 0).double()
@@ -89,7 +88,7 @@ def what_it_does(f: Gate) -> list[Any]:
 
 DROPOUT = Exercise(
     reference=gate(),
-    observe=what_it_does,
+    observe=_what_it_does,
     properties=(
         Property("in evaluation x comes back as it is", _evaluation, (2,)),
         Property("a share of p is set to 0", _rate),

@@ -36,8 +36,7 @@ def final_norm(x: Tensor, layers: Sequence[Map], norms: Sequence[Map], head: Map
     return head(norms[-1](body(x, layers, norms)))
 
 
-def logits_of(f: Network, count: int, head: Map = HEAD) -> Tensor:
-    """Return an answer's logits with the first ``count`` layers."""
+def _logits_of(f: Network, count: int, head: Map = HEAD) -> Tensor:
     layers, norms = LAYERS[:count], [*NORMS[:count], NORMS[-1]]
     return run(lambda x: f(x, layers, norms, head), X, like=X)
 
@@ -49,7 +48,7 @@ def _head_gets_a_norm(f: Network) -> None:
         seen.append(x.clone())
         return HEAD(x)
 
-    logits_of(f, 3, record)
+    _logits_of(f, 3, record)
     if not seen:
         raise Unmet("it never called `head`")
     size = seen[-1].square().mean(-1).sqrt()
@@ -57,7 +56,7 @@ def _head_gets_a_norm(f: Network) -> None:
 
 
 def _count(count: int) -> Callable[[Network], None]:
-    return lambda f: close(logits_of(f, count), logits_of(final_norm, count), "the logits")
+    return lambda f: close(_logits_of(f, count), _logits_of(final_norm, count), "the logits")
 
 
 def _learned(count: int) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def _learned(count: int) -> dict[str, Any]:
 
 FINAL_NORM = Exercise(
     reference=final_norm,
-    observe=lambda f: [logits_of(f, count) for count in (3, 1, 0)],
+    observe=lambda f: [_logits_of(f, count) for count in (3, 1, 0)],
     properties=(
         Property("without any block, the head still receives a normalised x", _count(0)),
         Property("the head receives a stream of one size, whatever the blocks added", _head_gets_a_norm),

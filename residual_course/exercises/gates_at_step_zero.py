@@ -30,8 +30,7 @@ def asked(f: Backward, upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
     return tensor(pair[0], "the first is"), tensor(pair[1], "the second is")
 
 
-def both(*shape: int, closed: bool = False) -> Callable[[Backward], None]:
-    """Return a test of both gradients for one shape."""
+def _both(*shape: int, closed: bool = False) -> Callable[[Backward], None]:
     inputs = draw(*shape), draw(*shape, seed=1) + 1, draw(shape[-1], seed=2) * (not closed)
 
     def test(f: Backward) -> None:
@@ -45,8 +44,7 @@ UPSTREAM, BRANCH, GAMMA = torch.tensor([[1, 1, 1, -1], [3, -1, 0, 2], [0.1] * 4]
 TOKEN = UPSTREAM[None], BRANCH[None], GAMMA
 
 
-def one_token(part: int) -> Callable[[Backward], None]:
-    """Return a test of one of the gradients for the row of the lesson."""
+def _one_token(part: int) -> Callable[[Backward], None]:
     name = "the gradient of the " + ("branch", "gate")[part]
     return lambda f: close(asked(f, *TOKEN)[part], backward(*TOKEN)[part], name)
 
@@ -55,11 +53,11 @@ GATE_GRADIENTS = Exercise(
     reference=backward,
     observe=lambda f: asked(f, draw(2, 6, 4), draw(2, 6, 4, seed=1) + 1, draw(4, seed=2)),
     properties=(
-        Property("the row of the text, with gates of 0.1: the gradient of the branch", one_token(0)),
-        Property("the row of the text, with gates of 0.1: the gradient of the gates", one_token(1)),
-        Property("a closed gate has a gradient, its branch has none", both(3, 4, closed=True)),
-        Property("many rows share one gate", both(5, 4)),
-        Property("any number of axes may stand before the channels", both(2, 3, 2, 4)),
+        Property("the row of the text, with gates of 0.1: the gradient of the branch", _one_token(0)),
+        Property("the row of the text, with gates of 0.1: the gradient of the gates", _one_token(1)),
+        Property("a closed gate has a gradient, its branch has none", _both(3, 4, closed=True)),
+        Property("many rows share one gate", _both(5, 4)),
+        Property("any number of axes may stand before the channels", _both(2, 3, 2, 4)),
         Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*TOKEN)), hints=()),
     ),
     mistakes=(

@@ -28,26 +28,25 @@ def by_hand(x: Tensor, eps: float = 1e-5) -> Tensor:
     return centred(x) / spread(x, eps)
 
 
-def agrees(f: Forward, x: Tensor, eps: float, what: str = "the output") -> None:
-    """Raise ``Unmet`` unless ``f(x, eps=eps)`` equals torch's output in shape, dtype and numbers."""
+def _agrees(f: Forward, x: Tensor, eps: float, what: str = "the output") -> None:
     want = layer_norm(x, x.shape[-1:], eps=eps)
     close(run(lambda x: f(x, eps=eps), x, like=want), want, what)
 
 
 def _any_shape(f: Forward) -> None:
     for seed, shape in enumerate(SHAPES):
-        agrees(f, 3 * draw(*shape, seed=seed) + 2, 1e-12, f"the output for shape {shape}")
+        _agrees(f, 3 * draw(*shape, seed=seed) + 2, 1e-12, f"the output for shape {shape}")
 
 
 def _small_rows(f: Forward) -> None:
     for size in (1e-3, 1e-1, 0.0):
-        agrees(f, size * draw(3, 4) + 1, 1e-5, f"with eps = 1e-5, the output for rows of spread {size:g}")
+        _agrees(f, size * draw(3, 4) + 1, 1e-5, f"with eps = 1e-5, the output for rows of spread {size:g}")
 
 
 def _eps_of_its_own(f: Forward) -> None:
     x = 1e-3 * draw(3, 4)
     close(run(f, x, like=x), by_hand(x), "without eps, for rows of spread 0.001, the output")
-    agrees(f, x, 1, "with eps = 1 the output")
+    _agrees(f, x, 1, "with eps = 1 the output")
 
 
 FOUR, OBSERVED = torch.tensor([8.0, 2, 0, -6]).double(), 2 * draw(3, 5, seed=7) + 1
@@ -59,16 +58,16 @@ CENTER_AND_SCALE = Exercise(
     properties=(
         Property(
             "8, 2, 0, -6 come out as 1.4, 0.2, -0.2, -1.4",
-            lambda f: agrees(f, FOUR, 1e-12, "the output for [8, 2, 0, -6]"),
+            lambda f: _agrees(f, FOUR, 1e-12, "the output for [8, 2, 0, -6]"),
         ),
         Property("each row by itself, whatever the shape", _any_shape),
         Property("eps inside the root: small rows come out small", _small_rows),
         Property(
             "rows far from 0",
-            lambda f: agrees(f, draw(3, 4) + 1e6, 1e-5, "for rows near a million the output"),
+            lambda f: _agrees(f, draw(3, 4) + 1e6, 1e-5, "for rows near a million the output"),
             hints=(),
         ),
-        Property("float32 stays float32", lambda f: agrees(f, draw(2, 6).float(), 1e-5), hints=()),
+        Property("float32 stays float32", lambda f: _agrees(f, draw(2, 6).float(), 1e-5), hints=()),
         Property("eps is 1e-5 unless another is given", _eps_of_its_own),
         Property("gradients flow through mean and variance", same_gradients(by_hand, *LEARNED), hints=()),
     ),

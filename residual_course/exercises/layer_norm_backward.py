@@ -12,8 +12,7 @@ from residual_course.exercises.layer_norm import SHAPES, by_hand, spread
 Backward = Callable[..., Tensor]
 
 
-def mean(x: Tensor) -> Tensor:
-    """Return each row's mean, its axis kept."""
+def _mean(x: Tensor) -> Tensor:
     return x.mean(-1, keepdim=True)
 
 
@@ -22,7 +21,7 @@ def pulled(formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Backward:
     return lambda grad, x, weight, eps=1e-5: formula(grad * weight, by_hand(x, eps), spread(x, eps))
 
 
-backward = pulled(lambda h, y, s: (h - mean(h) - y * mean(h * y)) / s)
+backward = pulled(lambda h, y, s: (h - _mean(h) - y * _mean(h * y)) / s)
 
 
 def case(*shape: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -82,17 +81,17 @@ LAYER_NORM_BACKWARD = Exercise(
     ),
     mistakes=(
         Mistake(
-            pulled(lambda h, y, s: (h - y * mean(h * y)) / s),
+            pulled(lambda h, y, s: (h - y * _mean(h * y)) / s),
             "the backward pass of the scaling alone: the mean of the gradient is still in it",
             "Centring needs its share: subtract `g.mean(-1, keepdim=True)` too.",
         ),
         Mistake(
-            pulled(lambda h, y, s: (h - mean(h)) / s),
+            pulled(lambda h, y, s: (h - _mean(h)) / s),
             "the backward pass of the centring alone, as if the spread were a constant",
             "The spread depends on x: take out the part along y as well.",
         ),
         Mistake(
-            pulled(lambda h, y, s: h - mean(h) - y * mean(h * y)),
+            pulled(lambda h, y, s: h - _mean(h) - y * _mean(h * y)),
             "both parts taken out, but not divided by the spread",
             "Divide by sqrt(variance + eps) at the end.",
         ),

@@ -71,8 +71,7 @@ def _float32(maker: Maker) -> None:
     run(construct(maker, 4).float(), x := draw(2, 4, dtype=torch.float32), like=x)
 
 
-def observe(maker: Maker) -> Any:
-    """Return the parameters of two new modules, and an output of one."""
+def _observe(maker: Maker) -> Any:
     new, module = construct(maker, 4), construct(maker, 4, 0.5)
     x = draw(4, 4, seed=7) + 1
     return [p.detach() for p in (*new.parameters(), *module.parameters())], run(module, x).detach()
@@ -80,7 +79,7 @@ def observe(maker: Maker) -> Any:
 
 LAYER_SCALE = Exercise(
     reference=LayerScale,
-    observe=observe,
+    observe=_observe,
     properties=(
         Property(
             "it has one parameter, `gamma`, which starts at init_value, by default 1e-4",

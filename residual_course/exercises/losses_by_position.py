@@ -13,14 +13,13 @@ Answer = Callable[[Model, Tensor], Tensor]
 VOCABULARY = 7
 
 
-def entropy(scores: Tensor, wanted: Tensor) -> Tensor:
-    """Return the cross-entropies, (batch, positions)."""
+def _entropy(scores: Tensor, wanted: Tensor) -> Tensor:
     return F.cross_entropy(scores.mT, wanted, reduction="none")
 
 
 def losses(model: Model, rows: Tensor) -> Tensor:
     """Return the mean over the rows of the loss at each position."""
-    return entropy(model(rows[:, :-1]), rows[:, 1:]).mean(0)
+    return _entropy(model(rows[:, :-1]), rows[:, 1:]).mean(0)
 
 
 class Sums(nn.Module):
@@ -42,8 +41,7 @@ def rows_of(batch: int, length: int) -> Tensor:
     return torch.randint(VOCABULARY, (batch, length), generator=torch.Generator().manual_seed(1))
 
 
-def asked(f: Answer, model: Model, rows: Tensor) -> Tensor:
-    """Return an answer's losses, or raise for another shape."""
+def _asked(f: Answer, model: Model, rows: Tensor) -> Tensor:
     return run(lambda: f(model, rows), like=torch.zeros(rows.shape[1] - 1).double())
 
 
@@ -52,7 +50,7 @@ def _next(f: Answer) -> None:
         return lambda tokens: 20 * F.one_hot((tokens + more) % VOCABULARY, VOCABULARY).double()
 
     rows = torch.arange(5)[None].repeat(2, 1)  # each token is one more than the one before
-    copies, follows = (asked(f, shifted(more), rows) for more in (0, 1))
+    copies, follows = (_asked(f, shifted(more), rows) for more in (0, 1))
     if not follows.max() < 0.1:
         raise Unmet(f"for a model that is always right about the next token the largest loss is {follows.max():.2f}")
     if not copies.min() > 10:
@@ -62,7 +60,7 @@ def _next(f: Answer) -> None:
 def _values(f: Answer) -> None:
     for batch, length in [(3, 6), (5, 4), (1, 8), (4, 2)]:
         model, rows = Sums(), rows_of(batch, length)
-        close(asked(f, model, rows), losses(model, rows), f"for {batch} rows of {length} tokens the loss")
+        close(_asked(f, model, rows), losses(model, rows), f"for {batch} rows of {length} tokens the loss")
 
 
 def _learns(f: Answer) -> None:
@@ -93,17 +91,17 @@ LOSSES = Exercise(
     ),
     mistakes=(
         Mistake(
-            lambda model, rows: entropy(model(rows[:, :-1]), rows[:, :-1]).mean(0),
+            lambda model, rows: _entropy(model(rows[:, :-1]), rows[:, :-1]).mean(0),
             "a model asked for the token that it has just received",
             "The right answers begin one token later.",
         ),
         Mistake(
-            lambda model, rows: entropy(model(rows[:, :-1]).softmax(-1), rows[:, 1:]).mean(0),
+            lambda model, rows: _entropy(model(rows[:, :-1]).softmax(-1), rows[:, 1:]).mean(0),
             "a softmax before the cross-entropy, which takes one itself",
             "Hand the scores over as they are.",
         ),
         Mistake(
-            lambda model, rows: entropy(model(rows[:, :-1]), rows[:, 1:]).mean(1),
+            lambda model, rows: _entropy(model(rows[:, :-1]), rows[:, 1:]).mean(1),
             "a mean over the positions, one number for each row",
             "Positions are axis 1, and stay.",
         ),
