@@ -1,73 +1,49 @@
 """Exercise on DropPath: one Bernoulli draw for each sample."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from residual_course.checking.exercise import Exercise, Mistake, Property, close, draw, run, same_gradients
-from residual_course.checking.seen import seen
 
 Gate = Callable[[Tensor, Tensor, float], Tensor]
 
 # One draw for each sample: u is uniform on [0, 1), and the sample stays where u >= p.
 
 U = torch.tensor([0.1, 0.25, 0.9], dtype=torch.float64)
+SQUARE = draw(3, 3) + 3  # as many features as samples, so that draws along the wrong axis fit
 
 
 def per_sample(branch: Tensor, u: Tensor, p: float) -> Tensor:
     """Return the samples that stay divided by 1 - p, and 0 for the others."""
-    keep = (u >= p).to(branch.dtype).view(-1, *[1] * (branch.ndim - 1))
-    return branch * keep / (1 - p)
+    return branch * (u >= p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p)
 
 
-def drops(f: Gate, shape: Sequence[int], p: float) -> None:
-    """Test one shape and rate."""
-    branch = draw(*shape) + 3
-    got = run(lambda branch, u: f(branch, u, p), branch, U[: len(branch)], like=branch)
-    close(got, per_sample(branch, U[: len(branch)], p), f"for p = {p} and shape {tuple(shape)} the output")
+def _drops(rates: Sequence[float], *shapes: tuple[int, ...]) -> Callable[[Gate], None]:
+    def test(f: Gate) -> None:
+        for p, shape in product(rates, shapes):
+            branch, u = draw(*shape) + 3, U[: shape[0]]
+            got = run(lambda branch, u, p=p: f(branch, u, p), branch, u, like=branch)
+            close(got, per_sample(branch, u, p), f"for p = {p} and shape {shape} the output")
+
+    return test
 
 
-def each(test: Callable[..., None], *cases: Sequence[object]) -> Callable[[object], None]:
-    """Return a test of all ``cases``."""
-
-    def run_all(f: object) -> None:
-        for case in cases:
-            test(f, *case)
-
-    return run_all
-
-
-def whole_samples(f: Gate) -> None:
-    """Test that each sample stays or is dropped as a whole."""
+def _whole_samples(f: Gate) -> None:
     got = run(lambda branch: f(branch, U.clone(), 0.25), torch.ones(3, 4, dtype=torch.float64))
     close((got != 0).double().mean(-1), torch.tensor([0.0, 1.0, 1.0]), "the share of each sample that stays")
 
 
-SQUARE = draw(3, 3) + 3  # as many features as samples, so that draws along the wrong axis fit
-
-
-def observe(f: Gate) -> list[Any]:
-    """Return an answer's output for a square branch and for one of three axes."""
-
-    def gate(branch: Tensor) -> Tensor:
-        return f(branch, U.clone(), 0.25)
-
-    return seen(lambda: run(gate, SQUARE), lambda: run(gate, draw(3, 2, 5)))
-
-
 DROP_PATH = Exercise(
     reference=per_sample,
-    observe=observe,
+    observe=lambda f: run(lambda branch: f(branch, U.clone(), 0.25), SQUARE),
     properties=(
-        Property("a sample stays or goes as a whole", whole_samples),
-        Property(
-            "the sample with u = 0.1 goes at p = 0.25, the others are divided by 0.75", lambda f: drops(f, (3, 3), 0.25)
-        ),
-        Property("any rate will do", each(drops, ((3, 5), 0.0), ((3, 5), 0.05), ((3, 5), 0.5), ((3, 5), 0.85))),
-        Property("any number of axes will do", each(drops, ((3,), 0.25), ((3, 2, 4), 0.25), ((3, 2, 2, 5), 0.25))),
-        Property("one sample, kept or dropped", each(drops, ((1, 4), 0.25), ((1, 4), 0.05))),
+        Property("a sample stays or goes as a whole", _whole_samples),
+        Property("the sample with u = 0.1 goes at p = 0.25, the others are divided by 0.75", _drops([0.25], (3, 3))),
+        Property("any rate will do", _drops([0.0, 0.05, 0.5, 0.85], (3, 5), (1, 4))),
+        Property("any number of axes will do", _drops([0.25], (3,), (3, 2, 4), (3, 2, 2, 5))),
         Property(
             "a dropped sample sends no gradient back, a kept one 1/(1 - p) of it",
             same_gradients(per_sample, {"branch": draw(3, 4), "u": U, "p": 0.25}),
@@ -76,14 +52,9 @@ DROP_PATH = Exercise(
     ),
     mistakes=(
         Mistake(
-            lambda b, u, p: b * (u >= p).view(-1, *[1] * (b.ndim - 1)),
+            lambda b, u, p: per_sample(b, u, p) * (1 - p),
             "dropping without scaling",
             "Divide what stays by 1 - p.",
-        ),
-        Mistake(
-            lambda b, u, p: per_sample(b, u, p) * (1 - p) ** 2,
-            "a multiplication by 1 - p, which shrinks twice",
-            "Divide by 1 - p.",
         ),
         Mistake(
             lambda b, u, p: per_sample(b, u, p) * (1 - p) / p,
@@ -97,17 +68,6 @@ DROP_PATH = Exercise(
             lambda b, u, p: b * (u >= p) / (1 - p),
             "a draw for each feature: u was aligned with the last axis",
             "Give u an axis of 1 for each axis after the samples: `u.view(-1, 1, 1)` for three axes.",
-        ),
-        Mistake(
-            lambda b, u, p: b * (u[0] >= p) / (1 - p),
-            "one draw for the whole batch",
-            "u holds a draw for each sample: use all of it.",
-        ),
-        Mistake(lambda b, u, p: b / (1 - p), "scaling without dropping", "Multiply by the coins as well."),
-        Mistake(
-            lambda b, u, p: b * (u > p).view(-1, *[1] * (b.ndim - 1)) / (1 - p),
-            "`u > p`, which drops the sample whose u is exactly p",
-            "A sample stays where u >= p.",
         ),
     ),
     hints=(

@@ -17,7 +17,7 @@ Backward = Callable[[Tensor, Tensor, Tensor], Pair]
 
 def backward(upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
     """Return the gradients of the branch, (..., channels), and of gamma, (channels,)."""
-    return upstream * gamma, (upstream * branch).reshape(-1, branch.shape[-1]).sum(0)
+    return upstream * gamma, (upstream * branch).flatten(0, -2).sum(0)
 
 
 def asked(f: Backward, upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
@@ -30,56 +30,46 @@ def asked(f: Backward, upstream: Tensor, branch: Tensor, gamma: Tensor) -> Pair:
     return tensor(pair[0], "the first is"), tensor(pair[1], "the second is")
 
 
-def both(f: Backward, *shape: int, gamma: Tensor | None = None) -> None:
-    """Test both gradients for one shape."""
-    inputs = draw(*shape), draw(*shape, seed=1) + 1, draw(shape[-1], seed=2) if gamma is None else gamma
-    for got, want, name in zip(asked(f, *inputs), backward(*inputs), ("branch", "gate"), strict=True):
-        close(got, want, f"for shape {shape} the gradient of the {name}")
+def _both(*shape: int, closed: bool = False) -> Callable[[Backward], None]:
+    inputs = draw(*shape), draw(*shape, seed=1) + 1, draw(shape[-1], seed=2) * (not closed)
+
+    def test(f: Backward) -> None:
+        for got, want, name in zip(asked(f, *inputs), backward(*inputs), ("branch", "gate"), strict=True):
+            close(got, want, f"for shape {shape} the gradient of the {name}")
+
+    return test
 
 
-TOKEN = (
-    torch.tensor([[1.0, 1, 1, -1]]).double(),
-    torch.tensor([[3.0, -1, 0, 2]]).double(),
-    torch.full((4,), 0.1).double(),
-)
+UPSTREAM, BRANCH, GAMMA = torch.tensor([[1, 1, 1, -1], [3, -1, 0, 2], [0.1] * 4], dtype=torch.float64)
+TOKEN = UPSTREAM[None], BRANCH[None], GAMMA
 
 
-def one_token(f: Backward, part: int) -> None:
-    """Test one of the gradients for the row of the lesson."""
-    close(asked(f, *TOKEN)[part], backward(*TOKEN)[part], "the gradient of the " + ("branch", "gate")[part])
+def _one_token(part: int) -> Callable[[Backward], None]:
+    name = "the gradient of the " + ("branch", "gate")[part]
+    return lambda f: close(asked(f, *TOKEN)[part], backward(*TOKEN)[part], name)
 
 
 GATE_GRADIENTS = Exercise(
     reference=backward,
     observe=lambda f: asked(f, draw(2, 6, 4), draw(2, 6, 4, seed=1) + 1, draw(4, seed=2)),
     properties=(
-        Property("the row of the text, with gates of 0.1: the gradient of the branch", lambda f: one_token(f, 0)),
-        Property("the row of the text, with gates of 0.1: the gradient of the gates", lambda f: one_token(f, 1)),
-        Property(
-            "a closed gate has a gradient, its branch has none", lambda f: both(f, 3, 4, gamma=torch.zeros(4).double())
-        ),
-        Property("many rows share one gate", lambda f: both(f, 5, 4)),
-        Property("any number of axes may stand before the channels", lambda f: both(f, 2, 3, 2, 4)),
+        Property("the row of the text, with gates of 0.1: the gradient of the branch", _one_token(0)),
+        Property("the row of the text, with gates of 0.1: the gradient of the gates", _one_token(1)),
+        Property("a closed gate has a gradient, its branch has none", _both(3, 4, closed=True)),
+        Property("many rows share one gate", _both(5, 4)),
+        Property("any number of axes may stand before the channels", _both(2, 3, 2, 4)),
         Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*TOKEN)), hints=()),
     ),
     mistakes=(
-        Mistake(
-            lambda g, b, y: backward(g, b, y)[::-1], "the two in the other order", "Return the branch's gradient first."
-        ),
         Mistake(
             lambda g, b, y: (g, backward(g, b, y)[1]),
             "a branch's gradient that the gate has not scaled",
             "What comes back through a product is multiplied by the other factor: by gamma.",
         ),
         Mistake(
-            lambda g, b, y: (g * y, backward(g, y * b, y)[1]),
+            lambda g, b, y: backward(g, y * b, y),
             "a gate's gradient with gamma in it",
             "The derivative of gamma * branch by gamma is branch; no gamma is left.",
-        ),
-        Mistake(
-            lambda g, b, y: (g * y, g * b),
-            "a gate's gradient for each row by itself",
-            "One gate serves every row: sum over all axes but the last.",
         ),
         Mistake(
             lambda g, b, y: (g * y, (g * b).flatten(0, -2).mean(0)),
@@ -87,29 +77,9 @@ GATE_GRADIENTS = Exercise(
             "Each row adds its share to the gradient: sum.",
         ),
         Mistake(
-            lambda g, b, y: (g * y, (g * b).sum()),
-            "one number, the gradient of a single gate for all channels",
-            "Keep the last axis: each channel has a gate of its own.",
-        ),
-        Mistake(
             lambda g, b, y: (g * y, (g * b).sum(0)),
             "a sum over the first axis alone",
             "Sum over all axes but the last: `.reshape(-1, len(gamma)).sum(0)`.",
-        ),
-        Mistake(
-            lambda g, b, y: (g * y, g.flatten(0, -2).sum(0)),
-            "a gate's gradient without the branch",
-            "Multiply by the branch's output before you sum: the other factor of the product.",
-        ),
-        Mistake(
-            lambda g, b, y: (g * b, backward(g, b, y)[1]),
-            "a branch's gradient scaled by the branch",
-            "The branch's gradient is scaled by the other factor: gamma.",
-        ),
-        Mistake(
-            lambda g, b, y: (g * (1 + y), backward(g, b, y)[1]),
-            "the skip's gradient added to the branch's",
-            "The skip goes past the branch; here only gamma * branch counts.",
         ),
     ),
     hints=(

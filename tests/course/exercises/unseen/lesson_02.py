@@ -5,6 +5,7 @@ from torch.nn import functional
 
 from residual_course.checking.tries import right, wrong
 
+right("center_and_scale", "torch's own")(lambda x, eps=1e-5: functional.layer_norm(x, x.shape[-1:], eps=eps))
 wrong("center_and_scale", "squares less the square of the mean")(
     lambda x, eps=1e-5: (
         (x - x.mean(-1, keepdim=True))
@@ -12,6 +13,12 @@ wrong("center_and_scale", "squares less the square of the mean")(
     )
 )
 wrong("center_and_scale", "another default of eps")(lambda x, eps=1e-6: functional.layer_norm(x, x.shape[-1:], eps=eps))
+
+
+@right("layer_norm_backward", "autograd itself")
+def _(grad, x, weight, eps=1e-5):
+    leaf = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(functional.layer_norm(leaf, x.shape[-1:], weight, eps=eps), leaf, grad)[0]
 
 
 @wrong("layer_norm_backward", "eps left out of the call")

@@ -21,6 +21,7 @@ wrong("dropout", "the mask itself")(lambda x, p, training: (torch.rand(x.shape) 
 wrong("dropout", "detached")(
     lambda x, p, training: x.detach() * (torch.rand(x.shape) >= p) / (1 - p) if training else x
 )
+right("dropout", "torch's own")(lambda x, p, training: F.dropout(x, p, training))
 right("dropout", "torch.bernoulli")(
     lambda x, p, training: x * torch.bernoulli(torch.full_like(x, 1 - p)) / (1 - p) if training else x
 )

@@ -13,6 +13,11 @@ wrong("causal_convolution", "taps that do not learn")(
         torch.fft.rfft(x, n := len(x) + len(kernel)) * torch.fft.rfft(kernel.detach(), n), n
     )[: len(x)]
 )
+right("causal_convolution", "a transform with enough zeros")(
+    lambda x, kernel: torch.fft.irfft(torch.fft.rfft(x, n := len(x) + len(kernel)) * torch.fft.rfft(kernel, n), n)[
+        : len(x)
+    ]
+)
 right("causal_convolution", "a Toeplitz matrix")(
     lambda x, kernel: torch.stack(
         [sum(kernel[m] * x[i - m] for m in range(min(i + 1, len(kernel)))) for i in range(len(x))]

@@ -20,6 +20,9 @@ right("losses_by_position", "flat, then a table again")(
         .mean(0)
     )
 )
+right("losses_by_position", "all tokens given, the last scores dropped")(
+    lambda model, rows: F.cross_entropy(model(rows)[:, :-1].mT, rows[:, 1:], reduction="none").mean(0)
+)
 wrong("losses_by_position", "classes and positions mixed up by a view")(
     lambda model, rows: F.cross_entropy(
         (s := model(rows[:, :-1])).reshape(len(rows), -1, s.shape[1]), rows[:, 1:], reduction="none"
@@ -91,6 +94,13 @@ class _(Parts):
     def forward(self, x):
         x = x + self.attention(self.attn_norm(x)).detach()
         return x + self.ffn(self.ffn_norm(x))
+
+
+right("mended_attend", "torch's kernel with a mask of what may be seen")(
+    lambda q, k, v: F.scaled_dot_product_attention(
+        q, k, v, attn_mask=torch.ones(q.shape[-2], k.shape[-2]).tril(k.shape[-2] - q.shape[-2]).bool()
+    )
+)
 
 
 @right("mended_attend", "query by query")

@@ -105,7 +105,7 @@ def _(width):
     block = Handed(width)
     block.sequence_mixer.out.reset_parameters()
     block.mlp.linear2.reset_parameters()
-    nn.init.ones_(block.projection.bias.data.view(2, 3, -1)[:, 1])
+    nn.init.ones_(block.condition_proj[1].bias.data.view(2, 3, -1)[:, 1])
     return block
 
 
@@ -128,7 +128,8 @@ def _(width):
 @right("mended_block", "new parameters, small gates")
 def _(width):
     block = Mended(width)
-    block.projection.bias = nn.Parameter(block.projection.bias.detach() + 0.05)
+    projection = block.condition_proj[1]
+    projection.bias = nn.Parameter(projection.bias.detach() + 0.05)
     return block
 
 
