@@ -40,8 +40,9 @@ progress("08a")
 # ## 1 · What goes wrong without it?
 #
 # Twelve handwritten digits stand in a row, each in one of four inks: red, blue, green and
-# black (K). At every digit we ask: *which ink had the digit that is one larger, the last time
-# before?* Where there was none, nothing is asked (–).
+# black (K). The digits of a row are four neighbours, such as 3 to 6; 0 follows 9. At
+# every digit we ask: look back to the last digit that is one larger; *which ink had it?* Where
+# there was none, nothing is asked (–).
 
 # %% jupyter={"source_hidden": true}
 from matplotlib.figure import Figure
@@ -275,8 +276,8 @@ h = torch.tensor([[1.0, 2], [3, -1], [0, 1]])
 print(h @ h.T)
 
 # %% [markdown]
-# A 5 would score a 6 as high as a 6 scores a 5, and each would score best what resembles it.
-# But the 5 looks for the 6. With a map for queries *and* a map for keys it can.
+# Then a 4 that scores the 5 high is scored as high by the 5, which looks for the 6. With a map
+# for queries *and* a map for keys the two directions may differ.
 #
 # ### Step 8 · Heads
 #
@@ -544,7 +545,7 @@ for d in (4, 64, 1024):
     print(f"d = {d:4}: largest weight {undivided:.2f}, divided by √d {divided:.2f}")
 
 # %% [markdown]
-# Without the division one key takes nearly everything. Now let a gradient u arrive at the
+# Without the division one key takes nearly everything in wide heads. Now let a gradient u arrive at the
 # output $y = \sum_j w_j v_j$. Then
 #
 # $$\text{value } v_j \text{ receives } w_j\,u, \qquad \text{score } s_j \text{ receives } w_j\; u \cdot (v_j - y)$$
@@ -720,7 +721,7 @@ print("one head :", share_right(one, 0), share_right(one, 1))
 print("two heads:", share_right(two, 0), share_right(two, 1))
 
 # %% [markdown]
-# After these 700 steps two heads are well ahead in the first question. What did each of them
+# After these 700 steps, in this run, two heads are well ahead in the first question. What did each of them
 # learn? With the rows of an identity matrix as values, the output of `mix` *is* the weights:
 
 # %% trained-map jupyter={"source_hidden": true} tags=["trained"]
@@ -767,8 +768,7 @@ class Handed(SelfAttention):
 
 # %% [markdown]
 # It raises no error, and it trains. We measure first: we put another random vector at position
-# 6 (a constant added to its numbers would not be seen behind a LayerNorm), and look which
-# outputs change. In a causal mixer these are the outputs from position 6 on.
+# 6, and look which outputs change. In a causal mixer these are the outputs from position 6 on.
 
 
 # %% handed tags=["trained"]
@@ -886,8 +886,8 @@ print("a block:", tuple(x.shape), "to", tuple(block(x).shape))
 # Answer from memory, then unfold.
 #
 # <details><summary>Why is there a map for queries and another one for keys?</summary>With one
-# map a position would match best what resembles it, and i would score j as j scores i. What one
-# looks for may be something else.</details>
+# map i scores j exactly as j scores i. But what one position looks for need not look for it in
+# turn.</details>
 #
 # <details><summary>Why is the mask applied before the softmax?</summary>A score of −∞ adds 0
 # to the sum, so the rest sums to 1. If weights are set to 0 afterwards, the future has
