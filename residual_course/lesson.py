@@ -5,22 +5,27 @@ import json
 import os
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any, TypeGuard
+from typing import Any
 
-import numpy as np
 import torch
 from IPython.display import display
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from residual_course.explorers import Prediction
-from residual_course.explorers.prediction import Prose
 from residual_course.plots.picture import figure_png, shown_width, words
 from residual_course.plots.style import use_style
 from residual_course.summary import progress_at, summary_of
 from residual_edu.errors import InvalidInput, check_choice
 
-NOT_HERE = "Not with these settings:"
+
+class Prose(str):
+    """A text that a notebook displays as Markdown, and a page that cannot as it is."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def setup(seed: int = 0) -> torch.device:
@@ -75,11 +80,8 @@ def stored_runs(lesson: str) -> dict[str, Any]:
     return stored | {"runs": {int(seed): numbers for seed, numbers in stored["runs"].items()}}
 
 
-def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:
-    """Ask for a prediction before the result is shown: of ``with predict(...) as guess:``, what its block shows.
-
-    The block sets ``guess.truth``, one of the choices. Without a block, ``guess.reveal(truth)`` answers.
-    """
+def predict(question: str, choices: Sequence[str]) -> Prediction:
+    """Ask for a prediction before the result is shown: what the block of ``with predict(...):`` shows."""
     prediction = Prediction(question, choices)
     display(prediction)
     return prediction
@@ -103,37 +105,3 @@ def summary(lesson: str) -> None:
         lesson: the number of the lesson that the cell stands in, such as "08a".
     """
     display(Prose(summary_of(lesson)))
-
-
-def holds(condition: bool | np.bool | Tensor, sentence: str) -> None:
-    """Print "Not with these settings: ..." if ``condition``, the band of a law that a cell measures, is false.
-
-    So a learner who changes a number sees what the law depends on, and the lesson goes on. A build and the tests set
-    ``RESIDUAL_EDU_STRICT``, and there the same line is an error.
-
-    Args:
-        condition: one truth value: Python's, NumPy's, or a tensor of dtype bool without axes.
-        sentence: the law, as in "Three seeds of pre-norm reach a loss below 0.1."
-
-    Raises:
-        InvalidInput: for a condition that is a number, several truth values, or nothing.
-        AssertionError: for a condition that is false, where ``RESIDUAL_EDU_STRICT`` is set.
-    """
-    if not is_truth_value(condition):
-        raise InvalidInput(
-            f"condition must be one truth value, got {condition!r}; "
-            "compare a number with its band, and join several comparisons with all() or .all()"
-        )
-    if condition:
-        return
-    said = f"{NOT_HERE} {sentence}"
-    if os.environ.get("RESIDUAL_EDU_STRICT"):
-        raise AssertionError(said)
-    print(said)
-
-
-def is_truth_value(condition: object) -> TypeGuard[bool | np.bool | Tensor]:
-    """Whether ``condition`` is true or false and nothing else; a number is not, nor is a tensor with an axis."""
-    if isinstance(condition, Tensor):
-        return condition.dtype == torch.bool and condition.ndim == 0
-    return isinstance(condition, bool | np.bool)

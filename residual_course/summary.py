@@ -3,11 +3,9 @@
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from residual_course import contents, progress
 from residual_course.contents import Asked
-from residual_course.explorers.prediction import NEAR, comparison
 
 # What a stored notebook shows, the same in each build.
 NO_ANSWER = (
@@ -52,16 +50,9 @@ def prediction(asked: Asked, done: progress.Answers) -> str:
         return f"{question}Not answered yet."
     if not isinstance(result, dict) or "text" not in result:
         return f"{question}You said {plain(said)}; not measured yet."
-    if is_right(said, result):
+    if said == result["text"]:
         return f"{question}You said {plain(said)}, as measured."
     return f"{question}You said {plain(said)}; we measured {plain(str(result['text']))}.{read_again(asked)}"
-
-
-def is_right(said: str, result: dict[str, Any]) -> bool:
-    """Whether an answer is what was measured; of a number, whether it is about right."""
-    with suppress(KeyError, TypeError):
-        return comparison(said, result["truth"], result["tolerance"]) == NEAR
-    return said == result["text"]
 
 
 def exercise(asked: Asked, holds: bool) -> str:

@@ -14,13 +14,11 @@ from nbformat import NotebookNode, from_dict
 from residual_course.commands.exercise_cells import tags
 from residual_course.contents import predicts
 
-APART = {"reveal", "solution"}
-
 
 def apart(notebook: NotebookNode) -> Iterator[NotebookNode]:
     """Yield the code cells whose outputs are stored apart."""
     for cell in notebook.cells:
-        if cell.cell_type == "code" and (APART & set(tags(cell)) or predicts(cell.source)):
+        if cell.cell_type == "code" and ("solution" in tags(cell) or predicts(cell.source)):
             yield cell
 
 

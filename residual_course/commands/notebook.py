@@ -11,7 +11,7 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode, from_dict
 
-from residual_course.commands.answers import APART, apart
+from residual_course.commands.answers import apart
 from residual_course.commands.checkout import Refusal
 from residual_course.commands.exercise_cells import learner_cells, tags
 
@@ -41,7 +41,7 @@ def plan(source: Path) -> NotebookNode:
     for cell in notebook.cells:
         cell.metadata = from_dict({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
     for cell in apart(notebook):
-        if APART & set(tags(cell)):
+        if "solution" in tags(cell):
             fold(cell, "hide-cell")
     for cell in notebook.cells:
         if FIGURE in tags(cell) and "hide-cell" not in tags(cell):

@@ -69,12 +69,12 @@ def four(*batch: int, n: int = 5, d: int = 3, e: int = 2) -> dict[str, Tensor]:
 
 def attended(f: Attend, **given: Tensor) -> Tensor:
     """Return an answer's output."""
-    return run(f, *given.values(), like=attend(**given))
+    return run(f, *given.values(), like=attend(given["q"], given["k"], given["v"], given["mask"]))
 
 
 def agrees(f: Attend, given: dict[str, Tensor], what: str) -> None:
     """Test an output."""
-    close(attended(f, **given), attend(**given), what)
+    close(attended(f, **given), attend(given["q"], given["k"], given["v"], given["mask"]), what)
 
 
 EXAMPLE = {  # the lesson's
@@ -250,7 +250,7 @@ def made(f: Any, width: int = 6, heads: int = 2) -> Any:
     found = f(width, heads)
     if not isinstance(found, nn.Module):
         raise Broken(f"it made a {type(found).__name__}, where an nn.Module was asked for")
-    found.mix = MethodType(Parts.mix, found)
+    found.mix = MethodType(Parts.mix, found)  # type: ignore[assignment]
     return filled(found)
 
 

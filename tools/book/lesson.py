@@ -15,7 +15,7 @@ from residual_course.companion import read
 from residual_course.contents import predicts
 from tools.book.explorers import explorer
 from tools.book.pictures import Pictures
-from tools.book.questions import SAID, Question, answered, asked, question_of, reasons_of
+from tools.book.questions import SAID, Question, answered, asked, question_of
 from tools.execute import plain
 from tools.promote import targets
 
@@ -23,7 +23,7 @@ UNANSWERED = "Nothing answered yet."  # begins what a lesson displays where no l
 PROGRESS = '<p class="answered"></p>'  # the page's script writes it
 ANSWER = "..."  # source, never shown, of a cell that folds or has outputs alone; myst-nb leaves out an empty one
 ASKS = "Predict: "  # begins what a question is on a page without a kernel
-PROMPTS = {"solution": "Solution", "reveal": "Code of this measurement"}
+PROMPTS = {"solution": "Solution"}
 IN_LAB = (
     '<details class="lab"><summary>Open in JupyterLab</summary><p>In the course\'s folder run '
     "<code>python course.py lab</code>, open <code>my_lessons/{}</code> in the file list, and write your answer in "
@@ -48,7 +48,7 @@ class Lesson:
         join(self.stored, answers_of(notebook))
         self.told = read(companion_of(notebook))["predictions"]
         self.asked: list[Question] = []
-        self.revealed = self.explorers = 0
+        self.explorers = 0
 
     def page(self) -> NotebookNode:
         """Return the notebook for Sphinx."""
@@ -61,9 +61,6 @@ class Lesson:
         """Yield the cells that stand in the book for one of the notebook."""
         if cell.cell_type != "code":
             yield cell
-        elif "predict" in tags(cell) and (question := question_of(cell)):
-            self.asked.append(question)
-            yield new_markdown_cell(asked(question, f"answer-{len(self.asked)}"))
         elif predicts(cell.source) and (question := question_of(cell)):
             yield from self.prediction(cell, question)
         else:
@@ -72,7 +69,7 @@ class Lesson:
     def prediction(self, cell: NotebookNode, question: Question) -> Iterator[NotebookNode]:
         """Yield a question, the open code that answers it, and what a learner sees after a choice, to be folded."""
         self.asked.append(question)
-        self.revealed, name = len(self.asked), f"answer-{len(self.asked)}"
+        name = f"answer-{len(self.asked)}"
         told = self.told.get(question.text, {})
         why, after = told.get("why", {}), told.get("after", "")
         verdict = next(filter(SAID.fullmatch, said(cell)), "")
@@ -92,13 +89,7 @@ class Lesson:
         yield from [cell, *map(new_markdown_cell, below)]
 
     def below(self, cell: NotebookNode) -> Iterator[str]:
-        """Yield what the book says below a cell: its answer, the library's page of its piece, the way to JupyterLab."""
-        if "reveal" in tags(cell) and self.revealed < len(self.asked):
-            question = self.asked[self.revealed]
-            self.revealed += 1
-            cell.metadata["answer"] = f"answer-{self.revealed}"
-            yield from (answered(question, reasons_of(cell), text) for text in said(cell))
-            cell.outputs = [output for output in cell.outputs if "text/markdown" not in output.get("data", {})]
+        """Yield what the book says below a cell: the library's page of its piece, the way to JupyterLab."""
         for module in (target.replace("/", ".") for target in targets(cell)):
             yield f"In the library: [residual_edu.{module}]({self.up}../reference/{module}.md)."
         if cell.metadata.get("nbgrader", {}).get("grade"):

@@ -1,7 +1,6 @@
 """A prediction in the book: the question with buttons that answer in the page, and what it says to each answer.
 
-What was measured, and the explanation, are read from the stored output; the reason of each choice from the lesson's
-companion, or from the source of the reveal, as far as it is written there and not computed.
+What was measured is read from the stored output, the reason of each choice from the lesson's companion.
 """
 
 import ast
@@ -27,38 +26,6 @@ def call_of(cell: NotebookNode, name: str) -> ast.Call | None:
     calls = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)]
     named = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", None)) == name]
     return named[-1] if named else None
-
-
-def reasons_of(reveal: NotebookNode) -> dict[str, str]:
-    """Return the reason of each choice, but for those that the reveal computes."""
-    keywords = {keyword.arg: keyword.value for keyword in getattr(call_of(reveal, "reveal"), "keywords", ())}
-    given, texts = keywords.get("why"), texts_of(reveal)
-    if not isinstance(given, ast.Dict):
-        return {}
-    pairs = [(text(key, texts), text(value, texts)) for key, value in zip(given.keys, given.values, strict=True)]
-    return {key: value for key, value in pairs if key is not None and value is not None}
-
-
-def texts_of(cell: NotebookNode) -> dict[str, str]:
-    """Return the texts that a cell gives names to."""
-    found: dict[str, str] = {}
-    for node in ast.parse(cell.source).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            value = text(node.value, found)
-            found |= {} if value is None else {node.targets[0].id: value}
-    return found
-
-
-def text(node: ast.expr | None, texts: Mapping[str, str]) -> str | None:
-    """Return the text that an expression writes, of constants, names of ``texts`` and sums; None for any other."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.Name):
-        return texts.get(node.id)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = text(node.left, texts), text(node.right, texts)
-        return None if left is None or right is None else left + right
-    return None
 
 
 def asked(question: Question, answer: str) -> str:
