@@ -77,7 +77,7 @@ def test_a_plan_is_a_valid_notebook_of_the_cells_with_the_metadata_that_means_so
     assert ids == [cell.id for cell in plan(source).cells] and ids[2] == f"{ids[1]}-2"
     cells = [new_code_cell("a"), new_markdown_cell("a"), new_code_cell("b")]
     name_cells(cells)
-    assert len({cell.id for cell in cells}) == 3
+    assert len({cell.id for cell in cells}) == 3 and {len(cell.id) for cell in cells} == {8}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,6 @@ from .conftest import WINDOWS, asked, run, sentence
         ("/x/.venv/bin/python: No module named pip", "broken: it has no pip. Delete that folder, then run the same"),
         ("Retrying: NewConnectionError: Failed to establish a new connection\nERROR: no version", "No network: pip"),
         ("Collecting torch\nERROR: no torch for this Python\n", "The installation did not work: no torch for this"),
-        ("something else", "The installation did not work: something else"),
     ],
 )
 def test_what_pip_cannot_do_is_one_sentence(prepared, reply, expected):
@@ -33,31 +33,16 @@ def test_what_pip_cannot_do_is_one_sentence(prepared, reply, expected):
     assert run(prepared, "lab").returncode == 0  # and the next run goes on
 
 
-def test_no_network(checkout):
-    """A real environment and a real pip, which finds nothing behind a closed port."""
-    closed = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "1"}
-    done = run(checkout, "lab", PIP_EXTRA_INDEX_URL="", PIP_FIND_LINKS="", **closed)
-    said = "No network: pip cannot reach the package index. Connect, then run the same command again."
-    assert sentence(done) == said
-    assert "Making the environment" in done.stdout and "2 GB, several more where pip brings CUDA." in done.stdout
-
-
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "The disk is full. Free at least 3 GB, several more"),
         (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), "Cannot write into .* Make it yours"),
-        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "Cannot write into"),
         (ImportError("No module named 'venv'"), "cannot make environments.*apt install python3-venv"),
         (
             subprocess.CalledProcessError(1, ["python"], output=b"python: No module named ensurepip"),
             "cannot make environments.*apt install python3-venv",
         ),
-        (
-            subprocess.CalledProcessError(1, ["python"], output=b"OSError: [Errno 28] No space left on device"),
-            "The disk is full",
-        ),
-        (OSError("something else"), "The installation did not work: something else"),
         (KeyboardInterrupt(), "Stopped. Run the same command again to go on."),
     ],
 )
@@ -72,16 +57,7 @@ def test_an_environment_that_cannot_be_made_is_one_sentence_and_leaves_nothing(c
     assert not course.LEARNING.folder.exists()
 
 
-def test_a_full_disk_while_the_stamp_is_written(course, monkeypatch):
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    monkeypatch.setattr(course, "create", lambda env: None)
-    monkeypatch.setattr(course, "fingerprint", lambda env: "stamp")
-    monkeypatch.setattr(course, "install", lambda env: (_ for _ in ()).throw(full))
-    with pytest.raises(SystemExit, match="The disk is full"):
-        course.main(["lab"])
-
-
-@pytest.mark.parametrize("name", ["USER", "TARGET", "PREFIX", "ROOT", "PYTHON", "REQUIRE_VIRTUALENV", "DRY_RUN"])
+@pytest.mark.parametrize("name", ["USER", "TARGET", "REQUIRE_VIRTUALENV"])
 def test_settings_that_would_divert_pip_are_left_out_and_where_it_finds_packages_is_not(course, monkeypatch, name):
     monkeypatch.setenv(f"PIP_{name}", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "x")
@@ -103,17 +79,12 @@ def test_an_environment_whose_python_has_moved(prepared):
     python.symlink_to(prepared / "gone")
     said = f"The environment {prepared / '.venv'} is broken: its Python is missing or does not start. "
     assert sentence(run(prepared, "lab")) == said + "Delete that folder, then run the same command again."
-
-
-@WINDOWS
-def test_an_environment_whose_python_does_not_start(prepared):
-    (prepared / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 127\n")
+    python.unlink()
+    python.write_text("#!/bin/sh\nexit 127\n")
     assert "broken: its Python is missing or does not start" in sentence(run(prepared, "lab"))
-
-
-def test_a_file_where_the_environment_should_be(checkout):
-    (checkout / ".venv").write_text("")
-    assert "broken: its Python is missing or does not start" in sentence(run(checkout, "lab"))
+    shutil.rmtree(prepared / ".venv")
+    (prepared / ".venv").write_text("")
+    assert "broken: its Python is missing or does not start" in sentence(run(prepared, "lab"))
 
 
 @WINDOWS
