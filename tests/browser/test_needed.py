@@ -26,21 +26,13 @@ def sources(made):
     return [cell.source for cell in made.cells[1:]]
 
 
-def test_what_an_explorer_needs_stays_and_the_rest_is_emptied():
-    given = notebook("imports", "other", "net", "train", "print", explorer="explore(net)")
-    expected = [CELLS["imports"], EMPTY, CELLS["net"], CELLS["train"], EMPTY, "explore(net)"]
-    assert sources(explorers_only(given)) == expected
-    assert sources(given)[1] == "import numpy"  # the notebook itself is as it was
-
-
-def test_what_is_changed_in_place_counts_and_what_comes_later_does_not():
-    given = notebook("imports", "net", "train", "runs", "kept", explorer="explore(runs)")
+def test_what_an_explorer_needs_stays_what_is_changed_in_place_too_and_the_rest_is_emptied():
+    needed = ("net", "train", "runs", "kept")
+    given = notebook("imports", "other", *needed, "print", explorer="explore(runs)")
     given.cells.append(new_code_cell(CELLS["late"]))
-    assert sources(explorers_only(given)) == [
-        *(CELLS[n] for n in ("imports", "net", "train", "runs", "kept")),
-        "explore(runs)",
-        EMPTY,
-    ]
+    kept = [CELLS[name] for name in needed]
+    assert sources(explorers_only(given)) == [CELLS["imports"], EMPTY, *kept, EMPTY, "explore(runs)", EMPTY]
+    assert sources(given)[1] == "import numpy"  # the notebook itself is as it was
 
 
 def test_so_is_a_prediction_of_one_cell_unless_more_of_it_is_used():
@@ -55,11 +47,8 @@ def test_so_is_a_prediction_of_one_cell_unless_more_of_it_is_used():
 
 def test_a_prediction_is_answered_by_its_own_first_choice():
     given = notebook("imports", "net", predict='guess = predict("Why?", ["a", "b"])\nlong = net(1)')
-    assert sources(questions_and_explorers(notebook("net", predict="import torch\nguess = 3", explorer="torch")))[
-        1
-    ] == (
-        "import torch\nguess = 3"  # it binds what the explorer uses
-    )
+    binds = "import torch\nguess = 3"  # what the explorer uses
+    assert sources(questions_and_explorers(notebook("net", predict=binds, explorer="torch")))[1] == binds
     *before, last = sources(questions_and_explorers(given))
     assert before == [EMPTY, EMPTY]
     assert last == "guess = predict('Why?', ['a', 'b'])\nguess.reveal(guess.choices[0] if guess.choices else 1)"
