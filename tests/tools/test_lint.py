@@ -12,7 +12,6 @@ from residual_course.commands.checkout import companion_of, notebook_of
 from residual_course.commands.notebook import plan
 from tools.comparison import RECORD
 from tools.lint import lint
-from tools.lint.cells import code_lines
 
 NAME, FOLDED = "08a_lesson", {"jupyter": {"source_hidden": True}}
 IMPORTS = 'import torch\nfrom residual_course.lesson import check, predict, progress, show, summary\n\nprogress("08a")'
@@ -210,15 +209,3 @@ def test_an_answer_that_is_stored_in_the_notebook_is_found_and_hidden_tests_are_
     assert find() == []
     (said,) = find(stored=lambda built: built.cells[5].update(outputs=[new_output("stream", text="zero")]))
     assert said.endswith("stores its answer in the notebook")
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("# a comment\n\nx = 1  # another", 1),
-        ('def f():\n    """One.\n\n    Two.\n    """\n    return """a\n    b"""', 3),
-        ("import torch\nfrom torch import (\n    nn,\n)\nx = [\n    1,\n    # why\n    2,\n]", 4),
-    ],
-)
-def test_code_lines_leave_out_prose_and_imports(text, lines):
-    assert code_lines(new_code_cell(text)) == lines

@@ -62,6 +62,7 @@ FAILING = [
     prints("print('one')", ""),
     prints("print('of a companion', x)", "of a companion 7\n", title="wrong"),
     new_code_cell("print('never run')"),
+    prints("print('of no answer')", "of no answer\n", tags=["reveal"]),  # compared with what is stored apart
     results("2.5", "2.6"),
     prints("1 / 0", "anything\n", **IGNORED),
     prints("print('loss', 0.31)", "loss 0.1235\n", tags=["explorer"]),
@@ -75,7 +76,7 @@ FAILING = [
 
 def test_each_cell_is_judged_and_a_dead_kernel_noticed_long_before_the_timeout(tmp_path):
     code, said = run(tmp_path, PASSING + FAILING, "--nbval-cell-timeout=600")
-    verdicts = {f"{'PASSED' if i < len(PASSING) else 'FAILED'} lesson.ipynb::Cell {i}" for i in range(21)}
+    verdicts = {f"{'PASSED' if i < len(PASSING) else 'FAILED'} lesson.ipynb::Cell {i}" for i in range(22)}
     assert code == 1 and {line.partition(" - ")[0] for line in said.splitlines() if "::Cell" in line} >= verdicts
     assert f"{len(FAILING)} failed, {len(PASSING)} passed" in said
     assert "lesson.toml: it does not hold that x > 8\n" in said and "the kernel died while it ran this cell" in said

@@ -1,7 +1,4 @@
-import ast
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -117,21 +114,3 @@ def test_the_last_stored_seed_computed_again_is_within_its_band():
         stored = json.loads(runs.runs_of(source).read_text())
         found[source.stem] = runs.difference(stored, runs.compute(source, (runs.SEEDS[-1],)))
     assert not any(found.values()), found
-
-
-class WithoutBodies(ast.NodeTransformer):
-    """What is executed as the cells are: what a function names may be missing as long as nobody calls it."""
-
-    def visit_FunctionDef(self, node):
-        node.body, node.returns = [ast.Pass()], None
-        for each in [each for each in ast.walk(node.args) if isinstance(each, ast.arg)]:
-            each.annotation = None  # shapes are strings that look like names
-        return node
-
-
-@pytest.mark.parametrize("source", list(filter(runs.has_runs, with_homework(ROOT))), ids=lambda each: each.stem)
-def test_what_computes_the_runs_uses_nothing_that_reads_them(source):
-    tree = ast.parse("\n\n".join(cell.source for cell in runs.up_to_runs(source)))
-    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "-"]
-    found = subprocess.run(ruff, input=ast.unparse(WithoutBodies().visit(tree)), capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout

@@ -45,8 +45,3 @@ def test_in_ci_a_skip_is_a_failure(three, capfd, monkeypatch, value, code):
     out = capfd.readouterr().out
     assert ("failed, 1 skipped" in out) == bool(code)
     assert out.index("first: ") < out.index("third: ") and "second: " not in out
-
-
-def test_all_leaves_no_test_out_and_test_those_that_are_slow():
-    assert set(command.USUAL) <= set(command.STEPS)
-    assert all("-m" not in words for words in command.STEPS.values())
