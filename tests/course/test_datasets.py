@@ -119,15 +119,11 @@ def test_rows_show_pictures_of_their_part_and_of_the_digits_asked_for():
         ink_rows(2, torch.Generator(), shown=shown)
 
 
-def test_the_voltage_is_that_of_matplotlib_and_spikes_regularly_where_it_says():
+def test_the_voltage_is_that_of_matplotlib():
     path = cbook.get_sample_data("membrane.dat", asfileobj=False)
     voltage = neuron_voltage()
     assert voltage.dtype == torch.float32
     assert np.array_equal(voltage.numpy(), 100 * np.fromfile(path, np.float32))
-    above = voltage > -20
-    starts = 0.5 * (above[1:] & ~above[:-1]).nonzero()[:, 0]
-    regular, irregular = (starts[(starts > a) & (starts < b)].diff() for a, b in ((900, 3600), (3650, 5400)))
-    assert regular.min() > 65 and regular.max() < 76 and irregular.max() - irregular.min() > 50
 
 
 def test_letters_without_noise_are_ink_on_paper_and_those_of_a_label_are_alike():

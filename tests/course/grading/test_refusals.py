@@ -1,6 +1,5 @@
 """What is missing, in the way or stopped is a sentence, and nothing is lost."""
 
-import json
 import os
 import shutil
 import signal
@@ -69,22 +68,6 @@ def test_what_is_missing_or_in_the_way_is_a_sentence(small, residual_edu, change
     done = residual_edu("grade", small, *words)
     assert done.returncode == 2 and sentence in done.stderr, done.stdout + done.stderr
     assert "Traceback" not in done.stderr + done.stdout
-
-
-def test_why_nbgrader_failed_is_told_whatever_it_left_out(python):
-    code = "import json, sys; from residual_course.commands.grading.one import reason, said; "
-    code += "print(json.dumps([reason(said(done)) for done in json.loads(sys.argv[1])]))"
-    missing = "jinja2.exceptions.TemplateNotFound: feedback.html.j2"
-    failures = {
-        "ValueError: no template": {"error": "Traceback\n  File x\nValueError: no template"},
-        missing: {"error": f"FileNotFoundError: a\n\n{missing}", "log": "[INFO] Converting"},
-        "[ERROR] it failed": {"log": "[ERROR] it failed", "error": None},
-        "nbgrader said nothing": {},
-    }
-    done = subprocess.run(
-        [python, "-c", code, json.dumps([*failures.values()])], cwd=ROOT, capture_output=True, text=True
-    )
-    assert json.loads(done.stdout) == [*failures], done.stderr
 
 
 def broken_source(out):
