@@ -15,16 +15,11 @@ from .pictures import take
 
 FIRST = ("test_book", "test_copy", "test_way", "test_lessons")  # the longest, so that the two workers end together
 LESSON = pytest.StashKey[LessonPage]()
-DELAYS = pytest.StashKey[list[str]]()
 SHARED, RUNNING = pytest.StashKey[Lab](), pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", type=Path, metavar="DIR", help="write the README's screenshot into DIR")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[DELAYS] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -93,12 +88,6 @@ def lesson(request: pytest.FixtureRequest, lab: Lab, chromium: Browser) -> Itera
     opened.close()
 
 
-@pytest.fixture
-def report(pytestconfig: pytest.Config) -> list[str]:
-    """Lines for the end of the report."""
-    return pytestconfig.stash[DELAYS]
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
@@ -108,9 +97,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         opened.page.screenshot(path=path)
         report.sections.append(("Screenshot", str(path)))
     return report
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if lines := config.stash[DELAYS]:
-        terminalreporter.section("explorers: median from key press to painted picture")
-        terminalreporter.write("\n".join(lines) + "\n")

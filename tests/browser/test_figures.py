@@ -32,13 +32,10 @@ def lesson(lab, chromium, tmp_path_factory):
 
 def test_a_figure_is_600_pixels_wide_and_shrinks_with_the_page(lesson):
     picture = lesson.page.locator(".jp-RenderedImage img")
+    cell = lesson.page.locator(".jp-CodeCell").nth(1)
+    assert cell.locator(".jp-InputArea-editor").count() == 0 and picture.is_visible()  # its code alone is folded
     lesson.resize(WIDE)
     assert picture.evaluate("image => [image.naturalWidth, image.clientWidth]") == [1200, 600]
     lesson.resize(NARROW)
     wide, high, room = picture.evaluate("image => [image.width, image.height, image.parentElement.clientWidth]")
     assert wide <= room < 600 and high / wide == pytest.approx(0.6, abs=0.01)
-
-
-def test_its_code_is_folded_and_its_picture_is_not(lesson):
-    cell = lesson.page.locator(".jp-CodeCell").nth(1)
-    assert cell.locator(".jp-InputArea-editor").count() == 0 and cell.locator(".jp-RenderedImage img").is_visible()

@@ -1,13 +1,11 @@
-"""Two tiny lessons: a sound one, and one with everything wrong that the browser test must see."""
+"""A tiny lesson that a learner gets through."""
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 START = """\
-import time
 import ipywidgets as widgets
 import numpy as np
-from IPython.display import HTML, display
 from matplotlib.figure import Figure
 from residual_course.explorers import Explorer
 from residual_course.lesson import predict, setup, show
@@ -44,20 +42,6 @@ controls = {
 keep = lambda: {pale: curve.get_data()}
 Explorer(figure, draw, controls, alt="A low wave of speed 3.", animated=[pale, curve, title], keep=keep)
 """
-DEAD = """\
-Explorer(Figure(), lambda dead: "Nothing moves.", {"dead": widgets.FloatSlider(max=1)}, alt="An empty picture.")
-"""
-SLOW = """\
-def late(slow):
-    time.sleep(0.3)
-    curve.set_ydata(slow * np.sin(t))
-    return f"The wave has size {slow:.1f}."
-
-Explorer(figure, late, {"slow": widgets.FloatSlider(value=1, max=2)}, alt="A wave that comes late.")
-"""
-LEAVE = """\
-display(HTML("<img src='http://away.invalid/pixel.png' alt=''>"))
-"""
 FOLD = "Why? <details><summary>Hint 1</summary>Look closely.</details>"
 
 
@@ -65,11 +49,6 @@ def sound() -> nbformat.NotebookNode:
     """Return a lesson that a learner gets through."""
     folded = new_code_cell("print('a solution')", metadata={"jupyter": {"source_hidden": True}})
     return lesson(START, FOLD, PREDICT, REVEAL, folded, MOVE)
-
-
-def broken() -> nbformat.NotebookNode:
-    """Return a lesson with a dead slider, a slow one, a request away, and a cell that raises."""
-    return lesson(START, DEAD, SLOW, LEAVE, "1 / 0", "print('never reached')")
 
 
 def lesson(*cells: str | nbformat.NotebookNode) -> nbformat.NotebookNode:

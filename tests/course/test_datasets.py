@@ -4,11 +4,8 @@ import hashlib
 import platform
 import socket
 import sys
-from importlib.resources import files
-from pathlib import Path
 from pydoc_data.topics import topics
 
-import matplotlib
 import numpy as np
 import pytest
 import torch
@@ -16,7 +13,6 @@ from matplotlib import cbook
 from sklearn.datasets import load_digits, load_sample_image
 
 from residual_course.datasets import (
-    FONTS,
     LETTERS,
     digits,
     font_letters,
@@ -49,19 +45,13 @@ def test_the_two_parts_hold_every_digit_once():
     train, test = rows(data.train_images, data.train_labels), rows(data.test_images, data.test_labels)
     assert (len(train), len(test)) == (1437, 360)
     assert sorted(train + test) == rows(pixels.view(-1, 8, 8) / 16, labels)
-
-
-def test_images_are_float32_in_zero_to_one_and_labels_whole():
-    data = digits()
     assert data.train_images.shape == (1437, 8, 8) and data.train_images.dtype == torch.float32
-    assert data.train_images.min() == 0 and data.train_images.max() == 1
-    assert data.train_labels.unique().tolist() == list(range(10))
 
 
-def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone():
+@pytest.mark.parametrize("drawn", [lambda seed: digits(seed).train_images, lambda seed: font_letters(9, seed).pictures])
+def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone(drawn):
     state = torch.get_rng_state()
-    assert digits(3).train_images.equal(digits(3).train_images)
-    assert not digits(3).train_images.equal(digits(4).train_images)
+    assert drawn(3).equal(drawn(3)) and not drawn(3).equal(drawn(4))
     assert torch.get_rng_state().equal(state)
 
 
@@ -69,7 +59,6 @@ def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone():
     ("test", "words"),
     [
         (0, "test must be a whole number, at least 1, got 0"),
-        (1.5, "test must be a whole number, at least 1, got 1.5"),
         (1797, "test must be below 1797, the number of digits, got 1797"),
     ],
 )
@@ -94,13 +83,6 @@ def test_the_documentation_is_the_same_text_on_every_python():
     assert hashlib.sha256(text.encode()).hexdigest().startswith("71f2ff5d")  # of the join under Python 3.11.7
 
 
-def test_the_documentation_is_mostly_what_this_pythons_help_shows():
-    stored = {paragraph.strip() for paragraph in python_documentation().split("\n\n")}
-    shown = [paragraph.strip() for topic in topics.values() for paragraph in topic.split("\n\n")]
-    share = sum(paragraph in stored for paragraph in shown) / len(shown)
-    assert share > 0.5  # 1 on Python 3.11.7, 0.93 on 3.12.1, 0.84 on 3.13.0
-
-
 @pytest.mark.skipif(platform.python_version() != "3.11.7", reason="the stored text is that of Python 3.11.7")
 def test_the_documentation_is_that_of_the_python_it_names():
     assert python_documentation() == "\n\n".join(topics[name] for name in sorted(topics))
@@ -113,14 +95,7 @@ def test_the_prose_has_each_paragraph_once_and_no_code():
     assert not any(sign in each for each in prose for sign in ("::=", ">>>", "=="))
 
 
-def test_the_documentation_brings_its_licence():
-    assert "PSF's notice of copyright" in " ".join(
-        (files("residual_course") / "data" / "LICENSE.txt").read_text().split()
-    )
-
-
-@pytest.mark.parametrize("up", [0, 1, 3])
-@pytest.mark.parametrize("test", [False, True])
+@pytest.mark.parametrize(("up", "test"), [(0, True), (1, False), (3, True)])
 def test_rows_of_inks_answer_both_questions(up, test):
     rows = ink_rows(40, torch.Generator().manual_seed(0), test=test, up=up, length=9)
     assert rows.x.shape == (40, 9, 68) and rows.x[..., 64:].sum(-1).eq(1).all()
@@ -144,28 +119,16 @@ def test_rows_show_pictures_of_their_part_and_of_the_digits_asked_for():
         ink_rows(2, torch.Generator(), shown=shown)
 
 
-def test_the_voltage_is_that_of_matplotlib_and_spikes_regularly_where_it_says():
+def test_the_voltage_is_that_of_matplotlib():
     path = cbook.get_sample_data("membrane.dat", asfileobj=False)
     voltage = neuron_voltage()
     assert voltage.dtype == torch.float32
     assert np.array_equal(voltage.numpy(), 100 * np.fromfile(path, np.float32))
-    above = voltage > -20
-    starts = 0.5 * (above[1:] & ~above[:-1]).nonzero()[:, 0]
-    regular, irregular = (starts[(starts > a) & (starts < b)].diff() for a, b in ((900, 3600), (3650, 5400)))
-    assert regular.min() > 65 and regular.max() < 76 and irregular.max() - irregular.min() > 50
-
-
-def test_letters_are_as_many_as_asked_for_and_their_seed_names_them():
-    state = torch.get_rng_state()
-    found = font_letters(300, 4)
-    assert found.pictures.shape == (300, 1, 16, 16) and found.pictures.dtype == torch.float32
-    assert found.labels.unique().tolist() == list(range(len(LETTERS)))
-    assert found.pictures.equal(font_letters(300, 4).pictures) and not found.labels.equal(font_letters(300, 5).labels)
-    assert torch.get_rng_state().equal(state)
 
 
 def test_letters_without_noise_are_ink_on_paper_and_those_of_a_label_are_alike():
     found = font_letters(2000, side=32, height=20.0, reach=0.0, noise=0.0)
+    assert found.pictures.shape == (2000, 1, 32, 32) and found.labels.unique().tolist() == list(range(len(LETTERS)))
     assert found.pictures.min() >= 0 and 0.9 < found.pictures.max() <= 1
     assert found.pictures[:, 0, 0].max() < 0.1  # nothing reaches the edge
     means = torch.stack([found.pictures[found.labels == one].mean(0).flatten() for one in range(10)])
@@ -180,11 +143,6 @@ def test_letters_are_moved_and_as_large_as_asked_for():
     assert away[0] < 2 < 8 < away[1] < 13
     small, large = (font_letters(200, side=40, height=h, reach=0.0, noise=0.0).pictures.sum() for h in (8.0, 16.0))
     assert 3.8 < large / small < 4.2
-
-
-def test_every_font_of_the_letters_ships_with_matplotlib():
-    fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
-    assert len(FONTS) == 14 and all((fonts / f"{font}.ttf").exists() for font in FONTS)
 
 
 @pytest.mark.parametrize("data", [digits, photos])

@@ -6,8 +6,6 @@ And its laws are held to bands: what fails is a sentence for a learner, and an e
 import base64
 import io
 import re
-import struct
-import zlib
 
 import matplotlib
 import numpy as np
@@ -59,7 +57,6 @@ def test_setup_seeds_takes_one_thread_and_sets_the_style():
     ("asked", "there", "given"),
     [
         (None, {"cuda": True}, "cpu"),
-        ("cpu", {"cuda": True}, "cpu"),
         ("cuda", {"cuda": True}, "cuda"),
         ("mps", {"mps": True}, "mps"),
         ("auto", {"cuda": True, "mps": True}, "cuda"),
@@ -72,18 +69,16 @@ def test_the_device_is_the_one_that_was_asked_for(monkeypatch, asked, there, giv
     assert lesson.setup() == torch.device(given)
 
 
-@pytest.mark.parametrize("name", ["cuda", "mps"])
-def test_a_device_that_is_not_there_is_an_error_not_a_fall_back(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("cuda", "is 'cuda', but torch finds none here; set it to 'cpu' or 'auto'$"),
+        ("gpu", "must be one of 'cuda', 'mps', 'cpu', 'auto', got 'gpu'"),
+    ],
+)
+def test_a_device_that_is_not_there_is_an_error_not_a_fall_back(monkeypatch, name, said):
     machine(monkeypatch, name)
-    message = f"^RESIDUAL_EDU_DEVICE is '{name}', but torch finds none here; set it to 'cpu' or 'auto'$"
-    with pytest.raises(InvalidInput, match=message):
-        lesson.setup()
-
-
-def test_an_unknown_device_is_refused(monkeypatch):
-    machine(monkeypatch, "gpu")
-    message = "^RESIDUAL_EDU_DEVICE must be one of 'cuda', 'mps', 'cpu', 'auto', got 'gpu'"
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInput, match=f"^RESIDUAL_EDU_DEVICE {said}"):
         lesson.setup()
 
 
@@ -95,39 +90,15 @@ def figure():
 
 def test_a_figure_is_shown_as_png_with_its_alternative_text(shown):
     lesson.setup()
-    lesson.show(figure(), alt="A line that rises: more gives more.")
-    ((data, metadata),) = shown
+    for _ in range(2):
+        lesson.show(figure(), alt="A line that rises: more gives more.")
+    (data, metadata), again = shown
+    assert again == (data, metadata)  # the same bytes on each run
     assert metadata == {"image/png": {"alt": "A line that rises: more gives more.", "width": 300}}
     assert data["text/plain"] == "A line that rises: more gives more."
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert picture.format == "PNG" and picture.size == (600, 400), "twice the pixels that it is shown with"
     assert picture.convert("RGBA").getpixel((0, 0)) == (255,) * 4, "white, to be read in a dark JupyterLab too"
-
-
-def test_a_figure_is_the_same_bytes_on_each_run_and_names_no_version(shown):
-    lesson.show(figure(), alt="A line.")
-    lesson.show(figure(), alt="A line.")
-    (first, _), (second, _) = shown
-    assert first == second
-    assert not {b"tEXt", b"tIME"} & set(chunks(base64.b64decode(first["image/png"])))
-
-
-def chunks(png):
-    """The kinds of chunk in a PNG, each with its checksum verified."""
-    at = 8
-    while at < len(png):
-        (length,) = struct.unpack(">I", png[at : at + 4])
-        assert zlib.crc32(png[at + 4 : at + 8 + length]) == struct.unpack(">I", png[at + 8 + length :][:4])[0]
-        yield png[at + 4 : at + 8]
-        at += 12 + length
-
-
-def test_a_prediction_is_shown_and_kept(shown, capsys):
-    guess = lesson.predict("Which is larger?", ["the one", "the other"])
-    assert shown == [(guess, None)]
-    guess.control.value = "the one"
-    guess.reveal("the other")
-    assert capsys.readouterr().out == "**You said the one; we measured the other.**\n"
 
 
 TRUTHS = [
@@ -147,14 +118,9 @@ def strict(request, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", TRUTHS)
-def test_a_law_that_holds_prints_nothing(strict, capsys, kind):
-    assert lesson.holds(kind(True), LAW) is None
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("kind", TRUTHS)
-def test_one_that_does_not_is_a_sentence_for_a_learner_and_an_error_for_a_build(strict, capsys, kind):
+def test_a_law_that_does_not_hold_is_a_sentence_for_a_learner_and_an_error_for_a_build(strict, capsys, kind):
     said = f"Not with these settings: {LAW}"
+    assert lesson.holds(kind(True), LAW) is None and capsys.readouterr().out == ""
     if strict:
         with pytest.raises(AssertionError, match=f"^{said}$"):
             lesson.holds(kind(False), LAW)
@@ -163,23 +129,11 @@ def test_one_that_does_not_is_a_sentence_for_a_learner_and_an_error_for_a_build(
     assert capsys.readouterr().out == ("" if strict else f"{said}\n")
 
 
-def test_without_the_variable_nothing_raises(monkeypatch, capsys):
-    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
-    lesson.holds(False, LAW)
-    assert capsys.readouterr().out == f"Not with these settings: {LAW}\n"
-
-
-def test_a_loss_that_is_not_a_number_holds_in_no_band(monkeypatch, capsys):
-    monkeypatch.delenv("RESIDUAL_EDU_STRICT", raising=False)
-    lesson.holds(torch.tensor(torch.nan) < 0.1, LAW)
-    assert LAW in capsys.readouterr().out
-
-
-AMBIGUOUS = [0.05, 1, np.float64(0.0), None, "yes", [True], torch.tensor([True]), torch.tensor(1.0), np.array([True])]
+AMBIGUOUS = [0.05, None, [True], torch.tensor([True]), torch.tensor(1.0), np.array([True])]
 
 
 @pytest.mark.parametrize("condition", AMBIGUOUS, ids=str)
-def test_what_is_not_one_truth_value_is_refused(as_installed, strict, condition):
+def test_what_is_not_one_truth_value_is_refused(as_installed, condition):
     got = re.escape(repr(condition))
     message = f"^condition must be one truth value, got {got}; compare a number with its band, and join several"
     with pytest.raises(InvalidInput, match=message):

@@ -36,33 +36,11 @@ def test_gradient_descent_by_hand():
     w = nn.Parameter(torch.ones((), dtype=torch.float64))
     optimizer = torch.optim.SGD([w], lr=0.5)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=1)
-    losses = train(lambda c: c.sum() * w**2 / 2, [(torch.ones(1).double(),)] * 9, optimizer, 4, schedule)
+    batches = iter([(torch.ones(1).double(),)] * 5)
+    losses = train(lambda c: c.sum() * w**2 / 2, batches, optimizer, 4, schedule)
     at = [1, 0.75, 0.375, 0.1875]
     assert losses == pytest.approx([a**2 / 2 for a in at], rel=1e-12) and w.item() == pytest.approx(0.09375)
-
-
-def test_no_batch_beyond_the_last_step_is_drawn():
-    w, batches = nn.Parameter(torch.ones(())), iter([(torch.ones(1),)] * 3)
-    train(lambda c: w * c.sum(), batches, torch.optim.SGD([w], lr=0.1), 2)
-    assert len(list(batches)) == 1
-
-
-def test_training_learns_and_repeats_itself():
-    def run():
-        torch.manual_seed(3)
-        x = torch.randn(200, 4, generator=torch.Generator().manual_seed(1))
-        labels = (x[:, 0] > x[:, 1]).long()
-        model = nn.Linear(4, 2)
-        losses = train(
-            lambda a, b: nn.functional.cross_entropy(model(a), b),
-            minibatches(x, labels, size=50),
-            torch.optim.Adam(model.parameters(), lr=0.1),
-            steps=60,
-        )
-        return losses, accuracy(model, x, labels)
-
-    (losses, share), (again, _) = run(), run()
-    assert losses == again and len(losses) == 60 and losses[-1] < losses[0] / 3 and share > 0.95
+    assert len(list(batches)) == 1  # none beyond the last step was drawn
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -99,7 +77,6 @@ ROWS = "tensors must all have the same number of rows, at least 1, got "
     [
         (lambda: batches_of((3,), (4,)), ROWS + "[3, 4]"),
         (lambda: batches_of((0, 2)), ROWS + "[0]"),
-        (lambda: batches_of(), ROWS + "[]"),
         (lambda: trained([], 0), "steps must be a whole number, at least 1, got 0"),
         (lambda: trained([], 1), "batches must be one for each of 1 steps, got 0; minibatches never end"),
         (lambda: trained([(torch.ones(1),)] * 2, 5), "batches must be one for each of 5 steps, got 2; minibatches"),

@@ -9,17 +9,11 @@ from tools.comparison import Tolerant, Trained, same, same_but_for_numbers
 
 SAME = [
     ("loss 0.1235", "loss 0.1236"),
-    ("We saw 0.1235.", "We saw 0.1236."),
     ("1234.5", "1235.5"),  # a thousandth of its size
     ("1.2345e+03", "1.2346e+03"),
-    ("1e-05", "9.9e-06"),
     ("2.5e-08", "3.1e-08"),  # both are nothing, beside 2e-3
     ("tensor([-0.0000, 1.0000])", "tensor([0.0000, 1.0000])"),
-    ("tensor([ 0.0000, -1.0000])", "tensor([-0.0000, -1.0000])"),
     ("tensor([1., 2.])", "tensor([1.0000, 2.0001])"),
-    ("[1. 2.]", "[1.  2.]"),
-    ("97.21%", "97.25%"),
-    ("0.5x", "0.5001x"),
     ("tensor([nan, inf, 0.5])", "tensor([nan, inf, 0.5])"),
     ("a  b\n0.5   c", "a b\n0.5 c"),  # the amount of space
 ]
@@ -27,24 +21,17 @@ DIFFERENT = [
     ("loss 0.1235", "loss 0.1435"),
     ("0.5", "-0.5"),
     ("1.2345e+03", "1.2345e+04"),
-    ("12 steps", "13 steps"),
     ("100000 steps", "100001 steps"),
     ("97%", "98%"),
     ("We count 100000.", "We count 100001."),  # the whole number that ends a sentence
     ("tensor([10000.])", "tensor([10001.])"),
     ("torch 2.13.0", "torch 2.13.1"),
-    ("torch 2.13.0", "torch 2.13"),
-    ("1.1.1", "1.1001.1"),
     ("x1.5", "x1.5001"),  # a name
-    ("nan", "0.0"),
-    ("inf", "-inf"),
     ("tensor([nan, 0.5])", "tensor([0.5, nan])"),
     ("2", "2.0"),
     ("0.5", "0.5 0.5"),
-    ("shape (2, 3)", "shape (2, 4)"),
     ("one\ntwo\nthree", "one\nthree"),
     ("one\ntwo", "one two"),
-    ("one\n\ntwo", "one\ntwo"),
     ("holds", "Holds"),
     ("onetwo", "one two"),
 ]
@@ -63,26 +50,20 @@ def test_nothing_else_is(stored, printed):
 
 
 FREE = [
-    ("loss 0.1235", "loss 0.9"),
     ("loss 0.1235", "loss -1.2e-05"),
-    ("12 steps", "13 steps"),
     ("97%, 0.5x", "8%, 11.25x"),
     ("bytes: 16,384", "bytes: 912"),
     ("We count 3.", "We count 3.5."),
     ("tensor([1., 2.])", "tensor([-1.1000,  2.2000])"),
-    ("[1. 2.e-05]", "[0.51 2.]"),
-    ("(0.1, 0.2)", "(7, 8)"),
     ("a  b\n0.5   c", "a b\n7 c"),
 ]
 BOUND = [
     ("loss 0.1235", "the loss 0.1235"),
-    ("loss 0.1235", "loss"),
     ("loss 0.1235", "loss nan"),
     ("loss inf", "loss 7.5"),
     ("0.5", "0.5 0.5"),
     ("[11]", "[3, 11]"),
     ("one\n0.5", "one 0.5"),
-    ("0.5\n", "0.5\n0.5\n"),
     ("x1 0.5", "x2 0.5"),  # a name
     ("better", "worse"),
 ]

@@ -40,13 +40,6 @@ def test_conda_asks_for_the_same_names_and_bounds():
     assert conda() == {"python": SpecifierSet(PROJECT["requires-python"]), **asked()}
 
 
-def test_conda_leaves_only_this_package_to_pip():
-    plain = [line for line in CONDA["dependencies"] if line not in ("pip", {"pip": ["-e ."]})]
-    assert len(plain) == len(CONDA["dependencies"]) - 2 == len(conda())
-    assert set(CONDA) == {"name", "channels", "dependencies"}
-    assert (CONDA["name"], CONDA["channels"]) == (PROJECT["name"], ["conda-forge"])
-
-
 def test_every_direct_dependency_is_pinned():
     assert set(asked("book", "peers")) <= set(pinned())
 

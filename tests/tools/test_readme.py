@@ -32,11 +32,6 @@ def test_python_blocks_run(page, block):
         exec(compile(block, page, "exec"), {})
 
 
-def test_the_readme_shows_homework_in_a_few_lines_that_run():
-    (block,) = [block for page, block in PYTHON if page == "README.md"]
-    assert len(doctest.DocTestParser().get_examples(block)) <= 6
-
-
 def test_the_two_commands_are_quoted_and_exist():
     shell = "".join(re.findall(r"^```sh\n(.*?)^```", PAGES["README.md"], re.M | re.S))
     assert re.findall(r"^python (\S+) (\w+)", shell, re.M) == [("course.py", "lab"), ("course.py", "test")]
@@ -56,10 +51,6 @@ def test_every_link_leads_somewhere_and_every_picture_says_what_it_shows(page, p
     assert len(text) >= (20 if picture else 1)
     if "://" not in target:
         assert ((ROOT / page).parent / target.partition("#")[0]).exists()
-
-
-def test_the_readme_shows_two_pictures():
-    assert sum(page == "README.md" and bool(picture) for page, picture, *_ in LINKS) >= 2
 
 
 @pytest.mark.parametrize("page", PAGES)

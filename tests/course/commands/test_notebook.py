@@ -1,8 +1,14 @@
+"""From a source to what a learner opens: stubs in place of solutions, ids that last, answers stored apart."""
+
+import re
+
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from residual_course.commands.answers import answers_of, join, missing, store
 from residual_course.commands.checkout import Refusal
+from residual_course.commands.exercise_cells import NOTE, learner_cells, shown, solved, stub
 from residual_course.commands.notebook import name_cells, never_executed, outline, plan
 
 SOURCE = """# %% [markdown]
@@ -14,6 +20,28 @@ x = 1
 # %% A name for the cell
 x = 1
 """
+EXERCISE = '''def scale(x):
+    """Return twice x."""
+    ### BEGIN SOLUTION
+    secret = 2
+    return secret * x
+    ### END SOLUTION'''
+CHECK = """check(scale, "scale")
+### BEGIN HIDDEN TESTS
+assert scale(21) == 42
+### END HIDDEN TESTS"""
+TWO = """class Pair:
+    def one(self):
+        ### BEGIN SOLUTION
+        return 1
+        ### END SOLUTION
+
+    def two(self):
+        if self:
+            ### BEGIN SOLUTION
+            return 2
+            ### END SOLUTION
+"""
 
 
 @pytest.fixture
@@ -23,54 +51,50 @@ def source(tmp_path):
     return path
 
 
-def test_a_plan_is_a_valid_notebook_for_the_kernel_python3(source):
+def exercise(source=EXERCISE, tags=("exercise",), **nbgrader):
+    about = {"grade_id": "scale", "solution": True, "grade": False} | nbgrader
+    return new_code_cell(source, metadata={"tags": list(tags), "nbgrader": about})
+
+
+def check(**nbgrader):
+    metadata = {"nbgrader": {"grade_id": "scale-check", "solution": False, "grade": True} | nbgrader}
+    return new_code_cell(CHECK, metadata=metadata)
+
+
+def run(source):
+    names = {"check": lambda *_: None}
+    exec(source, names)
+    return names
+
+
+def test_a_plan_is_a_valid_notebook_of_the_cells_with_the_metadata_that_means_something(source):
     notebook = plan(source)
     nbformat.validate(notebook)
-    assert notebook.metadata.kernelspec.name == "python3"
-    assert notebook.metadata.language_info == {"name": "python"}
+    assert notebook.metadata.kernelspec.name == "python3" and notebook.metadata.language_info == {"name": "python"}
     assert [cell.source for cell in notebook.cells] == ["# Title", "x = 1", "x = 1"]
-
-
-def test_only_tags_nbgrader_folding_and_a_title_are_kept(source):
-    assert [cell.metadata for cell in plan(source).cells] == [
-        {},
-        {"tags": ["predict"]},
-        {"title": "A name for the cell"},
-    ]
-
-
-def test_the_code_of_a_figure_is_folded_and_its_output_stays_open(source):
-    source.write_text('# %% tags=["figure"]\nx = 1\n\n# %% tags=["figure", "trained"]\nx = 2\n')
-    for cell in plan(source).cells:
-        assert cell.metadata.jupyter == {"source_hidden": True} and cell.metadata.cellView == "form"
-        assert cell.metadata.tags[-1] == "hide-input" and "outputs_hidden" not in cell.metadata.jupyter
-
-
-def test_a_reveal_that_is_a_figure_is_folded_once_with_its_output(source):
-    source.write_text('# %% tags=["reveal", "figure"]\nx = 1\n')
-    (cell,) = plan(source).cells
-    assert cell.metadata.tags == ["reveal", "figure", "hide-cell"]
-
-
-def test_ids_are_the_same_each_time_and_numbered_where_cells_repeat(source):
-    ids = [cell.id for cell in plan(source).cells]
-    assert ids == [cell.id for cell in plan(source).cells]
-    assert ids[2] == f"{ids[1]}-2"
-    assert len(set(ids)) == 3
-
-
-def test_an_id_depends_on_type_and_text():
+    assert [cell.metadata for cell in notebook.cells] == [{}, {"tags": ["predict"]}, {"title": "A name for the cell"}]
+    ids = [cell.id for cell in notebook.cells]
+    assert ids == [cell.id for cell in plan(source).cells] and ids[2] == f"{ids[1]}-2"
     cells = [new_code_cell("a"), new_markdown_cell("a"), new_code_cell("b")]
     name_cells(cells)
-    assert len({cell.id for cell in cells}) == 3
-    assert all(len(cell.id) == 8 for cell in cells)
+    assert len({cell.id for cell in cells}) == 3 and {len(cell.id) for cell in cells} == {8}
+
+
+@pytest.mark.parametrize(
+    ("given", "tags"),
+    [('["figure"]', ["figure", "hide-input"]), ('["reveal", "figure"]', ["reveal", "figure", "hide-cell"])],
+)
+def test_the_code_of_a_figure_is_folded_and_a_reveal_with_its_output(source, given, tags):
+    source.write_text(f"# %% tags={given}\nx = 1\n")
+    (cell,) = plan(source).cells
+    assert cell.metadata.jupyter == {"source_hidden": True} and cell.metadata.cellView == "form"
+    assert cell.metadata.tags == tags
 
 
 def test_an_outline_says_what_the_source_decides(source):
     notebook = plan(source)
     before = outline(notebook)
-    notebook.cells[1].outputs = [nbformat.v4.new_output("stream", text="1")]
-    notebook.cells[1].execution_count = 3
+    notebook.cells[1].update(execution_count=3, outputs=[new_output("stream", text="1")])
     assert outline(notebook) == before
     for change in ({"cell_type": "raw"}, {"id": "other"}, {"source": "x = 2"}, {"metadata": {"tags": []}}):
         other = plan(source)
@@ -78,37 +102,91 @@ def test_an_outline_says_what_the_source_decides(source):
         assert outline(other) != before
 
 
-def test_a_notebook_is_executed_when_every_code_cell_is():
-    cells = [new_markdown_cell("words"), new_code_cell("x", execution_count=1), new_code_cell("y")]
-    assert never_executed(new_notebook(cells=cells))
-    assert not never_executed(new_notebook(cells=cells[:2]))
-
-
-def test_a_refusal_names_the_lesson(source):
-    source.write_text('# %% tags=["exercise"]\ny = 1\n')
-    with pytest.raises(Refusal, match="^00_small.py: The exercise 'y = 1' has no nbgrader metadata"):
-        plan(source)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "# %%\n<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> main\n",
-            "00_small.py, line 2: a merge left its mark here",
-        ),
-        ("# %% [markdown]\n# Words.\n>>>>>>> 2fc9301\n", "00_small.py, line 3: a merge left its mark here"),
-        ("# %%\nx = 'M\udcfcller'\n", "00_small.py, line 2: .* or it is not UTF-8"),
-        ("# %%\nx = 1\n=======\nx = 2\n", "00_small.py: the cell 'x = 1' is no Python"),
-        ("# %%\nfor x in\n", "00_small.py: the cell 'for x in' is no Python"),
+        ("# %%\n<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> main\n", ", line 2: a merge left its mark here"),
+        ("# %% [markdown]\n# Words.\n>>>>>>> 2fc9301\n", ", line 3: a merge left its mark here"),
+        ("# %%\nx = 'M\udcfcller'\n", ", line 2: .* or it is not UTF-8"),
+        ("# %%\nx = 1\n=======\nx = 2\n", ": the cell 'x = 1' is no Python"),
+        ('# %% tags=["exercise"]\ny = 1\n', ": The exercise 'y = 1' has no nbgrader metadata"),
     ],
 )
 def test_a_source_that_is_not_whole_is_refused_by_its_name(source, text, said):
     source.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match=f"00_small.py{said}"):
         plan(source)
 
 
 def test_what_only_ipython_reads_and_arrows_are_python_too(source):
     source.write_text("# %%\n# %%time\nx = 1 << 7\n!ls\nawait f()\nprint('>>> x', '<<<<<<<<')\n")
     assert len(plan(source).cells) == 1
+
+
+def test_a_stub_keeps_all_but_the_solutions_which_hold_without_their_marks():
+    blank = '    """Return twice x."""\n    # your code here\n    raise NotImplementedError'
+    assert stub(EXERCISE) == f"def scale(x):\n{blank}"
+    for method in (run(stub(TWO))["Pair"]().one, run(stub(TWO))["Pair"]().two):
+        with pytest.raises(NotImplementedError):
+            method()
+    assert run(solved(EXERCISE))["scale"](21) == 42 and run(solved(TWO))["Pair"]().two() == 2
+    assert "###" not in solved(EXERCISE + "\n" + TWO)
+    assert shown(f"before\n{CHECK}\nafter\n{CHECK}") == 'before\ncheck(scale, "scale")\nafter\ncheck(scale, "scale")'
+
+
+def test_an_exercise_becomes_stub_check_note_and_folded_solution_and_of_homework_the_first_two():
+    hidden, after = new_code_cell("assert 0", metadata={"tags": ["hidden-test"]}), new_markdown_cell("after")
+    blank, test, note, folded, place, last = learner_cells([exercise(), check(), hidden, after])
+    assert (blank.source, test.source, note.source) == (stub(EXERCISE), 'check(scale, "scale")', NOTE)
+    assert folded.source == f'{solved(EXERCISE)}\n\ncheck(scale, "scale")' and last is after
+    assert folded.metadata == {"tags": ["solution"]} and blank.metadata.tags == ["exercise"]
+    assert place.source == "# More tests are run here when this notebook is graded."
+    assert not re.search("HIDDEN|21|assert|secret", blank.source + test.source + note.source)
+    homework = learner_cells([exercise(tags=("exercise", "homework")), check(), after])
+    assert [cell.source for cell in homework] == [stub(EXERCISE), shown(CHECK), "after"]
+
+
+UNWHOLE = "The exercise 'scale' needs whole pairs of ### BEGIN SOLUTION and ### END SOLUTION."
+UNCHECKED = r"The exercise 'scale' has no check cell \(nbgrader grade: true\) right below it."
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([exercise(solution=False), check()], "The exercise 'scale' has no nbgrader metadata with a grade_id"),
+        ([exercise("def scale(x): ..."), check()], UNWHOLE),
+        ([exercise(EXERCISE.replace("### END SOLUTION", "")), check()], UNWHOLE),
+        ([exercise(EXERCISE + "\n    ### END SOLUTION"), check()], UNWHOLE),
+        ([exercise()], UNCHECKED),
+        ([exercise(), new_markdown_cell("words"), check()], UNCHECKED),
+        ([exercise(), check(grade=False)], UNCHECKED),
+    ],
+)
+def test_an_exercise_that_is_not_whole_is_refused(cells, message):
+    with pytest.raises(Refusal, match=message):
+        list(learner_cells(cells))
+
+
+def printed(text, *tags):
+    output = new_output("stream", name="stdout", text=text)
+    return new_code_cell(f"print({text!r})", outputs=[output], execution_count=1, metadata={"tags": list(tags)})
+
+
+def test_answers_are_stored_apart_and_joined_again(tmp_path):
+    asks = printed("b")
+    asks.source = 'with predict("How?", ["so", "not so"]) as guess:\n    guess.truth = "so"'
+    cells = [new_markdown_cell("x"), printed("open"), printed("é", "reveal"), printed("b", "solution"), asks]
+    notebook, path = new_notebook(cells=cells), answers_of(tmp_path / "notebooks" / "homework" / "hw.ipynb")
+    assert path == tmp_path / "notebooks" / "answers" / "homework" / "hw.json"
+    before = nbformat.writes(notebook)
+    store(notebook, path)
+    assert [cell.get("outputs") == [] for cell in notebook.cells] == [False, False, True, True, True]
+    assert not missing(notebook, path) and not never_executed(notebook)
+    join(notebook, path)
+    for cell in notebook.cells[2:]:
+        cell.execution_count = 1
+    assert nbformat.writes(notebook) == before
+    notebook.cells = [*notebook.cells[:2], new_code_cell("y")]
+    assert missing(notebook, path) and never_executed(notebook)
+    store(notebook, path)
+    assert not path.exists() and not missing(notebook, path)

@@ -2,86 +2,68 @@
 
 import base64
 import io
-import logging
 
 import ipywidgets as widgets
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from PIL import Image
 
 from residual_course.explorers import Explorer
+from residual_course.explorers.keep import MOST, Tried
 
 T = np.linspace(0.5, 5.5, 200)
 
 
-def wave(animated=True, **kwargs):
+def wave(animated=True, keep=False):
     """A sine wave with two sliders: its curve, its title and a text move."""
     figure = Figure(figsize=(4, 2.5), layout="constrained")
     axes = figure.add_subplot(xlim=(0, 6), ylim=(-3, 3))
-    (curve,) = axes.plot(T, T)
-    moving = [curve, axes.set_title("?"), axes.text(3, 2.5, "?")]
+    (pale,), (curve,) = axes.plot([], [], color="grey"), axes.plot(T, T)
+    moving = [pale, curve, axes.set_title("?"), axes.text(3, 2.5, "?")]
 
     def draw(speed, size):
         if size == 0:
             raise ZeroDivisionError("a flat wave <has no speed>")
         curve.set_ydata(size * np.sin(speed * T))
-        moving[1].set_text(f"A wave of size {size:.1f}")
-        moving[2].set_text(f"speed {speed:.1f}")
+        moving[2].set_text(f"A wave of size {size:.1f}")
+        moving[3].set_text(f"speed {speed:.1f}")
         return f"speed {speed:.1f} < 9, size {size:.1f}"
 
     controls = {
         "speed": widgets.FloatSlider(value=1, min=0, max=3),
         "size": widgets.FloatSlider(value=1, max=2, description="how tall"),
     }
-    return Explorer(figure, draw, controls, alt="A wave.", animated=moving if animated else [], **kwargs)
-
-
-def pixels(explorer):
-    return np.asarray(Image.open(io.BytesIO(explorer.image.value)))
+    kept = {"keep": lambda: {pale: curve.get_data()}} if keep else {}
+    return Explorer(figure, draw, controls, alt="A wave.", animated=moving if animated else [], **kept)
 
 
 def test_only_what_moves_is_drawn_again_and_the_picture_equals_a_full_draw():
     quick, whole = wave(), wave(animated=False)
-    draws = []
+    assert wave().image.value == quick.image.value  # the same bytes on each run
+    draws, seen = [], set()
     quick.canvas.draw = lambda: draws.append(1)
     for speed, size in [(2.0, 1.5), (0.5, 2.0), (3.0, 0.5)]:
         for explorer in (quick, whole):
             explorer.inputs["speed"].value, explorer.inputs["size"].value = speed, size
-        assert np.array_equal(pixels(quick), pixels(whole))
-    assert draws == []
-
-
-def kept(**kwargs):
-    """The same with each wave that was tried as a pale curve."""
-    axes = (figure := Figure(figsize=(6, 3))).add_subplot(xlim=(0, 6), ylim=(-3, 3))
-    (pale,), (curve,) = axes.plot([], [], color="grey"), axes.plot(T, T)
-
-    def draw(speed):
-        curve.set_ydata(np.sin(speed * T))
-        return f"speed {speed}"
-
-    controls = {"speed": widgets.IntSlider(1)}
-    return Explorer(
-        figure, draw, controls, alt="A wave.", animated=[pale, curve], keep=lambda: {pale: curve.get_data()}
-    )
+        pixels = [Image.open(io.BytesIO(explorer.image.value)) for explorer in (quick, whole)]
+        assert pixels[0].mode == "RGB" and pixels[0].size == (600, 375)
+        assert np.array_equal(*map(np.asarray, pixels))
+        seen.add((quick.image.value, quick.reading.value))
+    assert draws == [] and len(seen) == 3
 
 
 def test_what_was_tried_stays_in_the_picture_until_the_button_clears_it():
-    explorer = kept()
-    *_, button, _, _ = explorer.children
-    assert button.description == "Clear what was tried"
+    explorer = wave(keep=True)
+    (button,) = [child for child in explorer.children if isinstance(child, widgets.Button)]
     seen = [explorer.image.value]
     for speed in (2, 3, 2, 1):
         explorer.inputs["speed"].value = speed
         seen.append(explorer.image.value)
     assert len(set(seen)) == 5  # the first and the last differ by what lies between them
     button.click()
-    assert explorer.image.value == seen[0] and explorer.reading.value == '<div role="status">speed 1</div>'
-
-
-def test_no_button_stands_where_nothing_is_kept():
-    assert not any(isinstance(child, widgets.Button) for child in wave().children)
+    assert explorer.image.value == seen[0] and "speed 1.0" in explorer.reading.value
 
 
 def test_the_frame_stands_still_while_titles_change():
@@ -92,44 +74,17 @@ def test_the_frame_stands_still_while_titles_change():
     assert explorer.canvas.figure.axes[0].get_position().bounds == box
 
 
-def test_each_move_changes_the_picture_and_the_reading():
-    explorer, seen = wave(), set()
-    for speed in (1.0, 2.0, 3.0):
-        explorer.inputs["speed"].value = speed
-        seen.add((explorer.image.value, explorer.reading.value))
-    assert len(seen) == 3 and len({picture for picture, _ in seen}) == 3
-
-
-def test_the_picture_is_opaque_600_pixels_wide_and_of_the_figure_s_shape():
-    picture = Image.open(io.BytesIO(wave().image.value))
-    assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (600, 375))
-    assert picture.getpixel((0, 0)) == (255, 255, 255)
-
-
-def test_the_reading_is_announced_and_is_text_not_html():
-    assert wave().reading.value == '<div role="status">speed 1.0 &lt; 9, size 1.0</div>'
-
-
-def test_a_setting_that_cannot_be_drawn_is_said_under_the_picture_which_stays(caplog, capsys):
+def test_a_setting_that_cannot_be_drawn_is_said_under_the_picture_which_stays(capsys):
     explorer = wave()
     before = explorer.image.value
-    with caplog.at_level(logging.DEBUG):
-        explorer.inputs["size"].value = 0
-    assert explorer.reading.value == (
-        '<div role="status">This cannot be drawn, so the picture stays as it was: '
-        "a flat wave &lt;has no speed&gt;</div>"
-    )
-    assert explorer.image.value == before and not caplog.records and capsys.readouterr() == ("", "")
+    assert explorer.reading.value == '<div role="status">speed 1.0 &lt; 9, size 1.0</div>'  # announced, no HTML
+    explorer.inputs["size"].value = 0
+    assert "the picture stays as it was: a flat wave &lt;has no speed&gt;</div>" in explorer.reading.value
+    assert explorer.image.value == before and capsys.readouterr() == ("", "")
     explorer.inputs["size"].value = 2
     assert explorer.image.value != before and "size 2.0" in explorer.reading.value
-
-
-def test_a_first_picture_that_cannot_be_drawn_raises_as_any_cell_does():
-    def draw():
-        raise ZeroDivisionError("no first picture")
-
-    with pytest.raises(ZeroDivisionError, match="^no first picture$"):
-        Explorer(Figure(), draw, {}, alt="Nothing.")
+    with pytest.raises(ZeroDivisionError):  # a first picture: as any cell does
+        Explorer(Figure(), lambda: 1 / 0, {}, alt="Nothing.")
 
 
 def test_every_control_has_a_label_and_stands_before_the_picture():
@@ -149,5 +104,31 @@ def test_a_page_without_a_kernel_gets_the_first_picture_with_its_alternative_tex
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == explorer.model_id
 
 
-def test_the_picture_is_the_same_bytes_on_each_run():
-    assert wave().image.value == wave().image.value
+def finite(line):
+    """The points of a line without its gaps."""
+    points = np.asarray(line.get_xydata())
+    return points[~np.isnan(points).any(axis=1)].tolist()
+
+
+def test_marks_are_kept_once_apart_and_the_oldest_goes():
+    dots, curves, now = Line2D([], []), Line2D([], []), {}
+    tried = Tried(lambda: now)
+
+    def draw(**marks):
+        now.clear()
+        now.update({{"dots": dots, "curves": curves}[name]: points for name, points in marks.items()})
+        tried.add()
+
+    curve = np.array([5.0, 6.0])
+    draw(dots=([1], [2]))
+    draw(dots=([3], [4]), curves=([0, 1], curve))
+    draw()
+    curve += 5  # what was kept does not change with it
+    draw(dots=([1], [2]), curves=([0, 1], [7, 8]))
+    assert finite(dots) == [[1, 2], [3, 4]] and finite(curves) == [[0, 5], [1, 6], [0, 7], [1, 8]]
+    assert np.isnan(curves.get_xydata()).all(axis=1).tolist() == [False, False, True, False, False, True]
+    for height in range(MOST):
+        draw(dots=([0], [height]))
+    assert finite(curves) == [] and finite(dots) == [[0, height] for height in range(MOST)] and len(tried.marks) == MOST
+    tried.clear()
+    assert finite(dots) == [] and not tried.marks

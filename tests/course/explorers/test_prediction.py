@@ -2,11 +2,12 @@
 
 from types import SimpleNamespace
 
-import ipywidgets as widgets
 import pytest
 
 from residual_course.explorers import Prediction
 from residual_edu.errors import InvalidInput
+
+WHY = {"yes": "The first entries differ.", "no": "Tensors are compared entry by entry."}
 
 
 @pytest.fixture
@@ -27,22 +28,16 @@ def test_an_answer_before_the_reveal_is_set_beside_the_truth(choice, capsys):
     assert choice.verdict.value == '<div role="status">You said yes; we measured no.</div>'
 
 
-def test_an_answer_after_the_reveal_gets_its_verdict_at_once_and_may_be_changed(choice, capsys):
-    choice.reveal("no")
+def test_an_answer_given_late_is_judged_at_once_and_changes_what_the_reveal_displayed(choice, monkeypatch):
+    shown = []
+    handle = SimpleNamespace(update=shown.append)
+    monkeypatch.setattr("residual_course.explorers.prediction.display", lambda what, display_id: handle)
+    choice.reveal("no", why=WHY, after="More.")
     assert choice.verdict.value == ""
-    for said in ("yes", "no"):
+    for said in ("no", "yes"):
         choice.control.value = said
         assert choice.verdict.value == f'<div role="status">You said {said}; we measured no.</div>'
-    assert capsys.readouterr().out.startswith("**You made no prediction; we measured no.**\n")
-
-
-@pytest.mark.parametrize("blank", [None, "", "  "])
-def test_an_unanswered_one_says_what_was_measured_alone(number, capsys, blank):
-    if blank is not None:
-        number.control.value = blank
-    number.reveal(2)
-    assert capsys.readouterr().out == "**You made no prediction; we measured 2.**\n"
-    assert number.verdict.value == ""
+    assert shown[-1] == shown[-1]._repr_markdown_() == f"**You said yes; we measured no.** {WHY['yes']}\n\nMore."
 
 
 @pytest.mark.parametrize(
@@ -52,31 +47,22 @@ def test_an_unanswered_one_says_what_was_measured_alone(number, capsys, blank):
         (" 7 ", 7, "You said 7; we measured 7."),
         ("3/16", 0.1875, "You said 3/16; we measured 0.1875."),
         ("2e-3", 1e-9, "You said 2e-3; we measured 1e-09."),
+        *((said, 2, "You made no prediction; we measured 2.") for said in ("", "  ", "a lot", "1,5", "1/0", "nan")),
     ],
 )
-def test_a_number_stands_as_typed_and_the_measured_one_with_four_digits(number, capsys, said, truth, sentence):
+def test_a_number_stands_as_typed_and_what_is_none_is_no_answer(number, capsys, said, truth, sentence):
     number.control.value = said
+    told = "Please type a number, such as 0.25 or 3/16." in number.verdict.value
+    assert told == (bool(said) and "no prediction" in sentence)
     number.reveal(truth)
     assert capsys.readouterr().out == f"**{sentence}**\n"
-
-
-@pytest.mark.parametrize("typed", ["a lot", "<b>1</b>", "1,5", "1/0", "nan", "--1"])
-def test_what_is_no_number_is_no_answer_and_is_told_so(number, capsys, typed):
-    number.control.value = typed
-    assert number.verdict.value == '<div role="status">Please type a number, such as 0.25 or 3/16.</div>'
-    number.reveal(2)
-    assert capsys.readouterr().out == "**You made no prediction; we measured 2.**\n"
-
-
-WHY = {"yes": "The first entries differ.", "no": "Tensors are compared entry by entry."}
 
 
 @pytest.mark.parametrize(("answer", "reason"), [("yes", WHY["yes"]), ("no", WHY["no"]), (None, WHY["no"])])
 def test_the_reason_is_the_chosen_ones_and_without_a_choice_the_right_ones(choice, capsys, answer, reason):
     choice.control.value = answer
     choice.reveal("no", why=WHY, after="Hence $a < b$ is no truth value.")
-    said = capsys.readouterr().out
-    assert said.endswith(f".** {reason}\n\nHence $a < b$ is no truth value.\n") and said.count("**") == 2
+    assert capsys.readouterr().out.endswith(f".** {reason}\n\nHence $a < b$ is no truth value.\n")
 
 
 @pytest.mark.parametrize(
@@ -88,37 +74,20 @@ def test_a_number_is_judged_within_its_tolerance(number, typed, reason):
     assert number.reason() == reason
 
 
-def test_an_answer_given_late_changes_what_the_reveal_displayed(choice, monkeypatch):
-    shown = []
-    handle = SimpleNamespace(update=shown.append)
-    monkeypatch.setattr("residual_course.explorers.prediction.display", lambda what, display_id: handle)
-    choice.reveal("no", why=WHY, after="More.")
-    choice.control.value = "yes"
-    assert shown[-1] == shown[-1]._repr_markdown_() == f"**You said yes; we measured no.** {WHY['yes']}\n\nMore."
-
-
-def test_a_reason_that_belongs_to_no_choice_is_refused(choice):
+def test_a_reason_and_a_truth_that_belong_to_no_choice_are_refused(choice):
     with pytest.raises(InvalidInput, match="^why must be one of 'yes', 'no'"):
         choice.reveal("no", why={"perhaps": "."})
-
-
-def test_choices_are_buttons_none_pressed_and_a_number_has_a_box_named_by_the_question(choice, number):
-    assert isinstance(choice.control, widgets.ToggleButtons) and choice.control.value is None
-    assert choice.control.options == ("yes", "no")
-    assert isinstance(number.control, widgets.Text) and number.control.tooltip == "How long is [1, 1]?"
-    assert not number.control.continuous_update  # else a screen reader announces each key stroke
-    assert choice.control.tooltips == ("Is [1, 0] < [0, 1]?",) * 2
-    assert choice.children[0].value == "<b>Is [1, 0] &lt; [0, 1]?</b>"
-
-
-def test_a_page_without_a_kernel_gets_the_question_as_text(choice, number):
-    assert choice._repr_mimebundle_()["text/plain"] == "Predict: Is [1, 0] < [0, 1]? (yes / no)"
-    assert number._repr_mimebundle_()["text/plain"] == "Predict: How long is [1, 1]?"
-
-
-def test_a_truth_that_was_not_to_choose_from_is_refused(choice):
     with pytest.raises(InvalidInput, match="^truth must be one of 'yes', 'no', got 'perhaps'$"):
         choice.reveal("perhaps")
+
+
+def test_nothing_is_chosen_at_first_and_a_screen_reader_and_a_page_have_the_question(choice, number):
+    assert choice.control.value is None and choice.control.options == ("yes", "no")
+    assert choice.control.tooltips == ("Is [1, 0] < [0, 1]?",) * 2 and number.control.tooltip == "How long is [1, 1]?"
+    assert not number.control.continuous_update  # else a screen reader announces each key stroke
+    assert choice.children[0].value == "<b>Is [1, 0] &lt; [0, 1]?</b>"
+    assert choice._repr_mimebundle_()["text/plain"] == "Predict: Is [1, 0] < [0, 1]? (yes / no)"
+    assert number._repr_mimebundle_()["text/plain"] == "Predict: How long is [1, 1]?"
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import json
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from residual_course import companion
 from residual_course.lesson import predict
 from residual_edu.errors import InvalidInput
 from tools.execute import execute
@@ -27,6 +26,7 @@ with predict("How does it end?", ["lower", "higher"]) as guess:
     print("warned", file=sys.stderr)
     display(Markdown("*third*"))
     guess.truth = "higher" if runs > 2 else "lower\""""
+UNTOLD = 'with predict("Which?", ["x", "y"]):\n    pass'
 READ = """\
 print(runs, guess.verdict.value, [type(part).__name__ for part in guess.children])
 for output in getattr(guess, "place").outputs:
@@ -36,8 +36,12 @@ TEXTS = """\
 after = "That is all."
 why.lower = "One hopes so."
 why.higher = "It grows."
+[predictions."Which?"]
+truth = "'x' if runs else 1"
+why.x = "So it is."
 """
-HELD = ["stdout first", "A square.", "stdout second", "stderr warned", "third"]
+HELD = ["stdout first", "A square.", "stdout second", "stderr warned"]
+QUESTION = "Predict: How does it end? (lower / higher)"
 
 
 def run(folder, *sources, lenient=True):
@@ -56,54 +60,32 @@ def text(output):
 
 
 def test_a_learner_sees_the_question_then_after_a_choice_all_of_it_and_after_a_restart_at_once(tmp_path):
-    home = tmp_path / "my_lessons"
-    before = ASK, READ, 'guess.control.value = "lower"', READ
-    asked, waiting, _, told = run(home, *before)
-    question = "Predict: How does it end? (lower / higher)"
-    assert asked == [question]
-    assert waiting == ["stdout 3  ['HTML', 'ToggleButtons', 'HTML', 'Output']"]
-    said = told[0].split("\n")
-    verdict = '<div role="status">You said lower; we measured higher.</div>'
-    assert said[0] == f"stdout 3 {verdict} ['HTML', 'HTML', 'Output']"
-    all_of_it = ["One hopes so.", *HELD[:4], "*third*", "That is all."]
-    assert [line.strip() for line in said[1:]] == [
-        part.replace("*third*", "<IPython.core.display.Markdown object>") for part in all_of_it
-    ]
-    kept = json.loads((home / "answers.json").read_text())
-    assert kept["predictions"] == {"How does it end?": "lower"} and kept["measured"]["How does it end?"] == {
-        "text": "higher"
-    }
-    (again,) = run(home, ASK)
-    assert again == [question, *all_of_it]
-
-
-def test_the_companion_tells_the_truth_where_the_block_does_not(tmp_path, monkeypatch):
-    untold = ASK.rpartition("\n")[0]
-    monkeypatch.setattr(f"{__name__}.TEXTS", TEXTS + "truth = \"'lower' if runs else 1\"")
-    (shown,) = run(tmp_path, untold, lenient=False)
-    assert shown[1] == "**You made no prediction; we measured lower.** One hopes so."
-
-
-def test_a_build_shows_all_of_it(tmp_path):
-    (shown,) = run(tmp_path, ASK, lenient=False)
-    verdict = "**You made no prediction; we measured higher.** It grows."
-    assert shown[1:] == [verdict, *HELD[:4], "*third*", "That is all."]
-
-
-def test_an_error_is_shown_with_what_came_before_it_and_names_stay(tmp_path):
+    home, choose = tmp_path / "my_lessons", 'guess.control.value = "lower"'
     raises = ASK.replace("display(", "1 / 0; display(")
-    untold = ASK.replace('"higher" if', '"even" if')
-    first, second, _, third = run(tmp_path, raises, "print(runs)", 'guess.control.value = "lower"', untold)
-    assert first[1:] == ["stdout first", "A square.", "stdout second", "stderr warned", "division by zero"]
-    assert second == ["stdout 3"]
-    assert third[1:] == [*HELD[:4], "*third*", "guess.truth must be one of 'lower', 'higher', got 'even'"]
+    drawn = ASK.replace("runs = 3", "runs = 3; import matplotlib.pyplot as plt; plt.figure()").replace("does", "did")
+    cells = run(home, raises, "print(runs)", ASK, READ, choose, READ, drawn, choose, READ)
+    failed, names, asked, waiting, _, told, of_pyplot, _, drawn = cells
+    assert failed[1:] == [*HELD, "division by zero"] and names == ["stdout 3"]  # an error hides nothing
+    assert asked == [QUESTION] and waiting == ["stdout 3  ['HTML', 'ToggleButtons', 'HTML', 'Output']"]
+    verdict, *shown = (line.strip() for line in told[0].split("\n"))
+    said = '<div role="status">You said lower; we measured higher.</div>'
+    assert verdict == f"stdout 3 {said} ['HTML', 'HTML', 'Output']"
+    all_of_it = ["One hopes so.", *HELD, "*third*", "That is all."]
+    assert shown == [part.replace("*third*", "<IPython.core.display.Markdown object>") for part in all_of_it]
+    assert len(of_pyplot) == 1 and drawn[0].index("Markdown") < drawn[0].index("<Figure size")
+    kept = json.loads((home / "answers.json").read_text())
+    assert kept["predictions"]["How does it end?"] == "lower"
+    assert kept["measured"]["How does it end?"] == {"text": "higher"}
+    again, wrong = run(home, ASK, ASK.replace('"higher" if', '"even" if'))
+    assert again == [QUESTION, *all_of_it]
+    assert wrong[1:] == [*HELD, "*third*", "guess.truth must be one of 'lower', 'higher', got 'even'"]
 
 
-def test_a_figure_of_pyplot_waits_too(tmp_path):
-    ask = ASK.replace("runs = 3", "runs = 3; import matplotlib.pyplot as plt; plt.figure()")
-    asked, _, told = run(tmp_path, ask, 'guess.control.value = "lower"', READ)
-    assert asked == ["Predict: How does it end? (lower / higher)"]
-    assert "<Figure size" in told[0] and told[0].index("Markdown") < told[0].index("<Figure size")
+def test_a_build_shows_all_of_it_and_the_companion_tells_the_truth_where_the_block_does_not(tmp_path):
+    shown, untold = run(tmp_path, ASK, UNTOLD, lenient=False)
+    verdict = "**You made no prediction; we measured higher.** It grows."
+    assert shown[1:] == [verdict, *HELD, "*third*", "That is all."]
+    assert untold[1:] == ["**You made no prediction; we measured x.** So it is."]
 
 
 def test_a_truth_that_is_missing_is_asked_for():
@@ -112,8 +94,3 @@ def test_a_truth_that_is_missing_is_asked_for():
         predict("Which?", ["a", "b"]),
     ):
         pass
-
-
-def test_no_companion_knows_the_question(monkeypatch, tmp_path):
-    monkeypatch.setattr(companion, "FOLDER", tmp_path / "none")
-    assert companion.answer_of("How?") == {}

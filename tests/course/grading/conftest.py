@@ -102,10 +102,10 @@ def small(course, released, tmp_path):
     return tmp_path
 
 
-def hand_in(out, name, text, assignment="hw_small"):
+def hand_in(out, name, made, assignment="hw_small", file=""):
     folder = out / "submitted" / name / assignment
     folder.mkdir(parents=True)
-    (folder / f"{assignment}.ipynb").write_text(text)
+    (folder / (file or f"{assignment}.ipynb")).write_bytes(made if isinstance(made, bytes) else made.encode())
 
 
 def rows(path):

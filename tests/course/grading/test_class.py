@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import ROOT, hand_in
+from .conftest import rows as rows_of
 from .handed_in import BROKEN, CHEATS, HOSTILE, RIGHT, TAMPERED, WRONG, notebook, right_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-ROOT = Path(__file__).parents[3]
 SECRET = "a-token-of-the-instructor"
 ODD_NAMES = ["=HYPERLINK(1)", "Ada Lovelace", "\x1b[31mred", "ünïcode", "a+b@c.d"]
 
@@ -59,32 +60,14 @@ def listener():
 
 
 @pytest.fixture(scope="module")
-def forms(handout):
-    """The plain right answer and unusual ones: file name and bytes."""
-    return right_answers(handout)
-
-
-def hand_in(course, student, data, file="hw_small.ipynb"):
-    folder = course / "submitted" / student / "hw_small"
-    folder.mkdir(parents=True)
-    (folder / file).write_bytes(data)
-
-
-@pytest.fixture(scope="module")
-def graded(course, handout, forms, listener, residual_edu):
+def graded(course, handout, listener, residual_edu):
     """What the command said of the whole class, its rows by student, and what it left behind."""
     canary = course / "canary"
     canary.write_text("as it was")
-    for name, (file, data) in forms.items():
-        hand_in(course, f"right-{name}", data, file)
+    for name, (file, data) in right_answers(handout).items():
+        hand_in(course, f"right-{name}", data, file=file)
     for name in HOSTILE:
-        said = (
-            HOSTILE[name]
-            .replace("{address}", listener[0])
-            .replace("{canary}", str(canary))
-            .replace("{{", "{")
-            .replace("}}", "}")
-        )
+        said = HOSTILE[name].replace("{address}", listener[0]).replace("{canary}", str(canary))
         hand_in(course, f"hostile-{name}", json.dumps(notebook(handout, f"{WRONG}\n\n{said}")).encode())
     for name, cells in TAMPERED.items():
         hand_in(course, f"tampered-{name}", json.dumps(notebook(handout, WRONG, **cells)).encode())
@@ -97,17 +80,13 @@ def graded(course, handout, forms, listener, residual_edu):
     (course / "submitted" / "empty-folder" / "hw_small").mkdir(parents=True)
     (course / "submitted" / "a-pdf" / "hw_small").mkdir(parents=True)
     (course / "submitted" / "a-pdf" / "hw_small" / "homework.pdf").touch()
-    (course / "submitted" / "too-high").mkdir()
-    (course / "submitted" / "too-high" / "hw_small.ipynb").touch()
     (course / "submitted" / "a-link" / "hw_small").mkdir(parents=True)
     (course / "submitted" / "a-link" / "hw_small" / "hw_small.ipynb").symlink_to("/etc/passwd")
     (course / "students.csv").write_text("id,first_name\nright-plain,Ada\nabsent,Bob\n")
     with tempfile.TemporaryDirectory() as own:  # short, as the path of a socket must be; nothing else writes there
         done = residual_edu("grade", course, "--seconds", 80, SECRET_TOKEN=SECRET, TMPDIR=own)
         left = sorted(path.name for path in Path(own).iterdir())
-    with (course / "scores.csv").open(newline="", encoding="utf-8") as file:
-        rows = {row["student"]: row for row in csv.DictReader(file)}
-    return done, rows, left
+    return done, rows_of(course / "scores.csv"), left
 
 
 def of(graded, kind):
@@ -122,9 +101,9 @@ def test_everybody_has_a_row(course, graded):
     assert {row["confined"] for row in rows.values() if row["state"] == "graded"} == {"yes"}
 
 
-def test_right_answers_in_unusual_forms_get_full_marks(graded, forms):
+def test_right_answers_in_unusual_forms_get_full_marks(graded, handout):
     found = {name: (row["points"], row["state"]) for name, row in of(graded, "right-").items()}
-    assert found == dict.fromkeys(forms, ("3.0", "graded"))
+    assert found == dict.fromkeys(right_answers(handout), ("3.0", "graded"))
 
 
 def test_hostile_answers_gain_nothing(graded):
@@ -182,7 +161,6 @@ def test_feedback_shows_no_hidden_test(course, graded):
 def test_what_is_no_submission_is_said(graded):
     rows = graded[1]
     assert rows["a-pdf"]["state"] == "could not be graded: there is no notebook, only homework.pdf"
-    assert rows["too-high"]["state"] == "could not be graded: its notebook does not stand in a folder hw_small"
 
 
 def test_canvas_has_a_row_for_each_student(course, graded):

@@ -1,7 +1,5 @@
 """From the sources to nbgrader's release, from what a learning platform gives to its folders, and back to scores."""
 
-import re
-
 import nbformat
 import pytest
 
@@ -84,35 +82,3 @@ def test_what_canvas_and_moodle_and_folders_give_is_collected_with_the_students_
     nbgrader(small, "zip_collect", "hw_small")
     found = {path.relative_to(small / "submitted").as_posix() for path in (small / "submitted").rglob("*.ipynb")}
     assert found == {f"{who}/hw_small/hw_small.ipynb" for who in [*COLLECTED.values(), "ada"]}
-
-
-def test_the_variant_of_the_guide(tmp_path, residual_edu):
-    guide = (ROOT / "docs" / "instructors.md").read_text()
-    table = guide.partition("| in hw_00_01 | in the variant |")[2].partition("\n\n")[0]
-    text = SOURCES["hw_00_01"].read_text()
-    changes = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", table, re.M)
-    assert len(changes) >= 5
-    for before, after in changes:
-        assert text.count(before) == 1
-        text = text.replace(before, after)
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private" / "hw_spring.py").write_text(text)
-    assert residual_edu("assignment", tmp_path, "--from", tmp_path / "private").returncode == 0
-    full = nbformat.read(tmp_path / "source" / "hw_spring" / "hw_spring.ipynb", as_version=4)
-    public = {
-        c.metadata.nbgrader.grade_id: c.source for c in teacher(SOURCES["hw_00_01"]).cells if "nbgrader" in c.metadata
-    }
-    for who in ("own", "public"):
-        made = nbformat.reads(nbformat.writes(full), as_version=4)
-        for cell in made.cells:
-            is_solution = cell.metadata.get("nbgrader", {}).get("solution")
-            cell.source = solved(
-                public[cell.metadata.nbgrader.grade_id] if is_solution and who == "public" else cell.source
-            )
-        hand_in(tmp_path, who, nbformat.writes(made), "hw_spring")
-    done = residual_edu("grade", tmp_path)
-    found = rows(tmp_path / "scores.csv")
-    assert done.returncode == 0, done.stdout
-    names = ("branch-slope-check", "branch-slope-hidden")
-    assert [float(found["own"][name]) for name in names] == [1, 2]
-    assert [float(found["public"][name]) for name in names] == [0, 0]

@@ -76,23 +76,6 @@ def test_a_prediction_of_one_cell_is_a_question_its_open_code_and_the_answer_fol
     assert [output.text for output in shown.outputs] == ["7"] and after.source == "So."
 
 
-def test_a_picture_is_a_file_with_its_words_and_its_size(page, tmp_path):
-    (cell,) = page(code("show(fig)", outputs=[picture(width=600)]))
-    html = cell.outputs[0].data["text/html"]
-    assert 'alt="a &quot;red&quot; dot"' in html and 'width="600" height="300"' in html and 'loading="lazy"' in html
-    (file,) = (tmp_path / "pictures").glob("*.png")
-    assert f'src="pictures/{file.name}"' in html and file.read_bytes() == base64.b64decode(png())
-
-
-def test_a_page_in_a_folder_of_its_own_finds_the_pictures_of_all(tmp_path):
-    path = tmp_path / "notebooks" / "investigations" / "02_why.ipynb"
-    path.parent.mkdir(parents=True)
-    shows = code("show(fig)", "promote:parts/layer_norm", outputs=[picture()])
-    nbformat.write(new_notebook(cells=[shows]), path)
-    shown, link = Lesson(path, tmp_path / "none", Pictures(tmp_path / "pictures")).page().cells
-    assert 'src="../pictures/' in shown.outputs[0].data["text/html"] and "(../../reference/parts." in link.source
-
-
 def test_an_explorer_has_a_slider_for_numbers_and_buttons_for_words(page, tmp_path):
     folder = tmp_path / "states" / "02" / "1"
     folder.mkdir(parents=True)
@@ -112,9 +95,22 @@ def test_an_explorer_has_a_slider_for_numbers_and_buttons_for_words(page, tmp_pa
     assert "pre &amp; post" in html and html.count("</script>") == 1
 
 
-def test_an_explorer_without_states_is_its_picture(page):
-    (cell,) = page(code("explore()", "explorer", outputs=[picture()]))
-    assert cell.outputs[0].data["text/html"].startswith("<img ")
+def test_each_kind_of_cell_is_as_a_page_needs_it(page, tmp_path):
+    folded, words = {"source": "def report(x):\n    def inner(): ...\n\n\nclass Net: ..."}, "Nothing answered yet. Here"
+    cells = code("show(fig)", outputs=[picture(width=600)]), code("explore()", "explorer", outputs=[picture()])
+    more = code(**folded, **FOLDED), code("class LayerNorm: ...", "promote:parts/layer_norm", "hide-cell", **FOLDED)
+    last = code("summary()", outputs=[prose(words)]), code("f()", outputs=[new_output("stream", text="\x1b[31mred")])
+    made = page(new_markdown_cell("# Title"), *cells, *more, *last)
+    text, shown, explorer, fold, piece, link, counted, printed = made
+    html = shown.outputs[0].data["text/html"]
+    assert 'alt="a &quot;red&quot; dot"' in html and 'width="600" height="300"' in html and 'loading="lazy"' in html
+    (file,) = (tmp_path / "pictures").glob("*.png")
+    assert f'src="pictures/{file.name}"' in html and file.read_bytes() == base64.b64decode(png())
+    assert explorer.outputs[0].data["text/html"].startswith("<img ")  # without states
+    assert [cell.metadata["mystnb"]["code_prompt_show"] for cell in (fold, counted)] == ["Code: report, Net", "Code"]
+    assert link.source == "In the library: [residual_edu.parts.layer_norm](../reference/parts.layer_norm.md)."
+    assert counted.outputs[0].data["text/html"] == '<p class="answered"></p>'  # left to the page
+    assert (text.source, printed.outputs[0].text, [cell.id for cell in made]) == ("# Title", "red", list("01234567"))
 
 
 def test_an_exercise_says_how_to_do_it_and_its_solution_is_folded_whole(page):
@@ -126,25 +122,3 @@ def test_an_exercise_says_how_to_do_it_and_its_solution_is_folded_whole(page):
     assert "my_lessons/02_it.ipynb" in way.source and "python course.py lab" in way.source
     assert solved.metadata["tags"] == ["solution", "hide-cell"]
     assert solved.metadata["mystnb"]["code_prompt_show"] == "Solution"
-
-
-def test_a_fold_of_code_is_called_by_what_it_defines(page):
-    sources = "def report(x):\n    def inner(): ...\n\n\nclass Net:\n    def forward(self): ...", "print(2)"
-    cells = page(*(code(source, **FOLDED) for source in sources))
-    assert [cell.metadata["mystnb"]["code_prompt_show"] for cell in cells] == ["Code: report, Net", "Code"]
-
-
-def test_a_promoted_piece_links_to_its_page(page):
-    _, link = page(code("class LayerNorm: ...", "promote:parts/layer_norm", "hide-cell", **FOLDED))
-    assert link.source == "In the library: [residual_edu.parts.layer_norm](../reference/parts.layer_norm.md)."
-
-
-def test_what_counts_a_learners_answers_is_left_to_the_page(page):
-    (cell,) = page(code('summary("02")', outputs=[prose("Nothing answered yet. Your predictions will stand here.")]))
-    assert [output.data["text/html"] for output in cell.outputs] == ['<p class="answered"></p>']
-
-
-def test_text_is_as_it_is_and_ids_are_the_same_each_time(page):
-    text, printed = page(new_markdown_cell("# Title"), code("f()", outputs=[new_output("stream", text="\x1b[31mred")]))
-    assert (text.source, printed.outputs[0].text) == ("# Title", "red")
-    assert [text.id, printed.id] == ["0", "1"]

@@ -15,16 +15,11 @@ guess.reveal(found(), why={"3": far, "4": f"{n} is it", "a < b": reason + "two."
 SAID = "**You made no prediction; we measured 4.** Four it is.\n\nSo it is."
 
 
-def test_a_cell_that_asks_is_read():
+def test_questions_and_reasons_are_read_where_they_are_written_and_left_out_where_they_are_computed():
     assert question_of(new_code_cell('guess = predict("How many?", ["3", "4"])')) == Question("How many?", ("3", "4"))
-    assert question_of(new_code_cell('guess = predict("How many?")')) == Question("How many?")
     assert question_of(new_code_cell("x = 3")) is None
-
-
-def test_reasons_are_read_where_they_are_written_and_left_out_where_they_are_computed():
     assert reasons_of(REVEAL) == {"3": "A sum of squares grows.", "a < b": "A sum of two."}
     assert reasons_of(new_code_cell("guess.reveal(found(), why=table)")) == {}
-    assert reasons_of(new_code_cell("guess.reveal(found())")) == {}
 
 
 def test_the_question_has_a_button_for_each_choice_and_one_without():
@@ -39,8 +34,5 @@ def test_each_answer_has_its_text_and_the_explanation_stands_once():
     assert "**You said 3; we measured 4.** A sum of squares grows.\n" in text
     assert "**You said 4; we measured 4.** Four it is.\n" in text  # computed, but stored for what was measured
     assert text.count("**We measured 4.** Four it is.") == text.count("So it is.") == 1
-    assert [f"said-{at}" in text for at in range(4)] == [True, True, True, False]
-
-
-def test_what_is_no_such_text_stays():
     assert answered(Question("How many?"), {}, "Something else.") == "Something else."
+    assert [f"said-{at}" in text for at in range(4)] == [True, True, True, False]

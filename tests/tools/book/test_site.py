@@ -1,11 +1,8 @@
-"""The site that Sphinx makes: the fold of an answer, what the search holds, and the same bytes twice."""
+"""The site that Sphinx makes: the fold of an answer, what the search holds, and the signatures."""
 
-import filecmp
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -14,7 +11,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from tools.book.lesson import ANSWER
 
 pytestmark = pytest.mark.slow  # Sphinx is installed for --all and for those who build the book
-ROOT = Path(__file__).parents[3]
 MAKE = "import sys; from pathlib import Path; from tools.book.site import make_site; "
 MAKE += "sys.exit(make_site(Path(sys.argv[1]), Path(sys.argv[2])))"
 
@@ -66,18 +62,14 @@ def test_an_answer_reaches_to_the_next_heading_and_holds_the_next_one(site):
     ends = [match.start() for match in re.finditer("</details>", html) if match.start() > second]
     places = [html.index(word) for word in ("zebra", "wombat", "quokka")]
     assert first < places[0] < places[1] < second < places[2] < ends[0] < ends[1] < html.index("capybara")
-
-
-def test_an_answer_of_one_cell_leaves_its_code_open_and_folds_the_rest(site):
-    html = (site / "other.html").read_text()
+    html = (site / "other.html").read_text()  # the code of an answer of one cell stays open
     assert html.index("lemur") < html.index('id="answer-1"') < html.index("ibex") < html.index("</details>")
-    assert "ibex" not in (site / "searchindex.js").read_text()
 
 
 def test_the_search_finds_no_answer_and_no_solution(site):
     index = (site / "searchindex.js").read_text()
     assert all(word in index for word in ("aardvark", "capybara", "okapi"))
-    assert not [word for word in ("zebra", "wombat", "quokka", "pangolin") if word in index]
+    assert not [word for word in ("zebra", "wombat", "quokka", "pangolin", "ibex") if word in index]
 
 
 def test_signatures_stand_as_written_with_their_shapes(site):
@@ -86,26 +78,3 @@ def test_signatures_stand_as_written_with_their_shapes(site):
     assert "layer_norm(x: Float[Tensor, '*batch dim'], weight: Float[Tensor, 'dim'] | None" in text
     assert "LayerNorm(dim: int, eps: float = 1e-05, *, elementwise_affine: bool = True" in text
     assert "0x" not in re.sub("<[^>]+>", "", config)
-
-
-def test_the_formulas_need_no_network(site):
-    html = (site / "lesson.html").read_text()
-    assert (site / "_static" / "mathjax" / "tex-chtml.js").exists() and "_static/mathjax/tex-chtml.js" in html
-    assert not re.findall(r'(?:src|href)="(?:https?:)?//[^"]+\.(?:js|css|woff2?)', html)
-
-
-def test_the_whole_book_is_the_same_each_time(tmp_path):
-    """Of the checkout, within another hash of strings and another second."""
-    for name, seed in (("first", "1"), ("second", "2")):
-        command = [sys.executable, "-m", "residual_course", "book", str(tmp_path / name)]
-        done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-    files = [
-        sorted(p.relative_to(tmp_path / name) for p in (tmp_path / name).rglob("*")) for name in ("first", "second")
-    ]
-    assert files[0] == files[1] and len(files[0]) > 200
-    plain = [str(path) for path in files[0] if (tmp_path / "first" / path).is_file()]
-    same, *different = filecmp.cmpfiles(tmp_path / "first", tmp_path / "second", plain, shallow=False)
-    assert different == [[], []] and len(same) == len(plain)
