@@ -44,29 +44,8 @@ WARM_UP = Exercise(
             "Steps are counted from 0: use step + 1.",
         ),
         Mistake(lambda step, steps: (step + 1) / steps, "a rate that grows for ever", "Stop at 1, with min."),
-        Mistake(lambda step, steps: 1.0, "a constant rate", "Let the factor grow during the first `steps` steps."),
         Mistake(
             lambda step, steps: max(1.0, (step + 1) / steps), "max in the place of min", "Take the smaller of the two."
-        ),
-        Mistake(
-            lambda step, steps: max(0.0, 1 - step / steps),
-            "a rate that falls",
-            "The factor grows from 1 / steps to 1.",
-        ),
-        Mistake(
-            lambda step, steps: 0.1 if step < steps else 1.0,
-            "a jump from a small rate to the full one",
-            "Grow by 1 / steps in each step.",
-        ),
-        Mistake(
-            lambda step, steps: min(1.0, (step + 1) / 100),
-            "a warm-up of 100 steps, whatever is asked for",
-            "Divide by `steps`.",
-        ),
-        Mistake(
-            lambda step, steps: min(1.0, ((step + 1) / steps) ** 2),
-            "a square",
-            "Grow along a straight line.",
         ),
     ),
     hints=(
