@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, draw
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, construct, draw, run
+from residual_course.checking.gradients import all_learn
 
 Answer = Callable[[], Any]  # a class of networks: a signal, (positions,), to a signal
 LENGTH, SMALL = 64, 1e-4  # what counts as rounding, of the largest output
@@ -57,14 +58,9 @@ def _signal(length: int = LENGTH) -> Tensor:
 
 def _network(f: Answer) -> nn.Module:
     torch.manual_seed(0)
-    net = f()
-    if not isinstance(net, nn.Module):
-        raise Broken(f"it made a {type(net).__name__}, where an nn.Module was asked for")
+    net = construct(f).float()
     for length in (LENGTH, LENGTH // 2, 5):
-        out = net(_signal(length))
-        if not isinstance(out, Tensor) or out.shape != (length,):
-            shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise Broken(f"for x of shape ({length},) it returned {shape}, where ({length},) was asked for")
+        run(net, _signal(length), like=_signal(length))
     return net
 
 
@@ -112,15 +108,6 @@ def _reaches(f: Answer) -> None:
         raise Unmet(f"the last output does not depend on position {silent[0].item()}")
 
 
-def _learns(f: Answer) -> None:
-    net = _network(f)
-    with torch.enable_grad():
-        net(_signal()).square().sum().backward()
-    for name, weight in net.named_parameters():
-        if weight.grad is None or not weight.grad.any():
-            raise Unmet(f"no gradient reaches `{name}`")
-
-
 def _observe(f: Answer) -> list[Any]:
     """Return what depends on what, and whether the taps depend on the signal's length."""
     net, one = _network(f), torch.eye(LENGTH)[0]
@@ -135,7 +122,7 @@ MENDED_CONVOLUTION = Exercise(
         Property("half of the positions alone give the first half of the outputs", _same_kernel),
         Property("it is still a convolution: a later input gives the same output later", _is_a_convolution, ()),
         Property("the last output depends on every position", _reaches, ()),
-        Property("gradients reach all weights", _learns, ()),
+        Property("gradients reach all weights", lambda f: all_learn(_network(f), _signal()), ()),
     ),
     mistakes=(
         Mistake(Handed, "the network as it was handed over", "Both of its lines with `len(x)` are wrong."),

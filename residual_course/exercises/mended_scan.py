@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, construct, run
 
 Answer = Callable[[], Any]  # makes a mixer
 
@@ -80,19 +80,14 @@ def _copying(count: int, length: int, generator: torch.Generator) -> tuple[Tenso
 
 def _mixer(f: Answer, seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
-    mixer = f()
-    if not isinstance(mixer, nn.Module):
-        raise Broken(f"it returned a {type(mixer).__name__}, where an nn.Module was asked for")
+    mixer = construct(f).float()
     for length in (TRAINED + 2, LONGER + 2):
-        out = mixer(torch.ones(3, length, WIDTH))
-        if not isinstance(out, Tensor) or out.shape != (3, length, WIDTH):
-            shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise Broken(f"for x of shape (3, {length}, {WIDTH}) it returned {shape}, where the same was asked for")
+        run(mixer, x := torch.ones(3, length, WIDTH), like=x)
     return mixer
 
 
-def _drawn(length: int = LONGER) -> Tensor:
-    return torch.randn(4, length, WIDTH, generator=torch.Generator().manual_seed(7))
+def _drawn() -> Tensor:
+    return torch.randn(4, LONGER, WIDTH, generator=torch.Generator().manual_seed(7))
 
 
 def _far(after: Tensor, before: Tensor) -> float:
@@ -105,18 +100,6 @@ def _later(mixer: nn.Module, cut: int) -> float:
     x = _drawn()
     moved = torch.cat([x[:, :cut], x[:, cut:].flip(0) + 1], dim=1)
     return _far(mixer(moved)[:, :cut], mixer(x)[:, :cut])
-
-
-@torch.no_grad()
-def _left_over(mixer: nn.Module) -> float:
-    """Return how much the positions in between change what is left of the first input, from 0 to 1."""
-    x = _drawn(14)
-    moved, other = x.clone(), x.clone()
-    moved[:, 0] = x.flip(0)[:, 0]
-    other[:, 1:-1] = 3 * x.flip(0)[:, 1:-1]
-    both = torch.cat([moved[:, :1], other[:, 1:]], dim=1)
-    one, two = (mixer(moved) - mixer(x))[:, -1], (mixer(both) - mixer(other))[:, -1]
-    return ((one - two).norm() / (one.norm() + two.norm()).clamp(min=1e-12)).item()
 
 
 @torch.enable_grad()
@@ -167,16 +150,11 @@ def _learns(f: Answer) -> None:
     )
 
 
-def _observe(f: Answer) -> Any:
-    mixer = _mixer(f)
-    return [_later(mixer, 30) > CHANGE, round(_left_over(mixer), 1), (1e3 * mixer(_drawn(14)).detach()).round()]
-
-
 LOOK_AT_THE_FIRST = "Change the last inputs, and look at the first outputs."
 
 MENDED_SCAN = Exercise(
     reference=Mended,
-    observe=_observe,
+    observe=lambda f: (1e3 * _mixer(f)(_drawn()).detach()).round(),
     effort=45,  # it trains up to three networks
     properties=(
         Property(f"it returns a mixer of {WIDTH} channels, with at most {PARAMETERS:,} parameters", _is_a_mixer, ()),

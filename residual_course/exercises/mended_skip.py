@@ -23,13 +23,11 @@ def silence(block: Any) -> Any:
 # x + f(x), of a block f
 
 
-def plain(block: Any, x: Tensor) -> Tensor:
-    """Return the plain block's output."""
+def _plain(block: Any, x: Tensor) -> Tensor:
     return SimpleFeedForward.forward(block, x)
 
 
-def adding(forward: Forward) -> type[nn.Module]:
-    """Return an answer with this ``forward``."""
+def _adding(forward: Forward) -> type[nn.Module]:
     return type("Block", (SimpleFeedForward,), {"forward": forward})
 
 
@@ -41,7 +39,7 @@ def summed(f: Any, silent: bool = False) -> Tensor:
 
 
 SUM_BLOCK = Exercise(
-    reference=adding(lambda self, x: x + plain(self, x)),
+    reference=_adding(lambda self, x: x + _plain(self, x)),
     observe=lambda f: (summed(f), summed(f, silent=True)),
     properties=(
         Property("with a last layer of 0 the block returns x", lambda f: close(summed(f, silent=True), X)),
@@ -50,14 +48,14 @@ SUM_BLOCK = Exercise(
         ),
     ),
     mistakes=(
-        Mistake(adding(plain), "the plain block", "Add x to what the plain block returns."),
+        Mistake(_adding(_plain), "the plain block", "Add x to what the plain block returns."),
         Mistake(
-            adding(lambda self, x: 2 * plain(self, x)),
+            _adding(lambda self, x: 2 * _plain(self, x)),
             "the output of the plain block, added to itself",
             "Keep the name x for the input, and add that.",
         ),
         Mistake(
-            adding(lambda self, x: torch.relu(x + plain(self, x))), "a ReLU after the sum", "Return the sum itself."
+            _adding(lambda self, x: torch.relu(x + _plain(self, x))), "a ReLU after the sum", "Return the sum itself."
         ),
     ),
     hints=("What must come out if the plain block returns 0?", "Call the plain block once, and add its input to it."),
@@ -85,13 +83,11 @@ def branch(block: Any, x: Tensor) -> Tensor:
     return block.linear2(torch.relu(block.linear1(x)))
 
 
-def mended(block: Any, x: Tensor) -> Tensor:
-    """Return the pre-norm connection."""
+def _mended(block: Any, x: Tensor) -> Tensor:
     return x + block.dropout(branch(block, block.norm(x)))
 
 
-def handed(block: Any, x: Tensor) -> Tensor:
-    """Add the branch to itself."""
+def _handed(block: Any, x: Tensor) -> Tensor:
     x = branch(block, block.norm(x))
     return x + block.dropout(x)
 
@@ -139,10 +135,10 @@ def _half_silent(block: Any, x: Tensor) -> bool:
 
 KEEPS_X = Exercise(
     reference=keeps_x,
-    observe=lambda f: [verdict(f, forward) for forward in (mended, handed, _in_place, _near)],
+    observe=lambda f: [verdict(f, forward) for forward in (_mended, _handed, _in_place, _near)],
     properties=(
-        Property("True for a block with a working skip", says(mended, True)),
-        Property("False for the handed block", says(handed, False)),
+        Property("True for a block with a working skip", says(_mended, True)),
+        Property("False for the handed block", says(_handed, False)),
         Property("False for a block that returns nearly x", says(_near, False)),
         Property("False for a block that overwrites x before it adds it", says(_in_place, False)),
     ),
@@ -180,7 +176,7 @@ def _comes_through(f: type[nn.Module]) -> None:
 
 def _whole(f: type[nn.Module]) -> None:
     block = parts_of(f)
-    close(run(block, X, like=X), mended(block, X))
+    close(run(block, X, like=X), _mended(block, X))
 
 
 def _drops(f: type[nn.Module]) -> None:
@@ -189,18 +185,9 @@ def _drops(f: type[nn.Module]) -> None:
         raise Unmet(f"{dropped:.0%} of the branch's numbers were dropped, where about 10 % was asked for")
 
 
-@torch.no_grad()
-def _observe_mend(f: type[nn.Module]) -> Any:
-    """Return the outputs with and without a silent branch, the latter with dropout too."""
-    block = parts_of(f)
-    out = block(X.clone())
-    torch.manual_seed(7)
-    return out, block.train()(X.clone()), silence(block)(X.clone())
-
-
 MENDED_SKIP = Exercise(
-    reference=block_of(mended),
-    observe=_observe_mend,
+    reference=block_of(_mended),
+    observe=lambda f: parts_of(f).train()(X.clone()),
     properties=(
         Property("with a silent branch x comes through", _comes_through),
         Property("the output is x plus the branch of norm(x)", _whole),
@@ -208,7 +195,7 @@ MENDED_SKIP = Exercise(
     ),
     mistakes=(
         Mistake(
-            block_of(handed),
+            block_of(_handed),
             "the block as it was handed over",
             "Keep the name x for the input; call the branch something else.",
         ),

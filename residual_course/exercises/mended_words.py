@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, value_of
+from residual_course.checking.properties import construct, tensor
 from residual_course.datasets import digits
 from residual_course.training import minibatches, train
 from residual_edu import Attention, ClassificationResNet, LayerNorm, Patchify, QKVConditionMixer, ResidualBlock
@@ -36,8 +37,7 @@ def swap_test(net: Any, pictures: Tensor, words: Tensor, others: Tensor) -> Any:
     return (before != after).float().mean().item()
 
 
-def share(f: Swap, others: Tensor = OTHERS, counts: float = 1) -> float:
-    """Return what an answer says of a network whose words count so much."""
+def _share(f: Swap, others: Tensor = OTHERS, counts: float = 1) -> float:
     return float(value_of(lambda: f(_Net(counts), PICTURES.clone(), WORDS.clone(), others.clone()), float))
 
 
@@ -45,8 +45,8 @@ def tells(others: Tensor, counts: float = 1) -> Callable[[Swap], None]:
     """Return a test on a network, for words that are swapped for others."""
 
     def test(f: Swap) -> None:
-        want = share(swap_test, others, counts)
-        close(share(f, others, counts), want, "the share of changed answers", rtol=1e-5)
+        want = _share(swap_test, others, counts)
+        close(_share(f, others, counts), want, "the share of changed answers", rtol=1e-5)
 
     return test
 
@@ -58,7 +58,7 @@ def of_answers(compare: Callable[[Tensor, Tensor], Any]) -> Swap:
 
 SWAP_TEST = Exercise(
     reference=swap_test,
-    observe=lambda f: [share(f), share(f, WORDS)],
+    observe=lambda f: [_share(f), _share(f, WORDS)],
     properties=(
         Property("the same words: no answer changes", tells(WORDS)),
         Property("a network without words: no answer changes", tells(OTHERS, 0)),
@@ -113,21 +113,17 @@ class Placed(Numbers):
         return super().forward(numbers) + self.place
 
 
-def changed(base: type[Numbers], **values: Any) -> type[Numbers]:
-    """Return a table with other values of its attributes."""
+def _changed(base: type[Numbers], **values: Any) -> type[Numbers]:
     return type("Changed", (base,), values)
 
 
 def table(f: Table) -> nn.Module:
     """Return an answer's table, or raise for what is none."""
     torch.manual_seed(0)
-    made = f(WIDTH)
-    if not isinstance(made, nn.Module):
-        raise Broken(f"it made a {type(made).__name__}, where an nn.Module was asked for")
-    out = made(torch.tensor([[0, 1], [1, 0], [1, 1]]))
-    if not isinstance(out, Tensor) or out.ndim != 3 or (len(out), out.shape[2]) != (3, WIDTH):
-        shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise Broken(f"`forward(numbers)` returned {shape}, where (3, 2, {WIDTH}) was asked for")
+    made = construct(f, WIDTH).float()
+    out = tensor(made(torch.tensor([[0, 1], [1, 0], [1, 1]])), "`forward(numbers)` is")
+    if out.ndim != 3 or (len(out), out.shape[2]) != (3, WIDTH):
+        raise Broken(f"`forward(numbers)` returned {tuple(out.shape)}, where (3, 2, {WIDTH}) was asked for")
     return made
 
 
@@ -167,14 +163,12 @@ def _block() -> ResidualBlock:
 
 
 @cache
-def data() -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
-    """Return pictures of four digits, numbers and answers, for training and new ones."""
+def _data() -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     found = digits()
-    return ask(found.train_images, found.train_labels, 6_000, 0), ask(found.test_images, found.test_labels, 1_000, 1)
+    return _ask(found.train_images, found.train_labels, 6_000, 0), _ask(found.test_images, found.test_labels, 1_000, 1)
 
 
-def ask(images: Tensor, labels: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the lesson's pictures, questions as numbers, and answers."""
+def _ask(images: Tensor, labels: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randint(len(images), (count, 4), generator=generator)
     four = (2 * images[chosen] - 1).unflatten(1, (2, 2))  # (count, row, column, 8, 8)
@@ -184,7 +178,7 @@ def ask(images: Tensor, labels: Tensor, count: int, seed: int) -> tuple[Tensor, 
 
 
 def _reads(f: Table) -> None:
-    made, (pictures, numbers, answers), (new, asked, truth) = table(f), *data()
+    made, (pictures, numbers, answers), (new, asked, truth) = table(f), *_data()
     torch.manual_seed(0)
     parts = (_Patches, nn.Linear, partial(LayerNorm, WIDTH), _block, nn.Identity)
     net = ClassificationResNet(1, 10, 2, WIDTH, 2, *parts)
@@ -223,17 +217,17 @@ MENDED_WORDS = Exercise(
     mistakes=(
         Mistake(Numbers, "the table as it was handed over", "What tells a row's number from a column's?"),
         Mistake(
-            changed(Numbers, rows=4),
+            _changed(Numbers, rows=4),
             "a larger table, of which two rows are used",
             "Which numbers arrive? Let a column's number find a row of its own.",
         ),
         Mistake(
-            changed(Numbers, forward=lambda self, numbers: self.table(numbers) + self.table.weight.mean(0)),
+            _changed(Numbers, forward=lambda self, numbers: self.table(numbers) + self.table.weight.mean(0)),
             "the same vector added at both places",
             "Add another vector to a row's number than to a column's.",
         ),
         Mistake(
-            changed(Placed, size=1e-4, learned=False),
+            _changed(Placed, size=1e-4, learned=False),
             "places that are far smaller than the words, and do not learn",
             "Compare their size with that of the table's rows.",
         ),

@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, run, unchanged
-from residual_course.checking.gradients import same_gradients
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, run, same_gradients
 
 Map = Callable[[Tensor], Tensor]
-Place = tuple[int, ...]
+Place = tuple[int, ...]  # or the shape of space
 Answer = Callable[[Map, Tensor, Place], Any]
 
 # Which outputs move
@@ -66,37 +64,31 @@ def answer(
     return moved
 
 
-def asked(f: Answer, part: Map, *shape: int, place: Place) -> Tensor:
+def asked(f: Answer, part: Map, shape: Place, place: Place) -> Tensor:
     """Return what an answer finds, as True and False of the shape of space, or raise for what is none."""
-    x = draw(1, *shape, 4, seed=len(shape), dtype=torch.float32)
     torch.manual_seed(0)
-    with unchanged(x=x):
+
+    def called(x: Tensor) -> Any:
         found = f(part, x, place)
-    if isinstance(found, np.ndarray | list):
-        found = torch.as_tensor(found)
-    if not isinstance(found, Tensor):
-        raise Broken(f"it returned a {type(found).__name__}, where a tensor was asked for")
-    if found.dtype != torch.bool:
-        raise Broken(f"it returned {found.dtype}, where True and False were asked for: compare with 0.00001")
-    if found.shape != shape:
-        raise Broken(f"it returned shape {tuple(found.shape)}, where {shape}, that of the space, was asked for")
-    return found
+        return torch.as_tensor(found) if isinstance(found, list) else found
+
+    x = draw(1, *shape, 4, seed=len(shape), dtype=torch.float32)
+    return run(called, x, like=torch.empty(shape, dtype=torch.bool))
 
 
-def finds(*cases: tuple[Map, tuple[int, ...], Place]) -> Callable[[Answer], None]:
+def finds(*cases: tuple[Map, Place, Place]) -> Callable[[Answer], None]:
     """Return a property's test: the positions that move, for parts, spaces and places."""
 
     def test(f: Answer) -> None:
         for part, shape, place in cases:
-            got, want = (asked(one, part, *shape, place=place) for one in (f, answer()))
+            got, want = (asked(one, part, shape, place) for one in (f, answer()))
             if not torch.equal(got, want):
-                raise Unmet(f"for space {shape} and place {place}, {told(got)} where {told(want)} is right")
+                raise Unmet(f"for space {shape} and place {place}, {_told(got)} where {_told(want)} is right")
 
     return test
 
 
-def told(found: Tensor) -> str:
-    """Return in words which positions are True."""
+def _told(found: Tensor) -> str:
     where = [tuple(place) for place in found.nonzero().tolist()]
     few = ", ".join(str(place) for place in where[:3])
     return f"True stands at {len(where)} positions" + (f" ({few}{', ...' if len(where) > 3 else ''})" if where else "")
@@ -104,7 +96,7 @@ def told(found: Tensor) -> str:
 
 def _observe(f: Answer) -> Any:
     parts = (cubes, shares, falls, neighbours, total)
-    return [*(asked(f, part, 3, 4, place=(1, 2)) for part in parts), asked(f, there_and_back, 16, place=(5,))]
+    return [*(asked(f, part, (3, 4), (1, 2)) for part in parts), asked(f, there_and_back, (16,), (5,))]
 
 
 MOVED = Exercise(

@@ -10,42 +10,22 @@ from residual_course.checking.exercise import Exercise, Mistake, Part, Property,
 Connection = Callable[..., Tensor]
 
 X = draw(2, 3, 4) + 1
-COINS = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64) / 0.75
-
-# The parts that an answer is given
-
-
-def norm(x: Tensor) -> Tensor:
-    """Centre each row and halve it, so that norming twice changes the result."""
-    return 0.5 * (x - x.mean(-1, keepdim=True))
-
-
-def sublayer(x: Tensor) -> Tensor:
-    """Apply a nonlinearity, so that the order of the parts changes the result."""
-    return 0.5 * x.square() + x + 1
-
-
-def dropout(x: Tensor) -> Tensor:
-    """Drop the second number of each row."""
-    return x * COINS
-
-
-def connected(f: Connection, branch: Callable[[Tensor], Tensor] = sublayer) -> Tensor:
-    """Return a connection's output for ``X`` with these parts."""
-    return run(lambda x: f(x, branch, norm, dropout), X, like=X)
+PARTS: dict[str, Connection] = {
+    "sublayer": Part(4),
+    "norm": Part(4, 1),
+    "dropout": lambda x: x * torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=x.dtype) / 0.75,
+}
 
 
 def input_of(f: Connection, part: str) -> Tensor:
     """Return the input that a connection gives to one of its parts, which it must call once."""
-    parts, seen = {"sublayer": sublayer, "norm": norm, "dropout": dropout}, list[Tensor]()
-    real = parts[part]
+    seen = list[Tensor]()
 
     def overheard(x: Tensor) -> Tensor:
         seen.append(x.clone())
-        return real(x)
+        return PARTS[part](x)
 
-    parts[part] = overheard
-    run(lambda x: f(x, *parts.values()), X)
+    run(lambda x: f(x, *(PARTS | {part: overheard}).values()), X)
     if len(seen) != 1:
         raise Unmet(f"it called `{part}` {len(seen)} times, where once was asked for")
     return seen[0]
@@ -56,28 +36,23 @@ def pre(x: Tensor, sublayer: Connection, norm: Connection, dropout: Connection) 
     return x + dropout(sublayer(norm(x)))
 
 
+def _inputs(f: Connection) -> None:
+    for part in ("norm", "sublayer", "dropout"):
+        close(input_of(f, part), input_of(pre, part), f"{part}'s input")
+
+
 def _silent(f: Connection) -> None:
-    close(connected(f, lambda x: 0 * x), X, "with a sublayer that returns 0, the output")
+    silent = PARTS | {"sublayer": lambda x: 0 * x}
+    close(run(lambda x: f(x, *silent.values()), X, like=X), X, "with a sublayer that returns 0, the output")
 
 
 RESIDUAL_FORWARD = Exercise(
     reference=pre,
-    observe=connected,
+    observe=lambda f: run(lambda x: f(x, *PARTS.values()), X),
     properties=(
-        Property("the norm's input is x", lambda f: close(input_of(f, "norm"), X, "the norm's input")),
-        Property(
-            "the sublayer's input is the normalised x",
-            lambda f: close(input_of(f, "sublayer"), norm(X), "the sublayer's input"),
-        ),
-        Property(
-            "the sublayer's output goes through dropout",
-            lambda f: close(input_of(f, "dropout"), sublayer(norm(X)), "dropout's input"),
-        ),
+        Property("each part's input is what the one before returned, the norm's is x", _inputs),
         Property("the output is x where the sublayer returns 0", _silent),
-        Property(
-            "the output is the sum of the two, and gradients reach all",
-            same_gradients(pre, {"x": X, "sublayer": Part(4), "norm": Part(4, 1), "dropout": Part(4, 2)}),
-        ),
+        Property("the output is the sum of the two, and gradients reach all", same_gradients(pre, {"x": X, **PARTS})),
     ),
     mistakes=(
         Mistake(

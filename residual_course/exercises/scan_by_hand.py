@@ -42,43 +42,41 @@ def follows(x: Tensor, dt: Tensor, A: float, B: Tensor, C: Tensor) -> Callable[[
     return lambda f: close(run(lambda x, dt, B, C: f(x, dt, A, B, C), x, dt, B, C, like=wanted), wanted)
 
 
-def drawn(time: int, size: int, seed: int = 0) -> dict[str, Any]:
-    """Return some inputs by name."""
+def _drawn(time: int, size: int, seed: int = 0) -> dict[str, Any]:
     x, dt = draw(time, seed=seed), draw(time, seed=seed + 1).abs() + 0.1
     return {"x": x, "dt": dt, "A": -0.7, "B": draw(time, size, seed=seed + 2), "C": draw(time, size, seed=seed + 3)}
 
 
 def _any(f: Scan) -> None:
     for time, size in ((9, 4), (40, 2), (1, 3), (5, 1)):
-        follows(**drawn(time, size, seed=5))(f)
+        follows(**_drawn(time, size, seed=5))(f)
 
 
-def numbers(*values: float) -> Tensor:
-    """Return the values in float64."""
+def _numbers(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
 ONE = torch.ones(4, 1, dtype=torch.float64)
-PLACES = numbers(1.0, 0.0, 0.0, 1.0, 1.0, 1.0).view(3, 2), numbers(1.0, 1.0, 0.0, 1.0, 1.0, 1.0).view(3, 2)
+PLACES = _numbers(1.0, 0.0, 0.0, 1.0, 1.0, 1.0).view(3, 2), _numbers(1.0, 1.0, 0.0, 1.0, 1.0, 1.0).view(3, 2)
 
 SCAN_BY_HAND = Exercise(
     reference=scan_by_hand,
-    observe=lambda f: f(*drawn(6, 3, seed=9).values()),
+    observe=lambda f: f(*_drawn(6, 3, seed=9).values()),
     properties=(
         Property(
             "8, 4, 2, 0 with all dt 1, half kept, B and C of 1: 8, 8, 6, 3",
-            follows(numbers(8.0, 4.0, 2.0, 0.0), numbers(1.0, 1.0, 1.0, 1.0), -log(2), ONE, ONE),
+            follows(_numbers(8.0, 4.0, 2.0, 0.0), _numbers(1.0, 1.0, 1.0, 1.0), -log(2), ONE, ONE),
         ),
         Property(
             "3 written with (1, 0), 5 with (0, 1), nothing fading: (1, 1) reads 8",
-            follows(numbers(3.0, 5.0, 0.0), numbers(1.0, 1.0, 1.0), 0.0, *PLACES),
+            follows(_numbers(3.0, 5.0, 0.0), _numbers(1.0, 1.0, 1.0), 0.0, *PLACES),
         ),
         Property("any numbers, any dt, many positions and one", _any),
         Property(
             "a large step forgets what was there",
-            follows(numbers(5.0, 3.0, 1.0), numbers(1.0, 600.0, 600.0), -1.0, *PLACES),
+            follows(_numbers(5.0, 3.0, 1.0), _numbers(1.0, 600.0, 600.0), -1.0, *PLACES),
         ),
-        Property("gradients reach x, dt, B and C", same_gradients(scan_by_hand, drawn(6, 3)), hints=()),
+        Property("gradients reach x, dt, B and C", same_gradients(scan_by_hand, _drawn(6, 3)), hints=()),
     ),
     mistakes=(
         Mistake(

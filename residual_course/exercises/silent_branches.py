@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw
 from residual_course.checking.seen import seen
+from residual_course.checking.unmet import wrong_kind
 from residual_edu import LayerScale, SimpleFeedForward
 
 X, LABELS = draw(32, 64).float(), torch.arange(32) % 10
@@ -54,36 +55,33 @@ class Cancels(nn.Module):
         return self.one[0] - self.one[1] + 0 * self.two.sum()
 
 
-def block_of(how: Callable[[Any], None]) -> nn.Module:
-    """Return a block that starts so."""
+def _block(how: Callable[[Any], None]) -> nn.Module:
     torch.manual_seed(4)
     how(block := Block())
     return block
 
 
 CASES: dict[str, Callable[[], nn.Module]] = {
-    "gamma 0 and a last layer of 0": lambda: block_of(start(0, last=0)),
-    "gamma 0 alone": lambda: block_of(start(0)),
-    "a last layer of 0 alone": lambda: block_of(start(last=0)),
-    "no zeros": lambda: block_of(start()),
+    "gamma 0 and a last layer of 0": lambda: _block(start(0, last=0)),
+    "gamma 0 alone": lambda: _block(start(0)),
+    "a last layer of 0 alone": lambda: _block(start(last=0)),
+    "no zeros": lambda: _block(start()),
     "a gradient of (1, -1)": Cancels,
 }
 
 
-def answered(f: Callable[..., Any], case: str) -> Any:
-    """Return what an answer makes of a case."""
+def _answered(f: Callable[..., Any], case: str) -> Any:
     with torch.enable_grad():
         return f(block := CASES[case](), block(X[:2]).square().sum())
 
 
-def names(f: Callable[..., Any], case: str) -> list[str]:
-    """Return an answer's names, in order, or raise ``Unmet``."""
-    found = answered(f, case)
+def _names(f: Callable[..., Any], case: str) -> list[str]:
+    found = _answered(f, case)
     if not isinstance(found, Iterable) or isinstance(found, str):
-        raise Unmet(f"it returned {'None' if found is None else f'a {type(found).__name__}'}; return a list of names")
+        raise wrong_kind("it returned", found, "a list of names was asked for")
     given = list(found)
     if other := [one for one in given if not isinstance(one, str)]:
-        raise Unmet(f"its list holds a {type(other[0]).__name__}; return names")
+        raise wrong_kind("its list holds", other[0], "names were asked for")
     return sorted(given)
 
 
@@ -104,7 +102,7 @@ def has(case: str) -> Property:
     """Return the property that a case has these names."""
 
     def test(f: Callable[..., Any]) -> None:
-        if (got := names(f, case)) != (wanted := names(asleep, case)):
+        if (got := _names(f, case)) != (wanted := _names(asleep, case)):
             raise Unmet(f"got {len(got)} names, {got}, where {len(wanted)} were asked for")
 
     return Property(f"{case}: the names", test)
@@ -112,7 +110,7 @@ def has(case: str) -> Property:
 
 ASLEEP = Exercise(
     reference=asleep,
-    observe=lambda f: seen(*[lambda case=case: str(answered(f, case)) for case in CASES]),
+    observe=lambda f: seen(*[lambda case=case: str(_answered(f, case)) for case in CASES]),
     properties=tuple(map(has, CASES)),
     mistakes=(
         Mistake(
@@ -138,57 +136,49 @@ ASLEEP = Exercise(
 # A start from which all of a block learns
 
 
-def started(f: Callable[[Any], Any]) -> nn.Sequential:
-    """Return four blocks that ``f`` has started, and a last layer; or raise where they are no longer such blocks."""
+def _started(f: Callable[[Any], Any]) -> list[nn.Module]:
+    """Return four blocks that ``f`` has started, or raise where they are no longer such blocks."""
     torch.manual_seed(6)
-    net = nn.Sequential(*[Block() for _ in range(4)], nn.Linear(64, 10))
-    shapes = {name: p.shape for name, p in net[0].named_parameters()}
-    for block in net[:4]:
+    blocks: list[nn.Module] = [Block() for _ in range(4)]
+    shapes = {name: p.shape for name, p in blocks[0].named_parameters()}
+    for block in blocks:
         f(block)
         after = dict(block.named_parameters())
         if {name: p.shape for name, p in after.items()} != shapes:
             raise Broken("the block no longer has the parameters that it had; set their values")
         if stopped := [name for name, p in after.items() if not p.requires_grad]:
             raise Unmet(f"`{stopped[0]}` does not learn any more; leave `requires_grad` as it is")
-    return net
+    return blocks
 
 
 @torch.no_grad()
 def _returns_x(f: Callable[[Any], Any]) -> None:
-    for block in started(f)[:4]:
+    for block in _started(f):
         close(block(X), X, "at the start, the block's output", rtol=0)
 
 
-def still(f: Callable[[Any], Any]) -> list[str]:
-    """Return the names of the parameters that five steps of Adam do not move in every block."""
-    net = started(f)
-    before = {name: p.detach().clone() for name, p in net[:4].named_parameters()}
+def _still(f: Callable[[Any], Any]) -> list[str]:
+    """Return the names of the parameters that five steps of Adam leave as they are, in some block."""
+    net = nn.Sequential(*(blocks := _started(f)), nn.Linear(64, 10))
+    before = [p.detach().clone() for p in net.parameters()]
     adam = torch.optim.Adam(net.parameters(), lr=0.001)
     with torch.enable_grad():
         for _ in range(5):
             adam.zero_grad()
             cross_entropy(net(X), LABELS).backward()
             adam.step()
-    kept = {name.partition(".")[2] for name, p in net[:4].named_parameters() if p.equal(before[name])}
-    return [name for name, _ in Block().named_parameters() if name in kept]
+    kept = {name[2:] for (name, p), old in zip(net.named_parameters(), before, strict=True) if p.equal(old)}
+    return [name for name, _ in blocks[0].named_parameters() if name in kept]
 
 
 def _all_move(f: Callable[[Any], Any]) -> None:
-    if names := still(f):
+    if names := _still(f):
         raise Unmet(f"after five steps {', '.join(f'`{name}`' for name in names)} had not moved")
-
-
-@torch.no_grad()
-def _observe(f: Callable[[Any], Any]) -> Any:
-    """Return whether the first block returns x, what stays, and the sizes of the parameters at the start."""
-    block = started(f)[0]
-    sizes = [float(f"{p.abs().mean().item():.2g}") for p in block.parameters()]
-    return block(X).equal(X), still(f), sizes
 
 
 MENDED_START = Exercise(
     reference=start(0),
-    observe=_observe,
+    observe=lambda f: [_still(f), *_started(f)[0].parameters()],
     properties=(
         Property("at the start each block returns x", _returns_x),
         Property("all of its parameters move in five steps of Adam", _all_move),

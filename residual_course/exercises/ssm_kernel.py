@@ -10,14 +10,13 @@ from residual_course.checking.exercise import Broken, Exercise, Mistake, Propert
 Kernel = Callable[[Tensor, Tensor, Tensor, int], Tensor]  # A, B, C, (states,) each, and the number of taps
 
 
-def powers(A: Tensor, taps: int) -> Tensor:
-    """Return A to the power of 0 and so on, (taps, states)."""
+def _powers(A: Tensor, taps: int) -> Tensor:
     return A ** torch.arange(taps)[:, None]
 
 
 def kernel(A: Tensor, B: Tensor, C: Tensor, taps: int) -> Tensor:
     """Return the real part of the sum of C A^m B over the states, (taps,)."""
-    return (powers(A, taps) * C * B).sum(-1).real
+    return (_powers(A, taps) * C * B).sum(-1).real
 
 
 def real(f: Kernel, taps: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -50,17 +49,17 @@ def _loop(f: Kernel) -> None:
 
 
 def _by_hand(f: Kernel) -> None:
-    A, ones = torch.tensor([0.5, -0.5], dtype=torch.complex128), torch.ones(2, dtype=torch.complex128)
+    halves, ones = torch.tensor([0.5, -0.5], dtype=torch.complex128), torch.ones(2, dtype=torch.complex128)
     wanted = torch.tensor([2.0, 0, 0.5, 0]).double()
-    close(run(real(f, 4), A, ones, ones, like=wanted), wanted, "the kernel")
+    close(run(real(f, 4), halves, ones, ones, like=wanted), wanted, "the kernel")
 
 
-GIVEN = tuple(torch.complex(draw(3, seed=k), draw(3, seed=k + 3)) / 2 for k in (0, 6, 12))
+A, B, C = (torch.complex(draw(3, seed=k), draw(3, seed=k + 3)) / 2 for k in (0, 6, 12))
 
 
 def _first(f: Kernel) -> None:
-    wanted = kernel(*GIVEN, 1)
-    close(run(real(f, 1), *GIVEN, like=wanted), wanted, "the only tap")
+    wanted = kernel(A, B, C, 1)
+    close(run(real(f, 1), A, B, C, like=wanted), wanted, "the only tap")
 
 
 def _gradients(f: Kernel) -> None:
@@ -70,7 +69,7 @@ def _gradients(f: Kernel) -> None:
 
 SSM_KERNEL = Exercise(
     reference=kernel,
-    observe=lambda f: f(*GIVEN, 5),
+    observe=lambda f: f(A, B, C, 5),
     properties=(
         Property("A = ½, −½ with B and C all ones gives 2, 0, ½, 0", _by_hand),
         Property("the tap at lag 0 is C B, before any A", _first),
@@ -79,17 +78,17 @@ SSM_KERNEL = Exercise(
     ),
     mistakes=(
         Mistake(
-            lambda A, B, C, taps: (powers(A, taps) * A * C * B).sum(-1).real,
+            lambda A, B, C, taps: (_powers(A, taps) * A * C * B).sum(-1).real,
             "a kernel that begins with A to the power of 1",
             "What is written at a position is read there before A has multiplied it: begin with A ** 0.",
         ),
         Mistake(
-            lambda A, B, C, taps: (powers(A, taps) * C).sum(-1).real,
+            lambda A, B, C, taps: (_powers(A, taps) * C).sum(-1).real,
             "a kernel without B",
             "An input is multiplied by B when it is written.",
         ),
         Mistake(
-            lambda A, B, C, taps: (powers(A, taps).real * C.real * B.real).sum(-1),
+            lambda A, B, C, taps: (_powers(A, taps).real * C.real * B.real).sum(-1),
             "the product of the real parts",
             "Multiply first: the product of two imaginary parts is real too.",
         ),

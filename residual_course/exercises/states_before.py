@@ -44,31 +44,30 @@ def follows(x: Tensor, dt: Tensor, A: float, B: Tensor, length: int) -> Callable
     return lambda f: close(run(lambda x, dt, B: f(x, dt, A, B, length), x, dt, B, like=wanted), wanted, what)
 
 
-def drawn(time: int, size: int, length: int) -> tuple[Tensor, Tensor, float, Tensor, int]:
-    """Return drawn numbers."""
+def _drawn(time: int, size: int, length: int) -> tuple[Tensor, Tensor, float, Tensor, int]:
     return draw(time), draw(time, seed=1).abs() + 0.1, -0.6, draw(time, size, seed=2), length
 
 
 def _smallest(f: States) -> None:
-    follows(*drawn(5, 2, 1))(f)
-    follows(*drawn(5, 2, 5))(f)
+    follows(*_drawn(5, 2, 1))(f)
+    follows(*_drawn(5, 2, 5))(f)
 
 
-GIVEN = dict(zip(("x", "dt", "A", "B", "length"), drawn(6, 3, 2), strict=True))
+GIVEN = dict(zip(("x", "dt", "A", "B", "length"), _drawn(6, 3, 2), strict=True))
 ONES = torch.ones(6, 1, dtype=torch.float64)
 EIGHT = torch.tensor([8.0, 4.0, 2.0, 0.0, 4.0, 4.0], dtype=torch.float64)
 
 STATES_BEFORE = Exercise(
     reference=states_before,
-    observe=lambda f: f(*drawn(9, 3, 3)),
+    observe=lambda f: f(*_drawn(9, 3, 3)),
     properties=(
         Property(
             "8, 4 | 2, 0 | 4, 4 with half kept at each: before the chunks 0, 8, 3",
             follows(EIGHT, ONES[:, 0], -log(2), ONES, 2),
         ),
-        Property("any numbers and dt, several numbers in a state", follows(*drawn(12, 4, 3))),
+        Property("any numbers and dt, several numbers in a state", follows(*_drawn(12, 4, 3))),
         Property("chunks of one position, and one chunk for all", _smallest),
-        Property("a last chunk that is shorter", follows(*drawn(10, 3, 4))),
+        Property("a last chunk that is shorter", follows(*_drawn(10, 3, 4))),
         Property("large dt, which leave nothing", follows(EIGHT, 900 * ONES[:, 0], -1.0, ONES, 2)),
         Property("gradients reach x, dt and B", same_gradients(states_before, GIVEN), hints=()),
     ),

@@ -13,8 +13,7 @@ def warm_up(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / steps)
 
 
-def factor(f: Factor, step: int, steps: int) -> float:
-    """Return an answer's factor."""
+def _factor(f: Factor, step: int, steps: int) -> float:
     return float(value_of(lambda: f(step, steps), float))
 
 
@@ -23,14 +22,14 @@ def at(steps: int, *counted: int) -> Callable[[Factor], None]:
 
     def test(f: Factor) -> None:
         for step in counted:
-            close(factor(f, step, steps), warm_up(step, steps), f"the factor of step {step} of {steps}")
+            close(_factor(f, step, steps), warm_up(step, steps), f"the factor of step {step} of {steps}")
 
     return test
 
 
 WARM_UP = Exercise(
     reference=warm_up,
-    observe=lambda f: [factor(f, step, steps) for steps in (10, 4) for step in (0, 1, 2, 3, 7, 9, 10, 11, 50)],
+    observe=lambda f: [_factor(f, step, steps) for steps in (10, 4) for step in (0, 1, 2, 3, 7, 9, 10, 11, 50)],
     properties=(
         Property("the first step has 1 / steps", at(10, 0)),
         Property("the second has 2 / steps, the eighth 8 / steps", at(10, 1, 7)),
