@@ -87,6 +87,12 @@ class One(Mended):
     first = 0.54
 
 
+@right("mended_scan", "the library's scan")
+class ByLibrary(Mended):
+    def scan(self, v, dt, B, C):
+        return selective_scan(v, dt, -self.log_A.exp(), B, C)
+
+
 @wrong("mended_scan", "a mixer that is too large")
 class Large(Mended):
     def __init__(self):
