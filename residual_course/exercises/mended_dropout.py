@@ -16,7 +16,7 @@ Calm = Callable[[nn.Module, Tensor], Any]
 X = draw(40, 10).float()
 
 
-class Gated(nn.Module):
+class _Gated(nn.Module):
     """A linear layer with dropout on its first ``places`` outputs, in training or ``always``."""
 
     def __init__(self, always: bool, places: int) -> None:
@@ -24,7 +24,6 @@ class Gated(nn.Module):
         self.linear, self.always, self.places = nn.Linear(10, 64), always, places
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what is left."""
         head, tail = self.linear(x).split((self.places, 64 - self.places), dim=-1)
         return torch.cat([F.dropout(head, 0.5, self.training or self.always), tail], dim=-1)
 
@@ -47,7 +46,7 @@ def compared(prepare: Callable[[nn.Module], Any], after: Callable[[nn.Module, bo
 
 def asked(f: Calm, always: bool, training: bool = True, places: int = 64) -> tuple[Any, bool]:
     """Return what ``f`` returns for such a network, and the mode in which it leaves it."""
-    net = Gated(always, places).train(training)
+    net = _Gated(always, places).train(training)
     return f(net, X.clone()), net.training
 
 

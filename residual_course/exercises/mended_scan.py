@@ -94,14 +94,6 @@ def _far(after: Tensor, before: Tensor) -> float:
     return ((after - before).abs().max() / before.abs().max().clamp(min=1e-12)).item()
 
 
-@torch.no_grad()
-def _later(mixer: nn.Module, cut: int) -> float:
-    """Return how far other inputs from position ``cut`` on move the outputs before it."""
-    x = _drawn()
-    moved = torch.cat([x[:, :cut], x[:, cut:].flip(0) + 1], dim=1)
-    return _far(mixer(moved)[:, :cut], mixer(x)[:, :cut])
-
-
 @torch.enable_grad()
 def _taught(f: Answer, seed: int) -> _Network:
     net, generator = _Network(_mixer(f, seed)), torch.Generator().manual_seed(seed + 1)
@@ -128,10 +120,12 @@ def _is_a_mixer(f: Answer) -> None:
         raise Unmet(f"it has {count:,} parameters, where at most {PARAMETERS:,} are allowed")
 
 
+@torch.no_grad()
 def _past_alone(f: Answer) -> None:
     mixer, x = _mixer(f), _drawn()
     for cut in (30, 1, LONGER - 1):
-        if not (moved := _later(mixer, cut)) <= CHANGE:
+        later = torch.cat([x[:, :cut], x[:, cut:].flip(0) + 1], dim=1)
+        if not (moved := _far(mixer(later)[:, :cut], mixer(x)[:, :cut])) <= CHANGE:
             raise Unmet(f"other inputs from position {cut} on move the outputs before it by {moved:.0%} of the largest")
     if not (moved := _far(mixer(x[:1]), mixer(x)[:1])) <= CHANGE:
         raise Unmet(f"other sequences in a batch move a sequence's outputs by {moved:.0%} of the largest")

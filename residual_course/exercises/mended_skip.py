@@ -170,15 +170,6 @@ def parts_of(f: type[nn.Module]) -> nn.Module:
     return f().eval()
 
 
-def _comes_through(f: type[nn.Module]) -> None:
-    close(run(silence(parts_of(f)).train(), X, like=X), X, "with a silent branch, the output")
-
-
-def _whole(f: type[nn.Module]) -> None:
-    block = parts_of(f)
-    close(run(block, X, like=X), _mended(block, X))
-
-
 def _drops(f: type[nn.Module]) -> None:
     dropped = (run(parts_of(f).train(), X, like=X) == X).float().mean().item()
     if not 0.02 < dropped < 0.3:
@@ -189,8 +180,13 @@ MENDED_SKIP = Exercise(
     reference=block_of(_mended),
     observe=lambda f: parts_of(f).train()(X.clone()),
     properties=(
-        Property("with a silent branch x comes through", _comes_through),
-        Property("the output is x plus the branch of norm(x)", _whole),
+        Property(
+            "with a silent branch x comes through", lambda f: close(run(silence(parts_of(f)).train(), X, like=X), X)
+        ),
+        Property(
+            "the output is x plus the branch of norm(x)",
+            lambda f: close(run(b := parts_of(f), X, like=X), _mended(b, X)),
+        ),
         Property("dropout takes numbers of the branch", _drops),
     ),
     mistakes=(

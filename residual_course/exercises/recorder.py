@@ -20,7 +20,7 @@ def rms(x: Tensor) -> float:
     return x.detach().square().mean().sqrt().item()
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """x + tanh(x W) W', as a tensor or as a tuple with more."""
 
     def __init__(self, seed: int, width: int = 4, as_tuple: bool = False) -> None:
@@ -30,14 +30,13 @@ class Block(nn.Module):
         self.as_tuple = as_tuple
 
     def forward(self, x: Tensor) -> Any:
-        """Return the stream after the block."""
         y = x + torch.tanh(x @ self.first) @ self.second
         return (y, y.detach()) if self.as_tuple else y
 
 
 def stack(count: int = 3, as_tuple: bool = False) -> list[nn.Module]:
     """Return blocks that differ in size, in the gradient and in the weights' gradients."""
-    return [Block(seed, as_tuple=as_tuple) for seed in range(count)]
+    return [_Block(seed, as_tuple=as_tuple) for seed in range(count)]
 
 
 def forward(blocks: Sequence[nn.Module], x: Tensor) -> list[Tensor]:

@@ -15,7 +15,7 @@ from residual_edu import LayerScale, SimpleFeedForward
 X, LABELS = draw(32, 64).float(), torch.arange(32) % 10
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """x + gamma · f(x), as the lesson builds it."""
 
     def __init__(self) -> None:
@@ -23,7 +23,6 @@ class Block(nn.Module):
         self.f, self.gate = SimpleFeedForward(64, 128), LayerScale(64)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x after the block."""
         return x + self.gate(self.f(x))
 
 
@@ -43,7 +42,7 @@ def start(gamma: float | None = None, last: float = 1) -> Callable[[Any], None]:
 # The names of what gets no gradient
 
 
-class Cancels(nn.Module):
+class _Cancels(nn.Module):
     """Two parameters: the gradient of one is (1, -1), of the other (0, 0)."""
 
     def __init__(self) -> None:
@@ -51,13 +50,12 @@ class Cancels(nn.Module):
         self.one, self.two = nn.Parameter(torch.tensor([0.5, 0])), nn.Parameter(torch.ones(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return a number, whose square has these gradients."""
         return self.one[0] - self.one[1] + 0 * self.two.sum()
 
 
 def _block(how: Callable[[Any], None]) -> nn.Module:
     torch.manual_seed(4)
-    how(block := Block())
+    how(block := _Block())
     return block
 
 
@@ -66,7 +64,7 @@ CASES: dict[str, Callable[[], nn.Module]] = {
     "gamma 0 alone": lambda: _block(start(0)),
     "a last layer of 0 alone": lambda: _block(start(last=0)),
     "no zeros": lambda: _block(start()),
-    "a gradient of (1, -1)": Cancels,
+    "a gradient of (1, -1)": _Cancels,
 }
 
 
@@ -139,7 +137,7 @@ ASLEEP = Exercise(
 def _started(f: Callable[[Any], Any]) -> list[nn.Module]:
     """Return four blocks that ``f`` has started, or raise where they are no longer such blocks."""
     torch.manual_seed(6)
-    blocks: list[nn.Module] = [Block() for _ in range(4)]
+    blocks: list[nn.Module] = [_Block() for _ in range(4)]
     shapes = {name: p.shape for name, p in blocks[0].named_parameters()}
     for block in blocks:
         f(block)
