@@ -49,7 +49,7 @@ class Exercise:
             dicts of these). An answer with the outputs of a known mistake is taken for that mistake, so no two mistakes
             have the same, and none those of the reference. An exception passes through ``observe``, as an output.
         properties: what must hold, in the order in which a learner should mend what does not.
-        mistakes: three or four wrong answers.
+        mistakes: three or four wrong answers, those that learners give most.
         hints: two. The first, a nudge, is printed with the second failing answer, the second, a step and not the line
             to type, with the third; only where they concern the property that failed.
         also_right: other right answers, such as torch's own class.

@@ -72,6 +72,15 @@ def backward(output: Tensor, leaves: Sequence[Tensor]) -> Sequence[Tensor | None
         raise
 
 
+def all_learn(module: nn.Module, x: Tensor) -> None:
+    """Raise ``Broken`` with the first parameter that no gradient reaches from ``module(x)``."""
+    with torch.enable_grad():
+        module(x).square().sum().backward()
+    for name, parameter in module.named_parameters():
+        if parameter.grad is None or not parameter.grad.any():
+            raise Broken(f"no gradient reaches `{name}`; {CUT}")
+
+
 def same_gradients(reference: Any, *cases: Case, call: Call | None = None) -> Callable[[Any], None]:
     """Return a test: output and gradients equal the reference's, and all that is handed over stays as it was.
 

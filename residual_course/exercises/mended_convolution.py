@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, draw
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, construct, draw, run
+from residual_course.checking.gradients import all_learn
 
 Answer = Callable[[], Any]  # a class of networks: a signal, (positions,), to a signal
 LENGTH, SMALL = 64, 1e-4  # what counts as rounding, of the largest output
@@ -51,138 +52,77 @@ def changed(**values: Any) -> type[Handed]:
 Mended = changed(stretched=False, zeros=1)
 
 
-class ByLoop(Mended):  # type: ignore[misc, valid-type]
-    """Mended with a loop over lags in the place of the transforms."""
-
-    def convolve(self, x: Tensor, taps: Tensor) -> Tensor:
-        """Return the sum of shifted copies of x."""
-        return sum((tap * nn.functional.pad(x, (m, 0))[: len(x)] for m, tap in enumerate(taps)), torch.zeros_like(x))
-
-
-class Correlated(Mended):  # type: ignore[misc, valid-type]
-    """A convolution that looks ahead."""
-
-    def convolve(self, x: Tensor, taps: Tensor) -> Tensor:
-        """Return the convolution with the future."""
-        return super().convolve(x.flip(0), taps).flip(0)
-
-
-class Cut(Mended):  # type: ignore[misc, valid-type]
-    """A kernel of which only the first 16 lags are used."""
-
-    def taps(self, length: int) -> Tensor:
-        """Return the kernel with zeros from lag 16 on."""
-        return super().taps(length) * (torch.arange(length) < 16)
-
-
-class Emptied(Handed):
-    """Outputs of the first half set to 0, so that nothing reaches them."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the second half of the outputs."""
-        return super().forward(x) * (torch.arange(len(x)) >= len(x) // 2)
-
-
-def signal(length: int = LENGTH) -> Tensor:
-    """Return a signal in float32, the same each time."""
+def _signal(length: int = LENGTH) -> Tensor:
     return draw(length, dtype=torch.float32)
 
 
-def network(f: Answer) -> nn.Module:
-    """Return a new network of an answer, or raise for what is none."""
+def _network(f: Answer) -> nn.Module:
     torch.manual_seed(0)
-    net = f()
-    if not isinstance(net, nn.Module):
-        raise Broken(f"it made a {type(net).__name__}, where an nn.Module was asked for")
+    net = construct(f).float()
     for length in (LENGTH, LENGTH // 2, 5):
-        out = net(signal(length))
-        if not isinstance(out, Tensor) or out.shape != (length,):
-            shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise Broken(f"for x of shape ({length},) it returned {shape}, where ({length},) was asked for")
+        run(net, _signal(length), like=_signal(length))
     return net
 
 
 @torch.no_grad()
-def moved(net: nn.Module, first: int, x: Tensor, other: Tensor) -> float:
+def _apart(net: nn.Module, first: int, x: Tensor, other: Tensor) -> float:
     """Return how far the first outputs for two inputs are apart, over the size of all outputs."""
     a, b = net(x), net(other)
     return ((a[:first] - b[:first]).abs().max() / a.abs().max().clamp(min=1e-12)).item()
 
 
-def _is_a_network(f: Answer) -> None:
-    network(f)
-
-
 def _past_alone(f: Answer) -> None:
-    net, x = network(f), signal()
+    net, x = _network(f), _signal()
     for start in (LENGTH // 2, LENGTH - 1):
         other = torch.cat([x[:start], x[start:] + 1])
-        if (off := moved(net, start, x, other)) > SMALL:
+        if (off := _apart(net, start, x, other)) > SMALL:
             raise Unmet(f"other inputs from position {start} on move the outputs before it by {off:.0%} of the largest")
 
 
 def _same_kernel(f: Answer) -> None:
-    net, x = network(f), signal()
+    net, x = _network(f), _signal()
     for half in (LENGTH // 2, 5):
-        if (off := moved(net, half, x, x[:half])) > SMALL:
+        if (off := _apart(net, half, x, x[:half])) > SMALL:
             raise Unmet(f"for {half} positions alone the outputs differ from those for {LENGTH} by {off:.0%}")
 
 
+@torch.no_grad()
 def _is_a_convolution(f: Answer) -> None:
-    net, x = network(f), signal()
+    net, x = _network(f), _signal()
     later = torch.cat([x.new_zeros(3), x[:-3]])
-    with torch.no_grad():
-        off = (net(later)[3:] - net(x)[:-3]).abs().max() / net(x).abs().max().clamp(min=1e-12)
+    off = (net(later)[3:] - net(x)[:-3]).abs().max() / net(x).abs().max().clamp(min=1e-12)
     if off > SMALL:
         raise Unmet(f"an input that comes 3 positions later does not give the same output 3 later: {off:.0%} apart")
 
 
 @torch.no_grad()
-def dependence(net: nn.Module) -> Tensor:
+def _dependence(net: nn.Module) -> Tensor:
     """Return which output (row) depends on which input (column)."""
     still = net(torch.zeros(LENGTH))
     by = torch.stack([net(one) - still for one in torch.eye(LENGTH)]).mT.abs()
     return by > 1e-5 * by.max()
 
 
-@torch.no_grad()
-def stretches(net: nn.Module) -> bool:
-    """Whether the taps depend on the signal's length."""
-    one = torch.eye(LENGTH)[0]
-    whole, half = net(one)[: LENGTH // 2], net(one[: LENGTH // 2])
-    return bool((whole - half).abs().max() > SMALL * whole.abs().max())
-
-
 def _reaches(f: Answer) -> None:
-    if (silent := (~dependence(network(f))[-1]).nonzero()).numel():
+    if (silent := (~_dependence(_network(f))[-1]).nonzero()).numel():
         raise Unmet(f"the last output does not depend on position {silent[0].item()}")
 
 
 def _observe(f: Answer) -> list[Any]:
-    net = network(f)
-    return [dependence(net), stretches(net)]
-
-
-def _learns(f: Answer) -> None:
-    net = network(f)
-    with torch.enable_grad():
-        net(signal()).square().sum().backward()
-    for name, weight in net.named_parameters():
-        if weight.grad is None or not weight.grad.any():
-            raise Unmet(f"no gradient reaches `{name}`")
+    """Return what depends on what, and whether the taps depend on the signal's length."""
+    net, one = _network(f), torch.eye(LENGTH)[0]
+    return [_dependence(net), _apart(net, LENGTH // 2, one, one[: LENGTH // 2]) > SMALL]
 
 
 MENDED_CONVOLUTION = Exercise(
     reference=Mended,
-    also_right=(ByLoop, changed(stretched=False, zeros=3)),
     observe=_observe,
     properties=(
-        Property("it maps (positions,) to (positions,)", _is_a_network, ()),
         Property("no output depends on a later input", _past_alone),
         Property("half of the positions alone give the first half of the outputs", _same_kernel),
         Property("it is still a convolution: a later input gives the same output later", _is_a_convolution, ()),
         Property("the last output depends on every position", _reaches, ()),
-        Property("gradients reach all weights", _learns, ()),
+        Property("gradients reach all weights", lambda f: all_learn(_network(f), _signal()), ()),
     ),
     mistakes=(
         Mistake(Handed, "the network as it was handed over", "Both of its lines with `len(x)` are wrong."),
@@ -201,9 +141,6 @@ MENDED_CONVOLUTION = Exercise(
             "a circle that is half a length too small",
             "A kernel as long as the signal needs as many zeros as the signal has positions.",
         ),
-        Mistake(Correlated, "a convolution that looks ahead", "Tap m meets the input m positions before."),
-        Mistake(Cut, "a kernel of 16 lags", "Read a tap for each position of the signal."),
-        Mistake(Emptied, "outputs that are set to 0", "Mend what they depend on; do not erase them."),
     ),
     hints=(
         "The first test accuses the transforms: how many points has their circle?",

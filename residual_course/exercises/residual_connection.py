@@ -1,64 +1,34 @@
 """Exercise on the residual connection: the same three parts in two orders."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
+from residual_course.checking.exercise import Exercise, Mistake, Part, Property, Unmet, close, draw, run, same_gradients
 
 Connection = Callable[..., Tensor]
 
 X = draw(2, 3, 4) + 1
-COINS = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64) / 0.75
-
-
-# The parts that an answer is given
-
-
-def norm(x: Tensor) -> Tensor:
-    """Centre each row and halve it, so that norming twice changes the result."""
-    return 0.5 * (x - x.mean(-1, keepdim=True))
-
-
-def sublayer(x: Tensor) -> Tensor:
-    """Apply a nonlinearity, so that the order of the parts changes the result."""
-    return 0.5 * x.square() + x + 1
-
-
-def dropout(x: Tensor) -> Tensor:
-    """Drop the second number of each row."""
-    return x * COINS
-
-
-def connected(f: Connection, x: Tensor = X, branch: Callable[[Tensor], Tensor] = sublayer) -> Tensor:
-    """Return a connection's output for ``x`` with these parts."""
-    return run(lambda x: f(x, branch, norm, dropout), x, like=x)
+PARTS: dict[str, Connection] = {
+    "sublayer": Part(4),
+    "norm": Part(4, 1),
+    "dropout": lambda x: x * torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=x.dtype) / 0.75,
+}
 
 
 def input_of(f: Connection, part: str) -> Tensor:
     """Return the input that a connection gives to one of its parts, which it must call once."""
-    parts, seen = {"sublayer": sublayer, "norm": norm, "dropout": dropout}, list[Tensor]()
-    real = parts[part]
+    seen = list[Tensor]()
 
     def overheard(x: Tensor) -> Tensor:
         seen.append(x.clone())
-        return real(x)
+        return PARTS[part](x)
 
-    parts[part] = overheard
-    run(lambda x: f(x, parts["sublayer"], parts["norm"], parts["dropout"]), X)
+    run(lambda x: f(x, *(PARTS | {part: overheard}).values()), X)
     if len(seen) != 1:
         raise Unmet(f"it called `{part}` {len(seen)} times, where once was asked for")
     return seen[0]
-
-
-def observe_connection(f: Connection) -> Any:
-    """Return the outputs for two inputs, and the gradient of the first."""
-    return connected(f), connected(f, 3 * X - 2), gradients(lambda x: f(x, sublayer, norm, dropout), X)
-
-
-# Pre-norm: x + dropout(sublayer(norm(x)))
 
 
 def pre(x: Tensor, sublayer: Connection, norm: Connection, dropout: Connection) -> Tensor:
@@ -66,33 +36,23 @@ def pre(x: Tensor, sublayer: Connection, norm: Connection, dropout: Connection) 
     return x + dropout(sublayer(norm(x)))
 
 
-def silent_branch(f: Connection) -> None:
-    """Test that the output is x where the sublayer returns 0."""
-    close(connected(f, branch=lambda x: 0 * x), X, "with a sublayer that returns 0, the output")
+def _inputs(f: Connection) -> None:
+    for part in ("norm", "sublayer", "dropout"):
+        close(input_of(f, part), input_of(pre, part), f"{part}'s input")
 
 
-def silent_gradient(f: Connection) -> None:
-    """Test that the gradient reaches x where the sublayer returns 0."""
-    weights = draw(*X.shape, seed=1)
-    close(gradients(lambda x: f(x, lambda z: 0 * z, norm, dropout), X)[0], weights, "the gradient that comes through")
+def _silent(f: Connection) -> None:
+    silent = PARTS | {"sublayer": lambda x: 0 * x}
+    close(run(lambda x: f(x, *silent.values()), X, like=X), X, "with a sublayer that returns 0, the output")
 
 
 RESIDUAL_FORWARD = Exercise(
     reference=pre,
-    observe=observe_connection,
+    observe=lambda f: run(lambda x: f(x, *PARTS.values()), X),
     properties=(
-        Property("the norm's input is x", lambda f: close(input_of(f, "norm"), X, "the norm's input")),
-        Property(
-            "the sublayer's input is the normalised x",
-            lambda f: close(input_of(f, "sublayer"), norm(X), "the sublayer's input"),
-        ),
-        Property(
-            "the sublayer's output goes through dropout",
-            lambda f: close(input_of(f, "dropout"), sublayer(norm(X)), "dropout's input"),
-        ),
-        Property("the output is x where the sublayer returns 0", silent_branch),
-        Property("so does the gradient", silent_gradient),
-        Property("the output is the sum of the two", lambda f: close(connected(f), pre(X, sublayer, norm, dropout))),
+        Property("each part's input is what the one before returned, the norm's is x", _inputs),
+        Property("the output is x where the sublayer returns 0", _silent),
+        Property("the output is the sum of the two, and gradients reach all", same_gradients(pre, {"x": X, **PARTS})),
     ),
     mistakes=(
         Mistake(
@@ -106,44 +66,14 @@ RESIDUAL_FORWARD = Exercise(
             "Keep the stream clean: add x as it came, not the normalised one.",
         ),
         Mistake(
-            lambda x, f, norm, drop: x + drop(f(x)),
-            "a branch without its norm",
-            "Give the sublayer norm(x).",
-        ),
-        Mistake(
-            lambda x, f, norm, drop: x + f(norm(x)),
-            "a branch without its gate",
-            "Send the sublayer's output through dropout before you add it.",
-        ),
-        Mistake(
             lambda x, f, norm, drop: drop(x + f(norm(x))),
             "dropout on the sum, so that x is dropped too",
             "Close dropout's bracket before the `x +`: the gate stands on the branch, not on the stream.",
         ),
         Mistake(
-            lambda x, f, norm, drop: x + f(drop(norm(x))),
-            "dropout before the sublayer",
-            "Read the branch from the inside out: norm, sublayer, dropout.",
-        ),
-        Mistake(
-            lambda x, f, norm, drop: x + drop(norm(f(x))),
-            "a norm on the sublayer's output",
-            "The norm comes first: the sublayer's input is norm(x).",
-        ),
-        Mistake(
             lambda x, f, norm, drop: norm(x + drop(f(x))),
             "post-norm, the other order",
             "Move the norm inside the branch; nothing stands around the sum.",
-        ),
-        Mistake(
-            lambda x, f, norm, drop: x * drop(f(norm(x))),
-            "a product, where the sum belongs",
-            "The branch adds: use +.",
-        ),
-        Mistake(
-            lambda x, f, norm, drop: x.detach() + drop(f(norm(x))),
-            "a skip that is cut off from the gradient",
-            "Leave out `.detach()` and `.data`: the skip is there to carry the gradient too.",
         ),
     ),
     hints=(
@@ -151,9 +81,5 @@ RESIDUAL_FORWARD = Exercise(
         "Three calls, one inside the other, make the branch. Then one addition; x itself passes through none of them.",
     ),
 )
-
-
-# Post-norm: norm(x + dropout(sublayer(x)))
-
 
 EXERCISES = {"residual_forward": RESIDUAL_FORWARD}

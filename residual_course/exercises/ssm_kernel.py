@@ -10,29 +10,13 @@ from residual_course.checking.exercise import Broken, Exercise, Mistake, Propert
 Kernel = Callable[[Tensor, Tensor, Tensor, int], Tensor]  # A, B, C, (states,) each, and the number of taps
 
 
-def powers(A: Tensor, taps: int, first: int = 0) -> Tensor:
-    """Return A to the power of ``first`` and so on, (taps, states)."""
-    return A ** torch.arange(first, first + taps)[:, None]
+def _powers(A: Tensor, taps: int) -> Tensor:
+    return A ** torch.arange(taps)[:, None]
 
 
 def kernel(A: Tensor, B: Tensor, C: Tensor, taps: int) -> Tensor:
     """Return the real part of the sum of C A^m B over the states, (taps,)."""
-    return (powers(A, taps) * (C * B)).sum(-1).real
-
-
-def by_loop(A: Tensor, B: Tensor, C: Tensor, taps: int) -> Tensor:
-    """Return what the loop makes of a 1 and zeros after it."""
-    state, outputs = B, []
-    for _ in range(taps):
-        outputs.append((C * state).sum().real)
-        state = A * state
-    return torch.stack(outputs)
-
-
-def space(states: int = 4, seed: int = 0) -> dict[str, Tensor]:
-    """Return A inside the unit circle, B and C, complex, by their real parts: ``decay`` and ``turn`` make A."""
-    names = "decay", "turn", "b", "b_turned", "c", "c_turned"
-    return {name: draw(states, seed=10 * seed + k) for k, name in enumerate(names)}
+    return (_powers(A, taps) * C * B).sum(-1).real
 
 
 def real(f: Kernel, taps: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -48,7 +32,7 @@ def real(f: Kernel, taps: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 
 
 def of(f: Kernel, taps: int) -> Callable[..., Tensor]:
-    """Return ``f`` as a function of the numbers of ``space``."""
+    """Return ``f`` as a function of six real tensors, of which the first two make A inside the unit circle."""
 
     def made(decay: Tensor, turn: Tensor, b: Tensor, b_turned: Tensor, c: Tensor, c_turned: Tensor) -> Tensor:
         A = torch.polar(decay.sigmoid(), 3 * turn)
@@ -57,85 +41,47 @@ def of(f: Kernel, taps: int) -> Callable[..., Tensor]:
     return made
 
 
-def _matches(f: Kernel, *sizes: tuple[int, int]) -> None:
-    for states, taps in sizes:
-        given = space(states, seed=states)
-        wanted = of(kernel, taps)(**given)
-        found = run(of(f, taps), *given.values(), like=wanted)
-        close(found, wanted, f"for {states} states and {taps} taps the kernel")
+def _loop(f: Kernel) -> None:
+    for states, taps in ((3, 1), (4, 6), (2, 9), (1, 5)):
+        given = [draw(states, seed=10 * states + k) for k in range(6)]
+        wanted = of(kernel, taps)(*given)
+        close(run(of(f, taps), *given, like=wanted), wanted, f"for {states} states and {taps} taps the kernel")
 
 
 def _by_hand(f: Kernel) -> None:
-    A, ones = torch.tensor([0.5, -0.5], dtype=torch.complex128), torch.ones(2, dtype=torch.complex128)
+    halves, ones = torch.tensor([0.5, -0.5], dtype=torch.complex128), torch.ones(2, dtype=torch.complex128)
     wanted = torch.tensor([2.0, 0, 0.5, 0]).double()
-    close(run(real(f, 4), A, ones, ones, like=wanted), wanted, "the kernel")
+    close(run(real(f, 4), halves, ones, ones, like=wanted), wanted, "the kernel")
 
 
-def _first(f: Kernel) -> None:
-    A, B, C = (torch.complex(draw(3, seed=k), draw(3, seed=k + 3)) / 2 for k in (0, 6, 12))
-    wanted = (C * B).sum().real[None]
-    close(run(real(f, 1), A, B, C, like=wanted), wanted, "the only tap")
+def _gradients(f: Kernel) -> None:
+    names = "decay", "turn", "b", "b_turned", "c", "c_turned"
+    same_gradients(of(kernel, 5), {name: draw(4, seed=k) for k, name in enumerate(names)})(of(f, 5))
 
 
 SSM_KERNEL = Exercise(
     reference=kernel,
-    also_right=(by_loop,),
-    observe=lambda f: f(*(torch.complex(draw(3, seed=k), draw(3, seed=k + 3)) / 2 for k in (0, 6, 12)), 5),
+    observe=lambda f: of(f, 5)(*(draw(3, seed=k) for k in range(6))),
     properties=(
         Property("A = ½, −½ with B and C all ones gives 2, 0, ½, 0", _by_hand),
-        Property("the tap at lag 0 is C B, before any A", _first),
-        Property("it is what the loop makes of a 1 and zeros after it", lambda f: _matches(f, (4, 6), (2, 9), (1, 5))),
-        Property(
-            "gradients reach A, B and C",
-            lambda f: same_gradients(of(kernel, 5), space())(of(f, 5)),
-            hints=(),
-        ),
+        Property("it is what the loop makes of a 1 and zeros after it", _loop),
+        Property("gradients reach A, B and C", _gradients, hints=()),
     ),
     mistakes=(
         Mistake(
-            lambda A, B, C, taps: (powers(A, taps, 1) * C * B).sum(-1).real,
+            lambda A, B, C, taps: (_powers(A, taps) * A * C * B).sum(-1).real,
             "a kernel that begins with A to the power of 1",
             "What is written at a position is read there before A has multiplied it: begin with A ** 0.",
         ),
         Mistake(
-            lambda A, B, C, taps: (powers(A, taps) * C).sum(-1).real,
+            lambda A, B, C, taps: (_powers(A, taps) * C).sum(-1).real,
             "a kernel without B",
             "An input is multiplied by B when it is written.",
         ),
         Mistake(
-            lambda A, B, C, taps: (powers(A, taps) * B).sum(-1).real,
-            "a kernel without C",
-            "The output is read from the state with C.",
-        ),
-        Mistake(
-            lambda A, B, C, taps: (powers(A, taps) * C * B).real,
-            "a kernel for each state",
-            "The output sums over the states: `.sum(-1)`.",
-        ),
-        Mistake(
-            lambda A, B, C, taps: (powers(A, taps) * C * B).sum(-1).abs(),
-            "absolute values",
-            "A complex number's `.real` has a sign; `.abs()` loses it.",
-        ),
-        Mistake(
-            lambda A, B, C, taps: (powers(A, taps).real * C.real * B.real).sum(-1),
+            lambda A, B, C, taps: (_powers(A, taps).real * C.real * B.real).sum(-1),
             "the product of the real parts",
             "Multiply first: the product of two imaginary parts is real too.",
-        ),
-        Mistake(
-            lambda A, B, C, taps: 2 * kernel(A, B, C, taps),
-            "twice the real part, as where each state stands for itself and its conjugate",
-            "Here the loop has no factor 2.",
-        ),
-        Mistake(
-            lambda A, B, C, taps: (A * torch.arange(taps)[:, None] * C * B).sum(-1).real,
-            "A times m",
-            "Each step multiplies by A once more: A ** m.",
-        ),
-        Mistake(
-            lambda A, B, C, taps: kernel(A, B, C, taps).flip(0),
-            "the kernel the other way round",
-            "Tap m stands at lag m: begin with A ** 0.",
         ),
     ),
     hints=(

@@ -13,8 +13,7 @@ def warm_up(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / steps)
 
 
-def factor(f: Factor, step: int, steps: int) -> float:
-    """Return an answer's factor."""
+def _factor(f: Factor, step: int, steps: int) -> float:
     return float(value_of(lambda: f(step, steps), float))
 
 
@@ -23,14 +22,14 @@ def at(steps: int, *counted: int) -> Callable[[Factor], None]:
 
     def test(f: Factor) -> None:
         for step in counted:
-            close(factor(f, step, steps), warm_up(step, steps), f"the factor of step {step} of {steps}")
+            close(_factor(f, step, steps), warm_up(step, steps), f"the factor of step {step} of {steps}")
 
     return test
 
 
 WARM_UP = Exercise(
     reference=warm_up,
-    observe=lambda f: [factor(f, step, steps) for steps in (10, 4) for step in (0, 1, 2, 3, 7, 9, 10, 11, 50)],
+    observe=lambda f: [_factor(f, step, steps) for steps in (10, 4) for step in (0, 1, 2, 3, 7, 9, 10, 11, 50)],
     properties=(
         Property("the first step has 1 / steps", at(10, 0)),
         Property("the second has 2 / steps, the eighth 8 / steps", at(10, 1, 7)),
@@ -44,29 +43,8 @@ WARM_UP = Exercise(
             "Steps are counted from 0: use step + 1.",
         ),
         Mistake(lambda step, steps: (step + 1) / steps, "a rate that grows for ever", "Stop at 1, with min."),
-        Mistake(lambda step, steps: 1.0, "a constant rate", "Let the factor grow during the first `steps` steps."),
         Mistake(
             lambda step, steps: max(1.0, (step + 1) / steps), "max in the place of min", "Take the smaller of the two."
-        ),
-        Mistake(
-            lambda step, steps: max(0.0, 1 - step / steps),
-            "a rate that falls",
-            "The factor grows from 1 / steps to 1.",
-        ),
-        Mistake(
-            lambda step, steps: 0.1 if step < steps else 1.0,
-            "a jump from a small rate to the full one",
-            "Grow by 1 / steps in each step.",
-        ),
-        Mistake(
-            lambda step, steps: min(1.0, (step + 1) / 100),
-            "a warm-up of 100 steps, whatever is asked for",
-            "Divide by `steps`.",
-        ),
-        Mistake(
-            lambda step, steps: min(1.0, ((step + 1) / steps) ** 2),
-            "a square",
-            "Grow along a straight line.",
         ),
     ),
     hints=(

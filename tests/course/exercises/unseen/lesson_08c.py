@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.handed_scan import MENDED, changed
+from residual_course.exercises.mended_scan import Mended
 from residual_edu import MambaLayer, selective_scan
 
 
@@ -82,12 +82,15 @@ def _(x, dt, A, B, length):
     return torch.cat([torch.zeros(1, B.shape[1]), states])[: len(x) : length]
 
 
-Mended = changed(**MENDED)
-
-
 @right("mended_scan", "steps that start at 1")
 class One(Mended):
     first = 0.54
+
+
+@right("mended_scan", "the library's scan")
+class ByLibrary(Mended):
+    def scan(self, v, dt, B, C):
+        return selective_scan(v, dt, -self.log_A.exp(), B, C)
 
 
 @wrong("mended_scan", "a mixer that is too large")
