@@ -5,10 +5,8 @@ And its laws are held to bands: what fails is a sentence for a learner, and an e
 
 import base64
 import io
-import re
 
 import matplotlib
-import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -99,45 +97,6 @@ def test_a_figure_is_shown_as_png_with_its_alternative_text(shown):
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert picture.format == "PNG" and picture.size == (600, 400), "twice the pixels that it is shown with"
     assert picture.convert("RGBA").getpixel((0, 0)) == (255,) * 4, "white, to be read in a dark JupyterLab too"
-
-
-TRUTHS = [
-    bool,
-    np.bool,
-    lambda value: torch.tensor(value),
-    lambda value: torch.tensor([0.25, 2.0]).lt(1)[int(not value)],
-]
-LAW = "The loss of three seeds is below 0.1."
-
-
-@pytest.fixture(params=["", "1"], ids=["learner", "strict"])
-def strict(request, monkeypatch):
-    """Whether the session is a build's."""
-    monkeypatch.setenv("RESIDUAL_EDU_STRICT", request.param)
-    return bool(request.param)
-
-
-@pytest.mark.parametrize("kind", TRUTHS)
-def test_a_law_that_does_not_hold_is_a_sentence_for_a_learner_and_an_error_for_a_build(strict, capsys, kind):
-    said = f"Not with these settings: {LAW}"
-    assert lesson.holds(kind(True), LAW) is None and capsys.readouterr().out == ""
-    if strict:
-        with pytest.raises(AssertionError, match=f"^{said}$"):
-            lesson.holds(kind(False), LAW)
-    else:
-        assert lesson.holds(kind(False), LAW) is None
-    assert capsys.readouterr().out == ("" if strict else f"{said}\n")
-
-
-AMBIGUOUS = [0.05, None, [True], torch.tensor([True]), torch.tensor(1.0), np.array([True])]
-
-
-@pytest.mark.parametrize("condition", AMBIGUOUS, ids=str)
-def test_what_is_not_one_truth_value_is_refused(as_installed, condition):
-    got = re.escape(repr(condition))
-    message = f"^condition must be one truth value, got {got}; compare a number with its band, and join several"
-    with pytest.raises(InvalidInput, match=message):
-        lesson.holds(condition, LAW)
 
 
 def test_stored_runs_are_read_from_any_folder(tmp_path, monkeypatch):

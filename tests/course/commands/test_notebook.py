@@ -14,7 +14,7 @@ from residual_course.commands.notebook import name_cells, never_executed, outlin
 SOURCE = """# %% [markdown]
 # # Title
 
-# %% tags=["predict"] slideshow={"slide_type": "slide"}
+# %% tags=["figure"] slideshow={"slide_type": "slide"}
 x = 1
 
 # %% A name for the cell
@@ -72,7 +72,7 @@ def test_a_plan_is_a_valid_notebook_of_the_cells_with_the_metadata_that_means_so
     nbformat.validate(notebook)
     assert notebook.metadata.kernelspec.name == "python3" and notebook.metadata.language_info == {"name": "python"}
     assert [cell.source for cell in notebook.cells] == ["# Title", "x = 1", "x = 1"]
-    assert [cell.metadata for cell in notebook.cells] == [{}, {"tags": ["predict"]}, {"title": "A name for the cell"}]
+    assert [cell.metadata for cell in notebook.cells] == [{}, {"tags": ["figure"]}, {"title": "A name for the cell"}]
     ids = [cell.id for cell in notebook.cells]
     assert ids == [cell.id for cell in plan(source).cells] and ids[2] == f"{ids[1]}-2"
     cells = [new_code_cell("a"), new_markdown_cell("a"), new_code_cell("b")]

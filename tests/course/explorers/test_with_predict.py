@@ -90,7 +90,7 @@ def test_a_build_shows_all_of_it_and_the_companion_tells_the_truth_where_the_blo
 
 def test_a_truth_that_is_missing_is_asked_for():
     with (
-        pytest.raises(InvalidInput, match=r"^guess\.truth must be one of 'a', 'b', got 'None'$"),
+        pytest.raises(InvalidInput, match=r"^guess\.truth must be one of 'a', 'b', got ''$"),
         predict("Which?", ["a", "b"]),
     ):
         pass
