@@ -111,6 +111,7 @@ def test_a_clean_lesson_has_no_findings_built_or_not_and_the_verb_names_the_one_
 # The number of a cell, what stands in it and what is put there, and how the only finding ends.
 FAULTS = [
     (2, "return", "import matplotlib.pyplot as plt\n    return", "re-execute the same or needs a kernel to show"),
+    (2, "return", "ipywidgets.Output()\n    return", "re-execute the same or needs a kernel to show"),
     (2, "return", "from tqdm.auto import trange\n    return", "re-execute the same or needs a kernel to show"),
     (2, "return", f"{'1 + ' * 22}1\n    return", "has a line of 93 columns, more than 88"),
     (0, "00_first", "10_last", "the first cell of text does not link to 00_first.ipynb"),
