@@ -111,6 +111,7 @@ def test_a_clean_lesson_has_no_findings_built_or_not_and_the_verb_names_the_one_
 # The number of a cell, what stands in it and what is put there, and how the only finding ends.
 FAULTS = [
     (2, "return", "import matplotlib.pyplot as plt\n    return", "re-execute the same or needs a kernel to show"),
+    (2, "return", "ipywidgets.Output()\n    return", "re-execute the same or needs a kernel to show"),
     (2, "return", "from tqdm.auto import trange\n    return", "re-execute the same or needs a kernel to show"),
     (2, "return", f"{'1 + ' * 22}1\n    return", "has a line of 93 columns, more than 88"),
     (0, "00_first", "10_last", "the first cell of text does not link to 00_first.ipynb"),
@@ -172,11 +173,13 @@ def test_more_than_the_form_has_room_for_is_found(cells, find, folder):
     cells[-2:-2] = [code(ASK.replace("guess", name)) for name in "abc"] + [*exercise("three"), *exercise("four")]
     record = folder.parents[1] / RECORD
     record.parent.mkdir()
-    record.write_text(json.dumps({f"{NAME}.ipynb": 50.5}))
+    record.write_text(json.dumps({f"{name}.ipynb": 50.5 for name in (NAME, "02_small")}))
     found = {one.rpartition(" has ")[2] for one in find() if "the lesson" in one}
     assert found >= {"4 predictions, more than 3", "4 exercises, more than 3", "50.5 seconds, more than 50"}
     assert "180 hidden lines of code, more than 160" in found
     assert any("visible lines of code, more than 220" in one for one in found)
+    small = " ".join(find(name="02_small"))
+    assert all(f"{what}, more than {top}" in small for what, top in (("seconds", 30), ("visible lines of code", 170)))
 
 
 @pytest.mark.parametrize("name", [f"{NAME}_more", "00_old"])
