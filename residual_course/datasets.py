@@ -5,7 +5,7 @@ import re
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -172,16 +172,6 @@ def _glyphs(size: int = 32) -> Tensor:
             small = picture.resize((size, size), Image.Resampling.LANCZOS).tobytes()
             rows.append(torch.frombuffer(bytearray(small), dtype=torch.uint8))
     return torch.stack(rows).view(len(FONTS), len(LETTERS), size, size) / 255
-
-
-def photos() -> dict[str, Tensor]:
-    """Return scikit-learn's two photographs by name, ``china`` and ``flower``.
-
-    Each is ``(height, width, channels)`` = ``(427, 640, 3)``, float32 in [0, 1], channels red, green, blue. On the CPU.
-    """
-    pictures = sklearn_datasets().load_sample_images()
-    names = [PurePath(name).stem for name in pictures.filenames]
-    return {name: torch.tensor(image).float() / 255 for name, image in zip(names, pictures.images, strict=True)}
 
 
 def neuron_voltage() -> Tensor:

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets as widgets
@@ -122,8 +122,3 @@ class Explorer(widgets.VBox):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         still = {"text/plain": self.alt, "image/png": base64.b64encode(self.first_picture).decode()}
         return super()._repr_mimebundle_(**kwargs) | still, {"image/png": {"alt": self.alt}}
-
-
-def choice_buttons(options: Iterable[object], description: str = "") -> widgets.ToggleButtons:
-    """Return one button for each of a few options, as wide as its word."""
-    return widgets.ToggleButtons(options=list(options), description=description, style={"button_width": "auto"})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib import cbook
-from sklearn.datasets import load_digits, load_sample_image
+from sklearn.datasets import load_digits
 
 from residual_course.datasets import (
     LETTERS,
@@ -18,7 +18,6 @@ from residual_course.datasets import (
     font_letters,
     ink_rows,
     neuron_voltage,
-    photos,
     python_documentation,
     python_prose,
 )
@@ -66,14 +65,6 @@ def test_a_seed_names_one_shuffle_and_leaves_the_global_one_alone(drawn):
 def test_what_is_refused(test, words):
     with pytest.raises(InvalidInput, match=f"^{words}$"):
         digits(test=test)
-
-
-def test_photos_are_the_two_pictures_by_name():
-    found = photos()
-    assert list(found) == ["china", "flower"]
-    for name, image in found.items():
-        assert image.dtype == torch.float32 and image.shape == (427, 640, 3) and 0 <= image.min() < image.max() <= 1
-        assert (image * 255).round().long().equal(torch.tensor(load_sample_image(f"{name}.jpg")).long())
 
 
 def test_the_documentation_is_the_same_text_on_every_python():
@@ -145,7 +136,7 @@ def test_letters_are_moved_and_as_large_as_asked_for():
     assert 3.8 < large / small < 4.2
 
 
-@pytest.mark.parametrize("data", [digits, photos])
+@pytest.mark.parametrize("data", [digits])
 def test_without_scikit_learn_it_says_what_to_install(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"scikit-learn, which is not installed: pip install 'residual_edu\[lab\]'$"):

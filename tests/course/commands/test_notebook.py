@@ -14,7 +14,7 @@ from residual_course.commands.notebook import name_cells, never_executed, outlin
 SOURCE = """# %% [markdown]
 # # Title
 
-# %% tags=["figure"] slideshow={"slide_type": "slide"}
+# %% tags=["trained"] slideshow={"slide_type": "slide"}
 x = 1
 
 # %% A name for the cell
@@ -72,7 +72,7 @@ def test_a_plan_is_a_valid_notebook_of_the_cells_with_the_metadata_that_means_so
     nbformat.validate(notebook)
     assert notebook.metadata.kernelspec.name == "python3" and notebook.metadata.language_info == {"name": "python"}
     assert [cell.source for cell in notebook.cells] == ["# Title", "x = 1", "x = 1"]
-    assert [cell.metadata for cell in notebook.cells] == [{}, {"tags": ["figure"]}, {"title": "A name for the cell"}]
+    assert [cell.metadata for cell in notebook.cells] == [{}, {"tags": ["trained"]}, {"title": "A name for the cell"}]
     ids = [cell.id for cell in notebook.cells]
     assert ids == [cell.id for cell in plan(source).cells] and ids[2] == f"{ids[1]}-2"
     cells = [new_code_cell("a"), new_markdown_cell("a"), new_code_cell("b")]
@@ -82,9 +82,9 @@ def test_a_plan_is_a_valid_notebook_of_the_cells_with_the_metadata_that_means_so
 
 @pytest.mark.parametrize(
     ("given", "tags"),
-    [('["figure"]', ["figure", "hide-input"]), ('["reveal", "figure"]', ["reveal", "figure", "hide-cell"])],
+    [('["figure"]', ["figure", "hide-input"]), ('["solution", "figure"]', ["solution", "figure", "hide-cell"])],
 )
-def test_the_code_of_a_figure_is_folded_and_a_reveal_with_its_output(source, given, tags):
+def test_the_code_of_a_figure_is_folded_and_a_solution_with_its_output(source, given, tags):
     source.write_text(f"# %% tags={given}\nx = 1\n")
     (cell,) = plan(source).cells
     assert cell.metadata.jupyter == {"source_hidden": True} and cell.metadata.cellView == "form"
@@ -175,7 +175,7 @@ def printed(text, *tags):
 def test_answers_are_stored_apart_and_joined_again(tmp_path):
     asks = printed("b")
     asks.source = 'with predict("How?", ["so", "not so"]) as guess:\n    guess.truth = "so"'
-    cells = [new_markdown_cell("x"), printed("open"), printed("é", "reveal"), printed("b", "solution"), asks]
+    cells = [new_markdown_cell("x"), printed("open"), printed("é", "solution"), printed("b", "solution"), asks]
     notebook, path = new_notebook(cells=cells), answers_of(tmp_path / "notebooks" / "homework" / "hw.ipynb")
     assert path == tmp_path / "notebooks" / "answers" / "homework" / "hw.json"
     before = nbformat.writes(notebook)

@@ -50,18 +50,6 @@ def code(source, *tags, outputs=(), **metadata):
     return new_code_cell(source, outputs=list(outputs), metadata={"tags": list(tags), **metadata})
 
 
-def test_a_prediction_is_a_question_then_its_reveal_with_the_answer_below(page):
-    reveal = code("guess.reveal(4, why={})", "reveal", "hide-cell", **FOLDED)
-    told = prose("**You made no prediction; we measured 4.** Four.\n\nSo.")
-    asks = code('guess = predict("How many?", ["3", "4"])', "predict")
-    question, shown, answer = page(asks, reveal, answers={reveal.id: [told]})
-    assert question.cell_type == "markdown" and 'data-answer="answer-1"' in question.source
-    assert "4" not in question.source.replace(">4<", "").replace('"1"', "")
-    assert shown.metadata["answer"] == "answer-1" and shown.outputs == []
-    assert shown.metadata["tags"] == ["reveal", "hide-input"]  # the answer's own fold holds what it prints
-    assert "We measured 4" in answer.source
-
-
 def test_a_prediction_of_one_cell_is_a_question_its_open_code_and_the_answer_folded(page, tmp_path):
     asks = code('with predict("How many?", ["3", "4"]) as guess:\n    print(7)\n    guess.truth = "4"')
     companion = companion_of(tmp_path / "notebooks" / "02_it.ipynb")

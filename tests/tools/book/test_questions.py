@@ -2,24 +2,15 @@
 
 from nbformat.v4 import new_code_cell
 
-from tools.book.questions import Question, answered, asked, question_of, reasons_of
+from tools.book.questions import Question, answered, asked, question_of
 
-REVEAL = new_code_cell(
-    """\
-# Answer first, then run this cell.
-reason = "A sum of "
-far = reason + "squares grows."
-guess.reveal(found(), why={"3": far, "4": f"{n} is it", "a < b": reason + "two."}, after="So it is.")
-"""
-)
+REASONS = {"3": "A sum of squares grows.", "a < b": "A sum of two."}
 SAID = "**You made no prediction; we measured 4.** Four it is.\n\nSo it is."
 
 
-def test_questions_and_reasons_are_read_where_they_are_written_and_left_out_where_they_are_computed():
+def test_a_question_is_read_where_it_is_written():
     assert question_of(new_code_cell('guess = predict("How many?", ["3", "4"])')) == Question("How many?", ("3", "4"))
     assert question_of(new_code_cell("x = 3")) is None
-    assert reasons_of(REVEAL) == {"3": "A sum of squares grows.", "a < b": "A sum of two."}
-    assert reasons_of(new_code_cell("guess.reveal(found(), why=table)")) == {}
 
 
 def test_the_question_has_a_button_for_each_choice_and_one_without():
@@ -30,9 +21,9 @@ def test_the_question_has_a_button_for_each_choice_and_one_without():
 
 
 def test_each_answer_has_its_text_and_the_explanation_stands_once():
-    text = answered(Question("How many?", ("3", "4", "a < b")), reasons_of(REVEAL), SAID)
+    text = answered(Question("How many?", ("3", "4", "a < b")), REASONS, SAID)
     assert "**You said 3; we measured 4.** A sum of squares grows.\n" in text
-    assert "**You said 4; we measured 4.** Four it is.\n" in text  # computed, but stored for what was measured
+    assert "**You said 4; we measured 4.** Four it is.\n" in text
     assert text.count("**We measured 4.** Four it is.") == text.count("So it is.") == 1
     assert answered(Question("How many?"), {}, "Something else.") == "Something else."
     assert [f"said-{at}" in text for at in range(4)] == [True, True, True, False]
