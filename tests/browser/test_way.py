@@ -32,24 +32,18 @@ progress("00")
 #
 {LONG}
 
-# %% tags=["predict"]
-wrong = predict("Is 1 below 2?", ["no", "yes"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-wrong.reveal("yes" if 1 < 2 else "no")
+# %%
+with predict("Is 1 below 2?", ["no", "yes"]) as wrong:
+    wrong.truth = "yes" if 1 < 2 else "no"
 
 # %% [markdown]
 # ## Another question
 #
 {LONG}
 
-# %% tags=["predict"]
-right = predict("Is 2 below 1?", ["no", "yes"])
-
-# %% tags=["reveal"]
-# Answer first, then run this cell.
-right.reveal("yes" if 2 < 1 else "no")
+# %%
+with predict("Is 2 below 1?", ["no", "yes"]) as right:
+    right.truth = "yes" if 2 < 1 else "no"
 
 # %% [markdown]
 # ### Exercise 1 · 5 minutes · ●●○○○

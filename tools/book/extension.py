@@ -22,7 +22,7 @@ UNFOUND = "no-search"  # Sphinx's class for what its search does not index
 
 
 class Answer(nodes.General, nodes.Element):
-    """What opens once a prediction is made: its reveal, and all up to the next heading."""
+    """What opens once a prediction is made: its answer, and all up to the next heading."""
 
 
 def open_answer(self: HTML5Translator, node: Answer) -> None:
@@ -36,12 +36,12 @@ def close_answer(self: HTML5Translator, node: Answer) -> None:
 
 
 class FoldAnswers(SphinxTransform):
-    """Fold each reveal with what follows it in its section, and keep it and all solutions out of the search."""
+    """Fold each answer with what follows it in its section, and keep it and all solutions out of the search."""
 
     default_priority = 800
 
     def apply(self, **kwargs: Any) -> None:
-        """Go from the last reveal to the first: one that stands below another stays within its fold."""
+        """Go from the last answer to the first: one that stands below another stays within its fold."""
         cells = list(self.document.findall(nodes.container))
         for cell in reversed([cell for cell in cells if "answer" in cell.get("cell_metadata", {})]):
             fold_from(cell)
@@ -51,7 +51,7 @@ class FoldAnswers(SphinxTransform):
 
 
 def fold_from(cell: nodes.container) -> None:
-    """Move a reveal, and its siblings up to the next section, into a fold."""
+    """Move an answer, and its siblings up to the next section, into a fold."""
     parent = cell.parent
     at = parent.index(cell)
     end = next((i for i in range(at, len(parent)) if isinstance(parent[i], nodes.section)), len(parent))

@@ -15,8 +15,8 @@ MAKE = "import sys; from pathlib import Path; from tools.book.site import make_s
 MAKE += "sys.exit(make_site(Path(sys.argv[1]), Path(sys.argv[2])))"
 
 
-def reveal(text, answer):
-    cell = new_code_cell(f"print({text!r})", metadata={"answer": answer, "tags": ["reveal"]})
+def answer_cell(text, answer):
+    cell = new_code_cell(f"print({text!r})", metadata={"answer": answer, "tags": []})
     cell.outputs = [nbformat.v4.new_output("stream", text=text)]
     return cell
 
@@ -33,9 +33,9 @@ def site(tmp_path_factory):
     (pages / "extra").mkdir(parents=True)
     cells = [
         new_markdown_cell("# Title\n\n## First\n\nAn aardvark asks."),
-        reveal("A zebra answers.", "answer-1"),
+        answer_cell("A zebra answers.", "answer-1"),
         new_markdown_cell("A wombat explains.\n\nIt asks again."),
-        reveal("A quokka answers.", "answer-2"),
+        answer_cell("A quokka answers.", "answer-2"),
         new_markdown_cell("### Deeper\n\nA capybara goes on.\n\n## Second\n\nAn okapi ends $x^2$."),
         new_code_cell("pangolin = 1", metadata={"tags": ["solution", "hide-cell"]}),
     ]
