@@ -52,7 +52,6 @@ class Exercise:
         mistakes: three or four wrong answers, those that learners give most.
         hints: two. The first, a nudge, is printed with the second failing answer, the second, a step and not the line
             to type, with the third; only where they concern the property that failed.
-        also_right: other right answers, such as torch's own class.
         effort: how many times the usual time limit its answers get; an answer that trains needs more than 1.
     """
 
@@ -61,5 +60,4 @@ class Exercise:
     properties: tuple[Property, ...]
     mistakes: tuple[Mistake, ...]
     hints: tuple[str, str]
-    also_right: tuple[Answer, ...] = ()
     effort: int = 1

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from residual_course.checking.tries import right, wrong
-from residual_course.exercises.attention import Parts, attend, causal, changed, class_of, columns, heads
+from residual_course.exercises.attention import RIGHT, Parts, attend, causal, changed, class_of, columns
 
 # attend
 
@@ -29,11 +29,13 @@ right("attend", "einsum, and where")(
         v,
     )
 )
+right("attend", "torch's kernel")(nn.functional.scaled_dot_product_attention)
 wrong("attend", "a mask of its own")(lambda q, k, v, mask: attend(q, k, v, causal(q.shape[-2])))
 wrong("attend", "a negative number that is too small")(
     lambda q, k, v, mask: (q @ k.mT / q.shape[-1] ** 0.5 - 9 * (~mask)).softmax(-1) @ v
 )
 wrong("attend", "the root of the lesson's d")(lambda q, k, v, mask: attend(q * (q.shape[-1] / 2) ** 0.5, k, v, mask))
+wrong("attend", "query and key exchanged")(lambda q, k, v, mask: attend(k, q, v, mask))
 
 # Several heads
 
@@ -56,13 +58,31 @@ def _(self, x):
     return self.out_proj(y.transpose(1, 2).reshape(x.shape))
 
 
-wrong("self_attention", "three parts of each head")(
-    changed(cut=lambda self, x: tuple(self.qkv_proj(x).unflatten(-1, (-1, 3)).unbind(-1)))
+right("self_attention", "heads joined one after the other")(
+    changed(merge=lambda y: torch.cat(list(y.unbind(1)), dim=-1))
 )
-wrong("self_attention", "a batch of one")(class_of(lambda self, x: heads(self, x[:1])))
+
+
+@wrong("self_attention", "three parts of each head")
+@class_of
+def _(self, x):
+    q, k, v = map(self.split, self.qkv_proj(x).unflatten(-1, (-1, 3)).unbind(-1))
+    return self.out_proj(self.mix(q, k, v).transpose(1, 2).flatten(2))
+
+
+wrong("self_attention", "a batch of one")(class_of(lambda self, x: RIGHT.forward(self, x[:1])))
+wrong("self_attention", "the numbers of the heads in turns")(changed(merge=lambda y: y.permute(0, 2, 3, 1).flatten(2)))
 wrong("self_attention", "an instance and no class")(Parts(6, 2))
 
 # Heads that see the future
+
+
+@right("mended_heads", "the lesson's mix")
+@class_of
+def _(self, x):
+    q, k, v = map(self.split, self.qkv_proj(x).chunk(3, dim=-1))
+    return self.out_proj(self.mix(q, k, v).transpose(1, 2).flatten(2))
+
 
 right("mended_heads", "einops by hand")(
     changed(merge=lambda y: y.permute(0, 2, 1, 3).contiguous().view(len(y), y.shape[2], -1))
