@@ -33,7 +33,7 @@ def test_angles_by_hand(lengths, base):
 
 @pytest.mark.parametrize("lengths", GRIDS)
 def test_a_pair_is_a_complex_number_that_turns_and_its_gradient_turns_back(lengths):
-    head_dim = 6 * len(lengths)
+    head_dim = 8 * len(lengths)
     angles = rotary_angles(lengths, head_dim)
     x = torch.randn(math.prod(lengths), head_dim, dtype=torch.float64, requires_grad=True)
     y = rotate(x, angles)
