@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from residual_edu import MLP, DropPath, InvalidInput, LayerNorm, LazyConfig, ResidualBlock
-from tests.library.helpers import TableNorm, agree, decayed
+from tests.library.helpers import TableNorm, agree, decayed, normed
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -52,11 +52,6 @@ def block(mixer=True, listener=True, mlp=True, dropout_cfg=OFF, **changes):
     for p in made.parameters():
         nn.init.normal_(p, std=0.5)
     return made
-
-
-def normed(x, p, name):
-    centred = x - x.mean(-1, keepdim=True)
-    return centred / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() * p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
 def transcribed(x, c, p, mixer, listener, mlp):

@@ -23,7 +23,7 @@ from residual_edu import (
     ViT5ResidualBlock,
     drop_path,
 )
-from tests.library.helpers import TableNorm, agree, decayed
+from tests.library.helpers import TableNorm, agree, decayed, rms
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -57,10 +57,6 @@ def block(awake=True, mixer=Mixer, norm=NORM, mlp=FEED_FORWARD, **changes):
 
 def tokens(batch=3):
     return torch.randn(batch, TOKENS, C, dtype=torch.float64, requires_grad=True)
-
-
-def rms(x, gain):
-    return x / ((x * x).mean(-1, keepdim=True) + 1e-6).sqrt() * gain
 
 
 def transcribed(x, p, coins):

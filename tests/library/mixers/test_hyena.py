@@ -7,7 +7,7 @@ from torch.nn.functional import silu
 from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import CausalConv1D, CKConv, Hyena, KernelFiLMGenerator, RMSNorm, SIRENKernel
-from tests.library.helpers import TableNorm, agree, decayed
+from tests.library.helpers import TableNorm, agree, decayed, rms
 
 SHORT = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 NORM = partial(RMSNorm, 4)
@@ -37,10 +37,6 @@ def make(data_dim=1, film=False, is_causal=False, **changes):
 
 def signals(*space, batch=2):
     return [torch.randn(batch, *space, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-
-
-def rms(x, weight):
-    return x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * weight
 
 
 def slowly(hyena, query, key, value, first, second, conditioning=None):

@@ -16,7 +16,7 @@ from residual_edu import (
     ViT5Attention,
     ViT5HyenaAdapter,
 )
-from tests.library.helpers import agree, decayed
+from tests.library.helpers import agree, decayed, rms
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -32,10 +32,6 @@ def made(**changes):
 
 def tokens():
     return torch.randn(2, 17, 16, dtype=torch.float64, requires_grad=True)
-
-
-def rms(x, gain):
-    return x / ((x * x).mean(-1, keepdim=True) + 1e-6).sqrt() * gain
 
 
 def turned(x):

@@ -14,6 +14,7 @@ from residual_edu import (
     LayerNormalization,
     PerHeadRMSNorm,
     RMSNorm,
+    rms_norm,
 )
 from tests.library.helpers import agree
 
@@ -130,6 +131,7 @@ def test_l2_lengths_are_one_along_the_axis(dim):
 def test_each_head_by_itself_with_one_gain():
     norm, x = filled(PerHeadRMSNorm(3, 4, eps=1e-5)), torch.randn(2, 5, 12, dtype=torch.float64)
     assert list(norm.state_dict()) == ["norm.weight"] and norm.norm.weight.shape == (4,)
+    torch.testing.assert_close(rms_norm(x, eps=0.0).square().mean(-1), torch.ones(2, 5).double())
     heads = [nn.functional.rms_norm(head, (4,), norm.norm.weight, 1e-5) for head in x.split(4, dim=-1)]
     torch.testing.assert_close(norm(x), torch.cat(heads, dim=-1), rtol=1e-13, atol=1e-13)
 
