@@ -14,6 +14,17 @@ def agree(ours, theirs, leaves, tolerance=1e-10):
     torch.testing.assert_close(found, expected, rtol=10 * tolerance, atol=10 * tolerance)
 
 
+def normed(x, p, name):
+    """A layer norm by the parameters of that name."""
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+
+def rms(x, gain):
+    """A root-mean-square norm."""
+    return x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * gain
+
+
 def decayed(module):
     """Return the names of the parameters that an optimizer shrinks."""
     found = {id(p) for p in parameter_groups(module, 0.1)[0]["params"]}

@@ -12,10 +12,6 @@ from residual_edu import MLP, InvalidInput, LayerNorm, LayerScale, LazyConfig, b
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-def two_maps(width: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
-
-
 def two_sizes():
     return 2, 3
 
@@ -24,6 +20,10 @@ class Outer:
     class Inner(nn.Identity):
         """A class within a class has a dotted name too."""
 
+        @staticmethod
+        def pair(width: int) -> nn.Sequential:
+            return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
+
 
 class Parent(nn.Module):
     """Builds its own child, as every parent of this library does."""
@@ -31,12 +31,6 @@ class Parent(nn.Module):
     def __init__(self, child_cfg, width=2):
         super().__init__()
         self.child, self.width = build(child_cfg), width
-
-
-def test_a_description_is_a_call_that_has_not_happened_yet():
-    described = LazyConfig(LayerNorm)(dim=4, eps=0.5)
-    assert isinstance(described, partial)
-    assert described.func is LayerNorm and described.keywords == {"dim": 4, "eps": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -58,12 +52,9 @@ def test_each_way_of_describing_builds_a_new_module_each_time(spec):
     assert build(first) is first
 
 
-def test_a_function_that_says_what_it_returns_is_a_target():
-    assert len(build({"__target__": f"{__name__}.two_maps", "width": 3})) == 2
+def test_a_dotted_name_and_mappings_within_mappings():
+    assert len(build({"__target__": f"{__name__}.Outer.Inner.pair", "width": 3})) == 2
     assert isinstance(build({"__target__": f"{__name__}.Outer.Inner"}), nn.Identity)
-
-
-def test_mappings_within_mappings_are_built_where_a_parent_asks():
     inner = {"__target__": "residual_edu.LayerScale", "dim": 4}
     spec = {"__target__": Parent, "child_cfg": {"__target__": Parent, "child_cfg": inner, "width": 3}}
     made = build(spec)
@@ -86,6 +77,7 @@ def test_a_typo_fails_where_it_is_written(write):
 
 def test_a_keyword_is_an_attribute():
     config = LazyConfig(MLP)(dim=4, activation="relu", dropout_cfg=nn.Identity)
+    assert isinstance(config, partial) and config.func is MLP and len(config.keywords) == 3
     assert config.dim == 4 and not hasattr(config, "bias")
     config.expansion_factor = 3.0
     for made in (config, copy.deepcopy(config), pickle.loads(pickle.dumps(config)), partial(config, bias=False)):
@@ -99,9 +91,6 @@ def test_a_keyword_is_an_attribute():
 def test_a_name_calls_nothing_but_what_is_declared_to_return_a_module(name):
     with pytest.raises(InvalidInput, match=f"^{re.escape(name)} must be declared to return a module$"):
         build({"__target__": name})
-
-
-@pytest.mark.parametrize("spec", [lambda: 3, dict, {"__target__": two_sizes}])
-def test_what_returns_no_module_is_refused(spec):
-    with pytest.raises(InvalidInput, match="must return a module, got "):
-        build(spec)
+    for spec in (lambda: 3, dict, {"__target__": two_sizes}):
+        with pytest.raises(InvalidInput, match="must return a module, got "):
+            build(spec)

@@ -28,9 +28,3 @@ def test_nothing_is_spelled_out(name):
     for text in (str(inspect.signature(kind)), helped(kind)):
         found = [word for word in ("0x", "Annotated") if word in text]
         assert found + LONG.findall(text) == []
-
-
-def test_a_spec_is_shown_by_its_name():
-    shown = inspect.signature(residual_edu.ViT5ResidualBlock)
-    assert "(sequence_mixer_cfg: Spec, " in str(shown) and "mlp_cfg: Spec, " in helped(residual_edu.ViT5ResidualBlock)
-    assert re.search(r"grn_cfg: (Optional\[Spec\]|Spec \| None) = None", str(shown))

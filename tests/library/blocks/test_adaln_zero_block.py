@@ -15,12 +15,13 @@ from residual_edu import (
     QKVSequenceMixer,
     SimpleFeedForward,
 )
-from tests.library.helpers import TableNorm, agree, decayed
+from tests.library.helpers import TableNorm, agree, decayed, normed
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 C, OFF = 6, nn.Identity
 NORM = partial(LayerNorm, C)
+X = torch.zeros(3, 5, C).double()
 
 
 class Mixer(nn.Module):
@@ -53,11 +54,6 @@ def block(awake=True, norm=NORM, **changes):
     return made
 
 
-def normed(x, p, name):
-    centred = x - x.mean(-1, keepdim=True)
-    return centred / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() * p[f"{name}.weight"] + p[f"{name}.bias"]
-
-
 def transcribed(x, c, p):
     """The block's equations on (batch, positions, channels), one channel block of the projection after another."""
     shape, x = x.shape, x.reshape(len(x), -1, C)
@@ -75,7 +71,7 @@ def transcribed(x, c, p):
 
 
 @pytest.mark.parametrize("samples", [3, 1])  # of the condition: one may serve every sample
-@pytest.mark.parametrize("elsewhere", [(), (7,), (2, 3)])
+@pytest.mark.parametrize("elsewhere", [(), (2, 3)])
 @pytest.mark.parametrize("space", [(), (5,), (2, 1, 3)])
 def test_values_and_gradients_in_float64(space, elsewhere, samples):
     made = block()
@@ -84,29 +80,9 @@ def test_values_and_gradients_in_float64(space, elsewhere, samples):
     agree(made(x, c), transcribed(x, c, dict(made.named_parameters())), [x, c, *made.parameters()], 1e-11)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_at_the_start_the_block_is_the_identity_bit_for_bit(dtype):
-    x = torch.randn(3, 5, C).to(dtype)
-    assert block(awake=False).to(dtype)(x, torch.randn(3, C).to(dtype)).equal(x)
-
-
-def gradients(made, x, c):
-    made.zero_grad()
-    made(x, c).square().sum().backward()
-    alive = {name: p.grad.reshape(len(p), -1).any(1) for name, p in made.named_parameters()}
-    return {name: rows for name, rows in alive.items() if rows.any()}
-
-
-def test_at_the_start_only_the_gate_rows_have_a_gradient_one_step_later_everything_has():
-    made, x = block(awake=False), torch.randn(3, 5, C).double()
-    c = torch.randn(3, C, dtype=torch.float64, requires_grad=True)
-    gates = [False, False, True, False, False, True]  # shift, scale, gate of the mixer, then of the MLP
-    first = gradients(made, x, c)
-    assert set(first) == {"condition_proj.1.weight", "condition_proj.1.bias"}
-    assert all(rows.view(6, C).all(1).tolist() == rows.view(6, C).any(1).tolist() == gates for rows in first.values())
-    assert not c.grad.any()
-    torch.optim.SGD(made.parameters(), lr=0.1).step()
-    assert set(gradients(made, x, c)) == {name for name, _ in made.named_parameters()} and c.grad.any()
+def test_at_the_start_the_block_is_the_identity_bit_for_bit():
+    x = torch.randn(3, 5, C).double()
+    assert block(awake=False)(x, torch.randn(3, C).double()).equal(x)
 
 
 def test_state_dict_keys_in_order_and_norms_are_spared_by_weight_decay():
@@ -142,19 +118,15 @@ def test_dropout_falls_on_each_branch_by_itself_before_its_gate_and_never_on_the
     assert shut(x, c).equal(x) and all(branch.any() for branch in seen) and len(seen) == 2
 
 
-def run(x, condition, **changes):
-    return block(**changes)(torch.zeros(x).double(), None if condition is None else torch.zeros(condition).double())
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: run((3, 5, C), None), "condition must be given and not be empty, got None"),
-        (lambda: run((3, 5, C), (3, 0, C)), "condition must be given and not be empty, got shape (3, 0, 6)"),
+        (lambda: block()(X, None), "condition must be given and not be empty, got None"),
+        (lambda: block()(X, X[:, :0]), "condition must be given and not be empty, got shape (3, 0, 6)"),
         (lambda: block(sequence_mixer_cfg=OFF, mlp_cfg=OFF), "sequence_mixer_cfg or mlp_cfg must build a branch"),
-        (lambda: run((1, 5, C), (4, C)), "a branch must "),
-        (lambda: run((3, 5, C), (3, 1), hidden_dim=1), "x must be floating point of shape (..., 1)"),
-        (lambda: run((3, 5, C), (3, C), mlp_cfg=partial(nn.Linear, C, 1)), "a branch must "),
+        (lambda: block()(X[:1], X), "a branch must "),
+        (lambda: block(hidden_dim=1)(X, X[..., :1]), "x must be floating point of shape (..., 1)"),
+        (lambda: block(mlp_cfg=partial(nn.Linear, C, 1))(X, X), "a branch must "),
     ],
 )
 def test_what_is_refused(call, words):

@@ -23,7 +23,7 @@ from residual_edu import (
     ViT5ResidualBlock,
     drop_path,
 )
-from tests.library.helpers import TableNorm, agree, decayed
+from tests.library.helpers import TableNorm, agree, decayed, rms
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -59,10 +59,6 @@ def tokens(batch=3):
     return torch.randn(batch, TOKENS, C, dtype=torch.float64, requires_grad=True)
 
 
-def rms(x, gain):
-    return x / ((x * x).mean(-1, keepdim=True) + 1e-6).sqrt() * gain
-
-
 def transcribed(x, p, coins):
     n = rms(x, p["input_norm.weight"])
     m = (n - n.sum(1, keepdim=True) / TOKENS) @ p["sequence_mixer.map.weight"].T
@@ -96,7 +92,7 @@ def test_values_and_gradients_in_float64(pooled, grn, scale, rate):
     assert list(dict.fromkeys(name.split(".")[0] for name in p)) == names  # in this order
 
 
-def test_defaults():
+def test_defaults_and_that_norms_are_spared_by_weight_decay():
     made = block(awake=False)
     assert made.ls_attn.gamma.tolist() == made.ls_mlp.gamma.tolist() == [torch.tensor(1e-4).item()] * C
     assert made.ls_attn is not made.ls_mlp and type(made.drop_path) is OFF
@@ -105,6 +101,8 @@ def test_defaults():
     plain.load_state_dict(made.state_dict(), strict=False)
     x = tokens()
     assert plain(x).equal(made(x)) and 0 < (made(x) - x).abs().max() < 1e-3
+    weights = ["sequence_mixer.map.weight", "mlp.layer1.weight", "mlp.layer2.weight"]
+    assert decayed(block(norm=TableNorm)) == weights
 
 
 @pytest.mark.parametrize("left_out", ["mixer", "mlp"])
@@ -114,11 +112,8 @@ def test_an_identity_leaves_its_branch_out(left_out):
     whole.load_state_dict(made.state_dict(), strict=False)
     nn.init.zeros_((whole.ls_attn if left_out == "mixer" else whole.ls_mlp).gamma)
     torch.testing.assert_close(made(x), whole(x), rtol=1e-13, atol=1e-13)
-
-
-def test_two_identities_return_the_very_same_tensor_and_pool_nothing():
-    made = block(mixer=OFF, mlp=OFF, **POOLED)
-    assert made(x := tokens()) is x and made.register_pooling is None and made.flop_count(TOKENS) == 0
+    both = block(mixer=OFF, mlp=OFF, **POOLED)
+    assert both(x) is x and both.register_pooling is None and both.flop_count(TOKENS) == 0
 
 
 @pytest.mark.parametrize("mixer, pooled", [(ATTENTION, False), (FILMED, True), (Mixer, True)])
@@ -131,38 +126,23 @@ def test_registers_are_pooled_for_a_mixer_that_may_read_them(mixer, pooled):
             assert block(mixer=mixer, **(POOLED | changes)).register_pooling is None
 
 
-def test_norms_are_spared_by_weight_decay():
-    weights = ["sequence_mixer.map.weight", "mlp.layer1.weight", "mlp.layer2.weight"]
-    assert decayed(block(norm=TableNorm)) == weights
-
-
-class Costly(nn.Module):
-    def flop_count(self, shape, inference=False):
-        return (2 if inference else 1) * 100 * shape
-
-
-def test_cost_is_the_sum_of_the_parts_and_0_for_those_that_do_not_know():
-    made, scales = block(mlp=Costly()), 2 * 5 * C
-    norms = 2 * 3 * 5 * C
-    assert made.flop_count(5) == 500 + scales + norms and made.flop_count(5, inference=True) == 1000 + scales + norms
-    pooled = block(mlp=Costly(), **POOLED, grn_cfg=GRN)
-    assert pooled.flop_count(5) - made.flop_count(5) == 3 * R + 2 * R * C + 6 * 5 * C
-
-
 def test_cost_agrees_with_torchs_counter():
     made = block(mixer=ATTENTION)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # it cannot see into the fast one
         made(tokens(1))
     per_number = 3 + 3 + 1 + 1 + 6 + 6 + 2  # two norms, two scales, qk-norms, two rotations, GELU of 2 C
     assert made.flop_count(TOKENS) == counter.get_total_flops() + per_number * TOKENS * C
-
-
-def run(*shape, **changes):
-    return block(**changes)(torch.zeros(shape).double())
+    pooled = block(mixer=Mixer, **POOLED, grn_cfg=GRN)
+    assert pooled.flop_count(5) - block().flop_count(5) == 3 * R + 2 * R * C + 6 * 5 * C
+    made = block(mixer=partial(CKConv, 1, C, partial(KERNEL, film_cfg=None), OFF, "double", "zero"))
+    costs = [
+        [each.flop_count(TOKENS, inference) for inference in (False, True)] for each in (made, made.sequence_mixer)
+    ]
+    assert costs[0][0] - costs[0][1] == costs[1][0] - costs[1][1] > 0
 
 
 NARROW = partial(nn.AdaptiveAvgPool2d, (1, C))
-INSIDE = "registers 8 to 11 must lie inside the sequence, got 11 tokens"
+LATE = POOLED | {"register_start_idx": 8, "register_pooling_cfg": NARROW}
 
 
 @pytest.mark.parametrize(
@@ -172,11 +152,10 @@ INSIDE = "registers 8 to 11 must lie inside the sequence, got 11 tokens"
         (lambda: block(num_registers=-1), "num_registers must be a whole number, at least 0, got -1"),
         (lambda: block(register_start_idx=-1), "register_start_idx must be a whole number, at least 0, got -1"),
         (lambda: block(mixer=FILMED), "sequence_mixer_cfg must have no film_cfg, since it gets no condition"),
-        (lambda: run(3, TOKENS, C, **POOLED | {"register_start_idx": 8}), INSIDE),
-        (lambda: run(3, TOKENS, C, **POOLED | {"register_start_idx": 8, "register_pooling_cfg": NARROW}), INSIDE),
-        (lambda: run(3, TOKENS, 1), "x must be floating point of shape (batch, tokens, 8)"),
-        (lambda: run(3, 2, 4, C), "x must be floating point of shape (batch, tokens, 8)"),
-        (lambda: run(3, TOKENS, C, mixer=NARROW), "a branch must "),
+        (lambda: block(**LATE)(tokens()), "registers 8 to 11 must lie inside the sequence, got 11 tokens"),
+        (lambda: block()(tokens()[..., :1]), "x must be floating point of shape (batch, tokens, 8)"),
+        (lambda: block()(tokens()[None]), "x must be floating point of shape (batch, tokens, 8)"),
+        (lambda: block(mixer=NARROW)(tokens()), "a branch must "),
     ],
 )
 def test_what_is_refused(call, words):

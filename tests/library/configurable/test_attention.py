@@ -36,7 +36,6 @@ def test_key_heads_are_repeated_in_a_row():
 @pytest.mark.parametrize(
     ("name", "changes", "numbers"),
     [
-        ("mha", {}, 2 * 16),
         ("sliding_window_gqa", {}, 2 * 2 * 4),
         ("mla", {"rope_dim": 4}, 6 + 4),
         ("mla", {"rope_dim": None, "position": "none"}, 6),

@@ -21,13 +21,9 @@ def test_new_positions_stand_behind_the_old_ones(before, widths):
     assert all(a.equal(b) for a, b in zip(cache, whole, strict=True))
     with pytest.raises(ValueError, match="zip"):
         extend(whole[:1], *whole)
-
-
-@pytest.mark.parametrize("cache", [None, pair(5, 2), (*pair(5, 2)[:1], *pair(4, 2)[1:])])
-def test_as_many_values_as_keys(cache):
-    first, second = pair(4, 2)[0], pair(3, 2)[1]
-    with pytest.raises(InvalidInput, match="^a cache must have as many values as keys, got "):
-        extend(cache, first, first if cache and len(cache[1][0]) == 4 else second)
+    for cache in (None, pair(5, *before, widths=widths)):
+        with pytest.raises(InvalidInput, match="^a cache must have as many values as keys, got "):
+            extend(cache, whole[0], whole[1][..., :4, :])
 
 
 def test_memory_for_a_position_of_a_sample():

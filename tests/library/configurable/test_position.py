@@ -9,7 +9,6 @@ import torch
 from residual_edu import ALiBi, ConfigurableBlock, InvalidInput, PositionBase, RoPE, Sinusoidal, attention_registry
 
 from .small import config
-from .transcription import SLOPES
 
 
 def made(kind):
@@ -34,14 +33,6 @@ def test_positions_begin_where_they_are_told():
     assert made(Sinusoidal).embed(x[:, later], start).equal(made(Sinusoidal).embed(x, 0)[:, later])
     assert made(RoPE).rotate(y[:, :, later], start).equal(made(RoPE).rotate(y, 0)[:, :, later])
     assert made(ALiBi).bias(y[:, :, later], start + 5).equal(made(ALiBi).bias(y, 16)[:, later, : start + 5])
-
-
-@pytest.mark.parametrize("heads", [1, 8])
-def test_the_penalty_of_each_head(heads):
-    query = torch.randn(2, heads, 3, 16 // heads).double()
-    bias = ALiBi(config(n_heads=heads, n_kv_heads=1)).bias(query, 5)
-    expected = [[[-m * abs(i - j) for j in range(5)] for i in (2, 3, 4)] for m in SLOPES[heads]]
-    torch.testing.assert_close(bias, torch.tensor(expected).double(), rtol=1e-15, atol=0)
 
 
 def test_a_block_and_its_attention_share_one_encoding():

@@ -125,25 +125,6 @@ def test_the_class_of_the_page_written_into_a_cell(base, argument, call):
     torch.testing.assert_close(ours(x)[0], theirs(x)[0])
 
 
-def test_an_attention_of_ones_own_may_place_its_queries_and_keys_as_the_librarys_do():
-    @library.attention_registry.register("one_head")
-    class OneHead(library.AttentionBase):
-        def __init__(self, config):
-            super().__init__(config)
-            self.qkv = nn.Linear(self.d_model, 3 * self.d_model)
-
-        def forward(self, x, mask=None, cache=None):
-            start = library.cache_length(cache)
-            q, k, v = (z.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for z in self.qkv(x).chunk(3, -1))
-            k, v = cache = library.extend(cache, self.position.rotate(k, start), v)
-            return self.attend(self.position.rotate(q, start), k, v, mask), cache
-
-    x = torch.randn(1, 7, 16).double()
-    for position in library.position_registry:
-        block = ConfigurableBlock(config(attention="one_head", position=position)).double()
-        torch.testing.assert_close(in_chunks(block, x, 1), block(x, causal(7))[0], rtol=1e-11, atol=1e-11)
-
-
 def test_a_feed_forward_network_a_norm_and_a_position_of_ones_own():
     library.ffn_registry.register("linear", lambda config: nn.Linear(config.d_model, config.d_model))
     library.norm_registry.register("nothing", lambda config: nn.Identity())

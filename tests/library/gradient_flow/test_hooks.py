@@ -61,32 +61,22 @@ def test_an_interrupted_backward_pass_spoils_no_later_step(x):
 def test_the_graph_is_freed_when_the_loop_goes_on(x):
     model = stack()
     with GradientFlowRecorder(model, model.blocks):
-        seen = []
-        watch = model.blocks[1].register_forward_hook(lambda block, args, out: seen.append(weakref.ref(out)))
+        seen, gradients = [], []
+        keep = lambda gradient: gradients.append(weakref.ref(gradient))  # noqa: E731
+        watch = model.blocks[1].register_forward_hook(
+            lambda block, args, out: seen.append(weakref.ref(out)) or out.register_hook(keep) and None
+        )
         gc.collect()
         gc.disable()
         try:
             for _ in range(3):
                 model.zero_grad()
                 loss(model, x).backward()
+                assert gradients[-1]() is None  # when the backward pass is over
         finally:
             gc.enable()
         watch.remove()
         assert [ref() for ref in seen[:2]] == [None, None]
-
-
-def test_no_gradient_is_held_when_the_backward_pass_is_over(x):
-    model = stack()
-    seen = []
-    for block in model.blocks:
-        block.register_forward_hook(lambda block, args, out: out.register_hook(keep) and None)
-
-    def keep(gradient):
-        seen.append(weakref.ref(gradient))
-
-    with GradientFlowRecorder(model, model.blocks):
-        loss(model, x).backward()
-        assert len(seen) == 3 and all(ref() is None for ref in seen)
 
 
 def test_calls_of_a_deep_copy_are_not_recorded(x):

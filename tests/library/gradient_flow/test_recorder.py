@@ -13,18 +13,9 @@ from residual_edu.gradient_flow import GradientFlowRecorder
 from .stacks import QUANTITIES, expected, hooks, loss, record, same, stack
 
 
-def test_results_are_plain_float64_on_the_cpu_that_numpy_takes(x):
-    model = stack().float()
-    flow = GradientFlowRecorder(model, model.blocks)
-    assert flow.stream_gradient.shape == (0, 4) and flow.skip_gradient.shape == (0, 3)
-    flow = record(model, x.float(), steps=2)
-    for name in QUANTITIES:
-        found = getattr(flow, name)
-        assert found.dtype == torch.float64 and not found.requires_grad
-        assert np.asarray(found).shape == (2, 4 if name in ("activation", "stream_gradient") else 3)
-
-
-def test_a_training_run_is_one_row_a_step(x):
+def test_a_training_run_is_one_row_a_step_of_plain_float64(x):
+    flow = record(stack().float(), x.float())
+    assert {getattr(flow, name).dtype for name in QUANTITIES} == {torch.float64} and not flow.added.requires_grad
     model = stack()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     wanted = []
@@ -34,7 +25,8 @@ def test_a_training_run_is_one_row_a_step(x):
             optimizer.zero_grad()
             loss(model, x).backward()
             optimizer.step()
-    assert len(flow.stream_gradient) == 4
+    for name in QUANTITIES:
+        assert np.asarray(getattr(flow, name)).shape == (4, 4 if name in ("activation", "stream_gradient") else 3)
     for row, want in enumerate(wanted):
         same(flow, want, row)
 
@@ -56,12 +48,11 @@ def test_one_of_so_many_steps_is_recorded_the_first_of_them(x, every):
         assert getattr(some, name).equal(getattr(whole, name)[::every])
 
 
-def test_two_recorders_at_once_see_the_same(x):
+def test_two_recorders_at_once_see_the_same_and_a_second_with_is_refused(x):
     model = stack()
-    with (
-        GradientFlowRecorder(model, model.blocks) as outer,
-        GradientFlowRecorder(model, model.blocks[1:]) as inner,
-    ):
+    with GradientFlowRecorder(model, model.blocks) as outer, GradientFlowRecorder(model, model.blocks[1:]) as inner:
+        with pytest.raises(InvalidInput, match="^a recorder must be entered once, got a second `with`"), outer:
+            pass
         loss(model, x).backward()
     assert hooks(model) == 0
     same(outer, expected(model, x))
@@ -96,19 +87,10 @@ def test_what_is_refused(call, words):
         call()
 
 
-def test_a_second_with_is_refused_and_leaves_no_hook_and_the_first_recording_whole(x):
-    model = stack()
-    with GradientFlowRecorder(model, model.blocks) as flow:
-        with pytest.raises(InvalidInput, match="^a recorder must be entered once, got a second `with`"), flow:
-            pass
-        loss(model, x).backward()
-    assert hooks(model) == 0
-    same(flow, expected(model, x))
-
-
 def test_a_recorder_goes_on_where_it_was_left(x):
     model = stack()
     flow = GradientFlowRecorder(model, model.blocks, every=2)
+    assert flow.stream_gradient.shape == (0, 4) and flow.skip_gradient.shape == (0, 3)
     for _ in range(2):
         with flow:
             loss(model, x).backward()

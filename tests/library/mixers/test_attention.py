@@ -9,7 +9,6 @@ from torch.nn.functional import normalize
 from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import rotary_angles
-from residual_edu.gradient_flow import mixing_matrix
 from residual_edu.mixers import Attention
 from tests.library.helpers import agree
 
@@ -54,14 +53,6 @@ def test_values_and_gradients_by_hand(space, qk_norm, rope, causal):
     inputs, options = signals(*space), [{}, {"rope_base": 100.0}][causal]
     mixer = Attention(24, 2, qk_norm, rope, causal, **options)
     agree(mixer(*inputs), by_hand(*inputs, qk_norm, rope, causal, *options.values()), inputs, 1e-11)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_causality_is_in_raster_order(causal):
-    mixer, (x,) = Attention(24, 2, True, True, causal), signals(3, 4, batch=1, count=1)
-    depends = mixing_matrix(lambda x: mixer(x, x, x), x) > 0
-    everywhere = torch.ones_like(depends)
-    assert torch.equal(depends, everywhere.tril() if causal else everywhere)
 
 
 def test_a_flattened_signal_is_told_its_axes():

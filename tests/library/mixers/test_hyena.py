@@ -7,7 +7,7 @@ from torch.nn.functional import silu
 from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import CausalConv1D, CKConv, Hyena, KernelFiLMGenerator, RMSNorm, SIRENKernel
-from tests.library.helpers import TableNorm, agree, decayed
+from tests.library.helpers import TableNorm, agree, decayed, rms
 
 SHORT = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 NORM = partial(RMSNorm, 4)
@@ -37,10 +37,6 @@ def make(data_dim=1, film=False, is_causal=False, **changes):
 
 def signals(*space, batch=2):
     return [torch.randn(batch, *space, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-
-
-def rms(x, weight):
-    return x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * weight
 
 
 def slowly(hyena, query, key, value, first, second, conditioning=None):
@@ -77,16 +73,6 @@ def test_it_is_the_equation_values_and_gradients(space, way, first, second):
     c = torch.randn(2, 5).double() if "film" in way else None
     assert hyena.k_norm is None or first is same
     agree(hyena(*given, conditioning=c), slowly(hyena, *given, first, second, c), [*given, *hyena.parameters()], 1e-9)
-
-
-@pytest.mark.parametrize("short", [partial(CausalConv1D, 12, 12, 3), partial(nn.Conv1d, 12, 12, 1), OFF])
-def test_causal_by_perturbation(short):
-    hyena, given = make(is_causal=True, short_conv_cfg=short), signals(8)
-    changed = [x.detach().clone() for x in given]
-    for x in changed:
-        x[:, 5:] += 1.0
-    torch.testing.assert_close(hyena(*changed)[:, :5], hyena(*given)[:, :5], rtol=0, atol=1e-10)
-    assert ((hyena(*changed) - hyena(*given))[:, 5].abs() > 1e-3).all()
 
 
 @pytest.mark.parametrize("norm", [partial(nn.GroupNorm, 2, 4), partial(nn.InstanceNorm1d, 4, affine=True)])

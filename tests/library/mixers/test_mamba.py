@@ -48,15 +48,12 @@ def transcribed(x, p):
 
 
 @pytest.mark.parametrize("positions", [1, 7])
-def test_values_and_gradients_in_float64(positions):
+def test_values_and_gradients_in_float64_and_names(positions):
     layer = awake(LAYER())
     x = torch.randn(2, positions, C, dtype=torch.float64, requires_grad=True)
     agree(layer(x), transcribed(x, dict(layer.named_parameters())), [x, *layer.parameters()])
-
-
-def test_names_are_those_of_mamba_ssm():
-    maps = ["in_proj.weight", "conv1d.weight", "conv1d.bias", "norm.weight", "out_proj.weight"]
-    assert list(LAYER().state_dict()) == ["dt_bias", "A_log", "D", *maps]
+    maps = ["in_proj.weight", "conv1d.weight", "conv1d.bias", "norm.weight", "out_proj.weight"]  # as in mamba-ssm
+    assert list(layer.state_dict()) == ["dt_bias", "A_log", "D", *maps]
     with_biases = MambaLayer(C, d_state=N, headdim=P, bias=True, conv_bias=False).state_dict()
     assert {"in_proj.bias", "out_proj.bias"} <= set(with_biases) and "conv1d.bias" not in with_biases
 

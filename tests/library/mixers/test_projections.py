@@ -46,23 +46,13 @@ def test_three_signals_from_one_map():
     torch.testing.assert_close(mixer(x), expected, rtol=1e-11, atol=1e-11)
 
 
-def test_one_signal_for_a_mixer_of_one():
-    mixer = QKVSequenceMixer(12, Average).double()
-    x = signal(6)
+def test_one_signal_for_a_mixer_of_one_and_a_condition_goes_on_to_the_mixer():
+    mixer, x = QKVSequenceMixer(12, Average).double(), signal(6)
+    assert list(mixer.state_dict()) == ["qkv_proj.weight", "out_proj.weight"] and mixer.signals == 1
     mean = (x @ mixer.qkv_proj.weight.T).mean(1, keepdim=True) @ mixer.out_proj.weight.T
     torch.testing.assert_close(mixer(x), mean.expand(x.shape), rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("make, signals", [(Gate, 3), (Average, 1), (PLAIN, 3)])
-def test_how_many_signals_a_mixer_takes_and_names_and_sizes(make, signals):
-    mixer = QKVSequenceMixer(12, make)
-    assert mixer.signals == signals and list(mixer.state_dict()) == ["qkv_proj.weight", "out_proj.weight"]
-    assert mixer.qkv_proj.weight.shape == (12 * signals, 12)
-
-
-def test_conditioning_goes_on_to_the_mixer():
-    mixer, x = QKVSequenceMixer(12, Gate).double(), signal(6)
-    assert not torch.allclose(mixer(x, conditioning=torch.ones(2, 12).double()), mixer(x))
+    mixer = QKVSequenceMixer(12, Gate).double()
+    assert mixer.signals == 3 and not torch.allclose(mixer(x, conditioning=torch.ones(2, 12).double()), mixer(x))
 
 
 def test_an_init_fills_weights_and_empties_biases():
@@ -99,18 +89,13 @@ def matrix_products(module, *inputs):
 
 
 @pytest.mark.parametrize("space", GRIDS)
-@pytest.mark.parametrize("make, pointwise", [(PLAIN, 0), (Average, 0), (Gate, 1000)])
-def test_flop_count_of_a_sequence_mixer(space, make, pointwise):
-    mixer = QKVSequenceMixer(12, make)
-    products = matrix_products(mixer, signal(*space, batch=1).float())
-    assert mixer.flop_count(space) == products + pointwise
-    assert mixer.flop_count(space, inference=True) == products + (pointwise and 1)
-
-
-@pytest.mark.parametrize("space", GRIDS)
-@pytest.mark.parametrize("elsewhere", [(1,), (2, 3)])
-def test_flop_count_of_a_condition_mixer(space, elsewhere):
+def test_flop_counts(space):
+    for make, pointwise in [(PLAIN, 0), (Average, 0), (Gate, 1000)]:
+        mixer = QKVSequenceMixer(12, make)
+        products = matrix_products(mixer, signal(*space, batch=1).float())
+        assert mixer.flop_count(space) == products + pointwise
+        assert mixer.flop_count(space, inference=True) == products + (pointwise and 1)
     mixer = QKVConditionMixer(12, PLAIN)
-    products = matrix_products(mixer, torch.randn(1, *space, 12), torch.randn(1, *elsewhere, 12))
-    assert mixer.flop_count(space, condition_shape=elsewhere) == products
-    assert elsewhere != (1,) or mixer.flop_count(space) == products
+    assert mixer.flop_count(space) == matrix_products(mixer, torch.randn(1, *space, 12), torch.randn(1, 1, 12))
+    products = matrix_products(mixer, torch.randn(1, *space, 12), torch.randn(1, 2, 3, 12))
+    assert mixer.flop_count(space, condition_shape=(2, 3)) == products

@@ -116,6 +116,14 @@ REFUSED = [
     (lambda: library.ExponentialModulation(1, 3, slow_decay_pct=-1.0), "slow_decay_pct must "),
     (lambda: GaussianModulation(1, 3, min_std=0.0), "min_std and init_std must be float32 above 0"),
     (lambda: GaussianModulation(1, 3, init_std_high=float("nan")), "min_std and init_std must be float32 above 0"),
+    *[
+        (
+            lambda way=way, change=change: GaussianModulation(1, 4, parametrization=way, **change),
+            "min_std and init_std mus",
+        )
+        for way in ("direct", "log", "softplus")
+        for change in ({"init_std_high": 1e39}, {"init_std_low": 1e-46})
+    ],
     (lambda: GaussianModulation(1, 3, min_std=0.5, max_std=0.1), "max_std must be above min_std=0.5"),
     (lambda: GaussianModulation(1, 3, parametrization="logs"), "parametrization must be one of"),
     (lambda: long_convolution(X, TAPS, "zeros"), "padding must be one of"),

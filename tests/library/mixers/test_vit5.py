@@ -16,7 +16,7 @@ from residual_edu import (
     ViT5Attention,
     ViT5HyenaAdapter,
 )
-from tests.library.helpers import agree, decayed
+from tests.library.helpers import agree, decayed, rms
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -32,10 +32,6 @@ def made(**changes):
 
 def tokens():
     return torch.randn(2, 17, 16, dtype=torch.float64, requires_grad=True)
-
-
-def rms(x, gain):
-    return x / ((x * x).mean(-1, keepdim=True) + 1e-6).sqrt() * gain
 
 
 def turned(x):
@@ -113,14 +109,10 @@ def test_pooling_is_a_softmax_mean_and_starts_as_the_mean():
     assert pooling.flop_count(5) == 3 * 4 + 2 * 4 * 5
 
 
-def test_concatenation_maps_each_register_alike():
+def test_concatenation_maps_each_register_alike_and_what_is_exempt_from_weight_decay():
     concat, x = RegisterCompressConcat(3, 5, 2).double(), torch.randn(4, 3, 5).double()
     expected = torch.cat([x[:, r] @ concat.compress.weight.T for r in range(3)], dim=1)
     torch.testing.assert_close(concat(x), expected, rtol=1e-13, atol=1e-13)
     assert concat.out_dim == 6 and concat.flop_count(5) == 3 * 2 * 5 * 2
-
-
-def test_the_keys_of_registers_and_what_is_exempt_from_weight_decay():
-    both = nn.Sequential(RegisterPooling(3), RegisterCompressConcat(3, 5, 2))
-    assert list(both.state_dict()) == ["0.logits", "1.compress.weight"]
-    assert decayed(both) == ["1.compress.weight"]
+    both = nn.Sequential(RegisterPooling(3), concat)
+    assert list(both.state_dict()) == ["0.logits", "1.compress.weight"] and decayed(both) == ["1.compress.weight"]

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from residual_edu import InvalidInput
 from residual_edu.networks import Denoiser
 from residual_edu.networks.denoiser import flow_matching_loss, sample, sample_path
+from tests.library.helpers import agree
 
 SIZES = {"patch_size": 2, "grid": 3, "hidden_dim": 8, "depth": 2, "num_classes": 4}
 
@@ -51,11 +52,8 @@ def test_values_and_gradients_in_float64(count):
     made, (images, time, labels) = denoiser(), batch()
     time, labels = time[:count], labels[:count]
     images.requires_grad_(), time.requires_grad_()
-    ours, theirs = made(images, time, labels), transcribed(images, time, labels, dict(made.named_parameters()))
-    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
-    leaves, g = [images, time, *made.parameters()], torch.randn(ours.shape, dtype=torch.float64)
-    for a, b in zip(torch.autograd.grad(ours, leaves, g), torch.autograd.grad(theirs, leaves, g), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
+    theirs = transcribed(images, time, labels, dict(made.named_parameters()))
+    agree(made(images, time, labels), theirs, [images, time, *made.parameters()], 1e-11)
 
 
 def test_before_training_its_output_is_0_and_sampling_returns_the_noise():

@@ -72,16 +72,6 @@ def test_dropout_falls_on_the_embedding_in_training():
     assert 0.3 < (seen[0] == 0).double().mean() < 0.7 and not (seen[1] == 0).any()
 
 
-def test_it_compiles_into_one_graph(compiled):
-    """Its tokens are not read while compiling; with and without a cache."""
-    made, t = model(attention="gqa", position="rope"), tokens()
-    one = compiled(made)
-    torch.testing.assert_close(one(t)[0], made(t)[0], rtol=1e-12, atol=1e-12)
-    with torch.no_grad():
-        _, cache = made(t[:, :5])
-        torch.testing.assert_close(one(t[:, 5:], cache)[0], made(t[:, 5:], cache)[0], rtol=1e-12, atol=1e-12)
-
-
 def continued(made, cache):
     return made(tokens(1), cache)
 

@@ -100,8 +100,3 @@ def test_what_is_refused(mask, changes, words):
         made(TOKENS, None, mask)
     with pytest.raises(InvalidInput):
         made.generate(TOKENS, 2, prompt_mask=mask)
-
-
-def test_it_compiles_into_one_graph(compiled):
-    made = model(position="sinusoidal")
-    torch.testing.assert_close(compiled(made)(TOKENS, None, MASK)[0], made(TOKENS, None, MASK)[0])

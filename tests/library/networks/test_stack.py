@@ -10,15 +10,8 @@ from residual_edu import InvalidInput
 from residual_edu.networks.stack import build_blocks, build_with
 
 MAPPING = {"__target__": "torch.nn.Linear", "bias": False}
-
-
-class Block(nn.Module):
-    def __init__(self, rate=0.0, inner=nn.Identity):
-        super().__init__()
-        self.rate, self.inner = rate, inner if isinstance(inner, nn.Module) else inner()
-
-    def forward(self, x, condition):
-        return self.inner(x)
+SHARED = nn.Linear(2, 2)
+OTHER, ONCE = "in_features must be 4, as the network sets it, got 2", "block_cfg must build each block's own weights"
 
 
 @pytest.mark.parametrize(
@@ -32,15 +25,9 @@ def test_the_network_completes_what_it_is_given(spec):
 
 
 def test_each_block_gets_its_own_keywords_and_its_own_parameters():
-    spec = partial(Block, inner=partial(nn.Linear, 2, 2))
-    blocks = build_blocks(spec, [{"rate": rate} for rate in (0.0, 0.1, 0.2)])
-    assert isinstance(blocks, nn.ModuleList) and [block.rate for block in blocks] == [0.0, 0.1, 0.2]
-    assert len({id(p) for p in blocks.parameters()}) == 6
+    blocks = build_blocks(partial(nn.Linear, 2), [{"out_features": width} for width in (2, 3, 4)])
+    assert isinstance(blocks, nn.ModuleList) and [block.out_features for block in blocks] == [2, 3, 4]
     assert build_blocks(SHARED, [{}])[0] is SHARED and len(build_blocks(nn.ReLU(), [{}] * 2)) == 2
-
-
-SHARED = nn.Linear(2, 2)
-OTHER, ONCE = "in_features must be 4, as the network sets it, got 2", "block_cfg must build each block's own weights"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +36,7 @@ OTHER, ONCE = "in_features must be 4, as the network sets it, got 2", "block_cfg
         (lambda: build_with(partial(nn.Linear, in_features=2), in_features=4), OTHER),
         (lambda: build_with(MAPPING | {"in_features": 2}, in_features=4), OTHER),
         (lambda: build_blocks(lambda: SHARED, [{}] * 2), ONCE),
-        (lambda: build_blocks(partial(Block, inner=SHARED), [{}] * 3), ONCE),
+        (lambda: build_blocks(lambda: nn.Sequential(nn.Linear(2, 2), SHARED), [{}] * 3), ONCE),
     ],
 )
 def test_what_is_refused(call, words):

@@ -17,8 +17,8 @@ from residual_edu import (
     ViT5ClassificationNet,
     ViT5ResidualBlock,
     drop_path_schedule,
-    parameter_groups,
 )
+from tests.library.helpers import agree, decayed
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -68,11 +68,7 @@ def test_values_and_gradients_in_float64(readout, narrow):
     answer = made.out_norm(pooled)
     if readout == "register_concat":
         answer = torch.cat([answer[:, r] @ made.neck.compress.weight.T for r in range(R)], 1)
-    theirs = answer @ made.out_proj.weight.T
-    torch.testing.assert_close(made(x), theirs, rtol=1e-11, atol=1e-11)
-    g, leaves = torch.randn(2, 5).double(), list(made.parameters())
-    for a, b in zip(*(torch.autograd.grad(y, leaves, g) for y in (made(x), theirs)), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+    agree(made(x), answer @ made.out_proj.weight.T, made.parameters(), 1e-11)
 
 
 @pytest.mark.parametrize("readout, start", [("cls", 10), ("gap", 9), ("register_concat", 9)])
@@ -103,11 +99,9 @@ def test_zeros_follow_the_registers(multiple, padding):
 
 def test_the_table_of_tokens_and_the_norms_are_spared_by_weight_decay():
     made = network(drop_path_rate=0.1)
-    spared = {id(p) for p in parameter_groups(made, 0.1)[1]["params"]}
-    names = {name for name, p in made.named_parameters() if id(p) not in spared}
     inner = ["sequence_mixer.qkv", "sequence_mixer.proj", "mlp.layer1", "mlp.layer2"]
     maps = {f"blocks.{i}.{name}.weight" for i in range(3) for name in inner}
-    assert names == maps | {"patch_embed.conv.weight", "out_proj.weight"}
+    assert {*decayed(made)} == maps | {"patch_embed.conv.weight", "out_proj.weight"}
 
 
 @pytest.mark.parametrize("readout", ["cls", "gap", "register_concat"])

@@ -54,12 +54,6 @@ def test_the_kernel_is_the_formula_also_where_it_is_causal(queries, keys, masked
     agree(fused, attention(*inputs, mask & causal, bias), inputs, 1e-12)
 
 
-@WAYS
-def test_large_scores_do_not_overflow(way):
-    q, k, v = (1000 * x.detach().float() for x in signals(2))
-    assert way(q, k, v).isfinite().all()
-
-
 def test_dropout_keeps_the_mean():
     q, k, v = (x.detach() for x in signals())
     runs = torch.stack([fused_attention(q, k, v, dropout=0.3) for _ in range(4000)])

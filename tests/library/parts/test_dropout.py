@@ -44,12 +44,6 @@ def test_mean_and_share_over_many_draws_also_where_the_default_dtype_has_16_bits
     assert abs((y == 0).double().mean() - p) < 5 * (p * (1 - p) / n) ** 0.5
 
 
-def test_the_masks_of_different_elements_are_independent():
-    y = dropout(torch.ones(50_000, 4), 0.3, generator=seeded_generator())
-    away = torch.corrcoef(y.T) - torch.eye(4)
-    assert away.abs().max() < 5 / 50_000**0.5
-
-
 @KINDS
 def test_evaluation_and_rate_zero_return_the_very_same_tensor(kind):
     for module in (kind(0.5).eval(), kind(0.0), DropPath()):

@@ -14,7 +14,6 @@ from residual_edu import (
     LayerNormalization,
     PerHeadRMSNorm,
     RMSNorm,
-    layer_norm,
     rms_norm,
 )
 from tests.library.helpers import agree
@@ -27,9 +26,7 @@ NORMS = pytest.mark.parametrize("norm", [LayerNorm, RMSNorm])
 
 INPUTS = {
     "one axis": lambda: torch.randn(5),
-    "three axes": lambda: torch.randn(2, 3, 8),
     "no positions": lambda: torch.randn(2, 0, 4),
-    "one feature": lambda: torch.randn(3, 1),
     "transposed": lambda: torch.randn(6, 3).T,
     "every second feature": lambda: torch.randn(3, 8)[:, ::2],
     "one row, expanded": lambda: torch.randn(1, 4).expand(5, 4),
@@ -115,55 +112,26 @@ def test_16_bit_gradients_over_many_rows(norm, fused):
         torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound * b.abs().max().item())
 
 
-@FUSED
-@NORMS
-def test_nan_and_infinity_stay_in_their_row_and_constant_rows_are_finite(norm, fused):
-    x = torch.randn(3, 4)
-    x[0, 1], x[2, 0] = torch.nan, torch.inf
-    assert norm(4, fused=fused)(x).isnan().any(dim=1).tolist() == [True, False, True]
-    for value in (0.0, 1e4):
-        assert all(t.isfinite().all() for t in run(norm(4, fused=fused), torch.full((2, 4), value), torch.randn(2, 4)))
-    assert f"(4, eps=1e-0{5 if norm is LayerNorm else 6}, fused={fused})" in repr(norm(4, fused=fused))
-
-
-@pytest.mark.parametrize("norm, lost, shift", [(layer_norm, 2, 3.0), (rms_norm, 1, 0.0)])
-def test_what_a_row_loses(norm, lost, shift):
-    """Its scale, and in a layer norm its mean: so many directions that the output does not feel."""
-    x = torch.randn(8, 16, dtype=torch.float64)
-    y = norm(x, eps=0.0)
-    torch.testing.assert_close(norm(7 * x + shift, eps=0.0), y, rtol=1e-12, atol=1e-12)
-    assert (norm(x + 3, eps=0.0) - y).abs().max() > 0.1 or shift
-    torch.testing.assert_close(y.norm(dim=-1), torch.full((8,), 4.0).double())
-    jacobian = torch.autograd.functional.jacobian(lambda row: norm(row, eps=0.0), x[0])
-    assert (torch.linalg.svdvals(jacobian) < 1e-12).sum() == lost
-    ones = torch.tensor([1.0, -1.0], dtype=torch.float64)  # variance and mean square 1
-    torch.testing.assert_close(norm(ones, eps=0.5), ones / 1.5**0.5, rtol=1e-15, atol=0)
-
-
 @pytest.mark.parametrize("width", [2, 64])
-def test_layer_normalization_against_its_formula_and_short_of_torchs_by_an_exact_ratio(width):
+def test_layer_normalization_against_its_formula(width):
     module, x = filled(LayerNormalization(width, eps=0.5)), torch.randn(3, width, dtype=torch.float64)
     alpha, bias = module.alpha.detach().numpy(), module.bias.detach().numpy()
     n = x.numpy()
     expected = alpha * (n - n.mean(-1, keepdims=True)) / (n.std(-1, ddof=1, keepdims=True) + 0.5) + bias
     torch.testing.assert_close(module(x).detach(), torch.as_tensor(expected), rtol=1e-13, atol=1e-13)
     assert list(module.state_dict()) == ["alpha", "bias"] and LayerNormalization(3).alpha.tolist() == [1, 1, 1]
-    ours = LayerNormalization(width, eps=1e-300).double()(x)
-    theirs = nn.functional.layer_norm(x, (width,), eps=0.0)
-    torch.testing.assert_close(ours, theirs * ((width - 1) / width) ** 0.5, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("dim", [-1, 1])
-def test_l2_lengths_are_one_along_the_axis_and_zeros_stay_zeros_in_16_bits(dim):
+def test_l2_lengths_are_one_along_the_axis(dim):
     x = torch.randn(3, 4, 5, dtype=torch.float64)
     torch.testing.assert_close(L2Norm(dim)(x), x / x.square().sum(dim, keepdim=True).sqrt(), rtol=1e-14, atol=0)
-    zeros = torch.zeros(2, 4, dtype=torch.float16)
-    assert L2Norm(dim)(zeros).equal(zeros)
 
 
 def test_each_head_by_itself_with_one_gain():
     norm, x = filled(PerHeadRMSNorm(3, 4, eps=1e-5)), torch.randn(2, 5, 12, dtype=torch.float64)
     assert list(norm.state_dict()) == ["norm.weight"] and norm.norm.weight.shape == (4,)
+    torch.testing.assert_close(rms_norm(x, eps=0.0).square().mean(-1), torch.ones(2, 5).double())
     heads = [nn.functional.rms_norm(head, (4,), norm.norm.weight, 1e-5) for head in x.split(4, dim=-1)]
     torch.testing.assert_close(norm(x), torch.cat(heads, dim=-1), rtol=1e-13, atol=1e-13)
 
@@ -187,12 +155,11 @@ def test_global_response_norm_in_float64(space):
     assert list(made.state_dict()) == ["gamma", "beta"] and repr(made) == "GlobalResponseNorm(4, eps=1e-06)"
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_global_response_norm_sums_sizes_in_32_bits_and_is_finite_at_zero(dtype):
-    x = torch.full((1, 4096, 2), 16.0).to(dtype)  # the sum of squares is 1,048,576, beyond float16
+def test_global_response_norm_sums_sizes_in_32_bits_and_is_finite_at_zero():
+    x = torch.full((1, 4096, 2), 16.0).half()  # the sum of squares is 1,048,576, beyond float16
     made = GlobalResponseNorm(2)
     nn.init.ones_(made.gamma)
-    assert made(x).dtype == dtype and (made(x) == 32).all()
+    assert made(x).dtype == torch.float16 and (made(x) == 32).all()
     silent = torch.zeros(2, 5, 2, requires_grad=True)
     assert torch.autograd.grad(made(silent).sum(), silent)[0].isfinite().all()
 

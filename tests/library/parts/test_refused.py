@@ -23,6 +23,16 @@ def first(x):
 
 
 REFUSED = [
+    *[
+        (lambda way=way, given=given: way(*given), words)
+        for way in (attention, fused_attention)
+        for given, words in (
+            ((X, X[:, 1:], X), "value must have key's 4 positions"),
+            ((X, X, X, None, ones(5, 5) > 0), "bias must be floating point"),
+            ((X.to("meta"), X, X), "query must be on cpu, got meta"),
+        )
+    ],
+    *[(lambda p=p: fused_attention(X, X, X, dropout=p), "dropout must ") for p in (1.0, float("nan"), True)],
     (lambda: attention(X, X, X, zeros(5, 5)), "mask must be boolean, of 2 or query's axes"),
     (lambda: attention(*zeros(3, 2, 3, 5, 4), ones(3, 5, 5) > 0), "mask must be boolean, of 2 or query's axes"),
     (lambda: fused_attention(X, X[:, :3], X[:, :3], is_causal=True), "keys must be a whole number, at least 5"),

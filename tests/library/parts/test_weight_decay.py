@@ -67,6 +67,16 @@ def test_matrices_decay_vectors_and_what_is_marked_do_not_in_copies_too(copied):
     assert all(way(model()).positions.table._no_weight_decay for way in (loaded, on_meta_and_back))  # before one asks
 
 
+@pytest.mark.usefixtures("as_installed")
+def test_a_mark_of_the_origin_counts_and_a_class_gets_none():
+    net = model()
+    net.embed.weight._no_weight_decay = True
+    assert decayed(net) == ["free.table"]
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        no_weight_decay(nn.Linear)  # or every linear map would be exempt
+    assert not hasattr(nn.Linear, "_no_weight_decay")
+
+
 @pytest.mark.parametrize("copied", [lambda m: m, copy.deepcopy, replaced])
 def test_one_parameter_by_its_name(copied):
     net = copied(Denoiser(2, 4, 8, 1, 10))
