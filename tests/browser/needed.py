@@ -42,20 +42,16 @@ def cut(notebook: NotebookNode, tags: tuple[str, ...]) -> NotebookNode:
             only_asked = "\n".join(asks.values()) if is_target or bound & wanted else ""
             cell.source = only_asked or (cell.source if is_target else EMPTY)
         wanted |= {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)} - asks.keys()
-        if "predict" in tags and not predicts(cell.source):
-            cell.source += "".join(f"\n{name}.reveal({name}.choices[0] if {name}.choices else 1)" for name in asks)
     return made
 
 
 def questions(cell: NotebookNode) -> dict[str, str]:
-    """Return the statements of a cell that ask for a prediction, by the name that they bind."""
+    """Return the question of a cell that asks for a prediction, by the name that it binds."""
     if call := predicts(cell.source):
         bound = ast.parse(cell.source).body[0].items[0].optional_vars
         name = ast.unparse(bound) if bound else "guess"
         return {name: f"with {ast.unparse(call)} as {name}:\n    {name}.truth = {name}.choices[0]"}
-    body = ast.parse(cell.source).body if "predict" in cell.metadata.get("tags", []) else []
-    found = [node for node in body if isinstance(node, ast.Assign) and "predict(" in ast.unparse(node)]
-    return {ast.unparse(node.targets[0]): ast.unparse(node) for node in found}
+    return {}
 
 
 def changes(tree: ast.AST) -> set[str]:

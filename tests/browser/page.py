@@ -81,12 +81,8 @@ class LessonPage:
         return self.page.locator(".residual-edu-prediction").all()
 
     def answer(self, prediction: Locator) -> str:
-        """By keyboard, press the first choice or type a number; return the verdict."""
-        if (choices := prediction.locator("button")).count():
-            choices.first.press("Space")
-        else:
-            prediction.locator("input").fill("1")
-            prediction.locator("input").press("Enter")
+        """By keyboard, press the first choice; return the verdict."""
+        prediction.locator("button").first.press("Space")
         return prediction.locator("[role=status]").inner_text()
 
     def folds(self) -> list[Locator]:

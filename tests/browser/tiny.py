@@ -19,12 +19,8 @@ title = axes.set_title("A wave")
 show(figure, alt="A wave.")
 """
 PREDICT = """\
-guess = predict("Is 1 below 2?", ["yes", "no"])
-number = predict("How much is 2 + 2?")
-"""
-REVEAL = """\
-guess.reveal("yes")
-number.reveal(4)
+with predict("Is 1 below 2?", ["yes", "no"]) as guess:
+    guess.truth = "yes"
 """
 MOVE = """\
 def draw(speed, size, upright, twice, kind):
@@ -48,7 +44,7 @@ FOLD = "Why? <details><summary>Hint 1</summary>Look closely.</details>"
 def sound() -> nbformat.NotebookNode:
     """Return a lesson that a learner gets through."""
     folded = new_code_cell("print('a solution')", metadata={"jupyter": {"source_hidden": True}})
-    return lesson(START, FOLD, PREDICT, REVEAL, folded, MOVE)
+    return lesson(START, FOLD, PREDICT, folded, MOVE)
 
 
 def lesson(*cells: str | nbformat.NotebookNode) -> nbformat.NotebookNode:
