@@ -13,7 +13,7 @@ from .lab import Lab, find_chromium, jupyterlab
 from .page import LessonPage
 from .pictures import take
 
-FIRST = ("test_book", "test_copy", "test_way", "test_lessons")  # the longest, so that the two workers end together
+FIRST = ("test_book", "test_copy", "test_lessons")  # the longest, so that the two workers end together
 LESSON = pytest.StashKey[LessonPage]()
 SHARED, RUNNING = pytest.StashKey[Lab](), pytest.StashKey[ExitStack]()
 

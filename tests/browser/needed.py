@@ -46,7 +46,7 @@ def cut(notebook: NotebookNode, tags: tuple[str, ...]) -> NotebookNode:
 
 
 def questions(cell: NotebookNode) -> dict[str, str]:
-    """Return the statements of a cell that ask for a prediction, by the name that they bind."""
+    """Return the question of a cell that asks for a prediction, by the name that it binds."""
     if call := predicts(cell.source):
         bound = ast.parse(cell.source).body[0].items[0].optional_vars
         name = ast.unparse(bound) if bound else "guess"

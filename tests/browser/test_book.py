@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import product
 from pathlib import Path
 from threading import Thread
 from urllib.parse import unquote, urlsplit
@@ -76,7 +75,7 @@ def test_every_page_fits_both_widths_asks_for_nothing_and_is_accessible(opened, 
 def test_code_and_formulas_are_accessible_in_both_looks(opened):
     from axe_playwright_python.sync_playwright import Axe
 
-    for width, look in product((1280, 420), ("light", "dark")):
+    for width, look in BOTH:
         shown = opened(width, look)
         for name in LOOKED_AT:
             page = shown.open(name)

@@ -54,13 +54,6 @@ def test_an_unknown_word_shows_the_usage_and_help_the_verbs(checkout, argv, caps
         assert all(f"  {verb} " in said.out for verb in ("lab", "test", "build", "lint", "promote"))
 
 
-def test_importing_the_command_line_loads_no_notebook_library():
-    code = (
-        "import sys, residual_course.commands; print({'jupytext', 'nbclient', 'nbformat', 'rich'} & set(sys.modules))"
-    )
-    assert python("-c", code)[1] == "set()\n"
-
-
 @pytest.fixture
 def environment(tmp_path, monkeypatch):
     """An environment that can be written, and a process of which the home and none of the folders are known."""

@@ -1,6 +1,7 @@
+"""What a check prints: what was seen, a diagnosis, hints by attempt, notes, or that the session is in the way."""
+
 import linecache
-import sys
-import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from residual_course.checking import report as check_report
 from residual_course.checking.catalogue import catalogue
 from residual_course.checking.check import NotYet
 from residual_course.checking.exercise import Exercise, Mistake, Property, close, draw, run, value_of
+from residual_course.checking.report import SOLUTION
 from residual_course.checking.session import ATTEMPTS
 from residual_course.exercises import check
 from residual_edu import InvalidInput
@@ -82,16 +84,11 @@ class UnwrittenForward(nn.Module):
 
 
 @pytest.mark.parametrize("stub", [unwritten, UnwrittenInit, UnwrittenForward(), lambda x: UnwrittenForward()(x)])
-def test_an_untouched_stub(capsys, stub):
-    assert report(capsys, stub) == ([check_report.not_attempted("center")], None)
-
-
-@pytest.mark.parametrize("run_by", ["autograde", "validate"])
-def test_nbgrader_gives_an_untouched_stub_no_points(capsys, monkeypatch, run_by):
-    monkeypatch.setenv("NBGRADER_EXECUTION", run_by)
+def test_an_untouched_stub_is_no_error_but_where_nbgrader_gives_points(capsys, monkeypatch, stub):
     lines = [check_report.not_attempted("center")]
-    assert report(capsys, unwritten) == (lines, "center: not attempted yet.")
-    assert report(capsys, center)[1] is None
+    assert report(capsys, stub) == (lines, None)
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert report(capsys, stub) == (lines, "center: not attempted yet.")
 
 
 def test_a_module_without_forward_was_attempted(capsys):
@@ -105,11 +102,7 @@ def test_a_module_without_forward_was_attempted(capsys):
         (lambda x: center(x).sum(-1), "it returned shape (2,), where (2, 3) was asked for"),
         (lambda x: center(x).double(), "it returned torch.float64, where torch.float32 was asked for"),
         (lambda x: x.sub_(x.mean(-1, keepdim=True)), "it changed `x` in place; write `x = x - m`, not `x -= m`, and"),
-        (lambda x: sys.exit(), "it raised SystemExit"),
-        (lambda x: 1 / 0, "it raised ZeroDivisionError: division by zero"),
-        (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given"),
         (nn.Linear, "it raised TypeError: Linear.__init__() missing 1 required positional argument: 'out_features'"),
-        (lambda x: x.numpy().tolist(), "it returned a list, where a tensor was asked for"),
     ],
 )
 def test_whatever_it_does_is_a_line_of_the_report(capsys, answer, seen):
@@ -117,22 +110,6 @@ def test_whatever_it_does_is_a_line_of_the_report(capsys, answer, seen):
     assert lines[1].startswith(f"         {seen}"), lines
     assert error.startswith("center: ") and lines[-1] == "Mend that first, then check again."
     assert report(capsys, answer) == (lines, error)
-
-
-def test_an_endless_loop_is_stopped_once(capsys, monkeypatch):
-    monkeypatch.setattr(guard, "LIMIT", 0.2)
-
-    def loop(x):
-        while True:
-            pass
-
-    start = time.process_time()
-    lines, error = report(capsys, loop)
-    assert time.process_time() - start < 2
-    assert lines[0] == "not yet: a row has mean 0"
-    assert lines[1].startswith("         it did not come to an end in time, and was stopped")
-    assert lines[2:] == ["Mend that first, then check again."]
-    assert error == "center: 3 of 3 do not hold yet."
 
 
 @pytest.fixture
@@ -171,20 +148,16 @@ def test_where_the_text_of_a_line_is_not_at_hand_it_is_left_out(capsys):
     assert report(capsys, scope["answer"])[0][1] == "         it raised ZeroDivisionError: division by zero"
 
 
-@pytest.mark.parametrize(
-    "count, shown",
-    [(1, ["line 0"] * 4), (1000, ["line 0", "line 1", "line 2", "line 3", "line 4", "... and 3995 more lines"])],
-)
-def test_what_it_prints_is_shown_in_part(capsys, count, shown):
+def test_what_it_prints_is_shown_in_part(capsys):
     def talkative(x):
-        for i in range(count):
+        for i in range(1000):
             print(f"line {i}")
         return center(x)
 
     lines, error = report(capsys, talkative)
-    assert lines[3] == "While it was checked, your code printed:"
-    assert lines[4:] == [*(f"         {line}" for line in shown), "Everything holds."]
-    assert error is None
+    assert lines[3] == "While it was checked, your code printed:" and error is None
+    printed = ["line 0", "line 1", "line 2", "line 3", "line 4", "... and 3995 more lines"]
+    assert lines[4:] == [*(f"         {line}" for line in printed), "Everything holds."]
 
 
 def test_answers_that_are_values(capsys):
@@ -195,15 +168,81 @@ def test_answers_that_are_values(capsys):
     assert report(capsys, lambda: None, "seven")[0][-1] == "Mend that first, then check again."
 
 
-@pytest.mark.parametrize("value", [7, None, "seven", torch.ones(3)])
+@pytest.mark.parametrize("value", [7, None])
 def test_the_function_is_handed_over_and_not_its_result(value):
     with pytest.raises(NotYet, match=r"^seven: hand over the function itself, not what it returns: check\(answer, 's"):
         check(value, "seven")
 
 
-@pytest.mark.parametrize(
-    "name, end", [("sevn", r"got 'sevn'; did you mean 'seven'\?"), ("", "got ''"), (None, "got None"), (3, "got 3")]
-)
+@pytest.mark.parametrize("name, end", [("sevn", r"got 'sevn'; did you mean 'seven'\?"), (None, "got None")])
 def test_an_unknown_exercise_is_refused_with_the_nearest(name, end):
     with pytest.raises(InvalidInput, match=rf"^the exercise must be one of .*'center'.*, {end}$"):
         check(center, name)
+
+
+def one_mean(x):
+    return x - x.mean()
+
+
+def test_a_known_mistake_is_named_and_its_mend_comes_with_the_next_attempt(capsys):
+    lines, error = report(capsys, one_mean)
+    assert lines[0] == "not yet: each row is centred by itself"
+    assert lines[1].startswith("         the output at [0, 0] is ") and lines[1].endswith(" is right")
+    assert lines[2:] == ["holds:   2 of the 3 properties.", "This looks like one mean for all rows."]
+    assert error == "center: 1 of 3 do not hold yet."
+    assert report(capsys, lambda x: x - x.mean() + 0)[0][3:] == [
+        "This looks like one mean for all rows. Give `mean` its axis."
+    ]
+
+
+UNKNOWN = [
+    lambda x: x - x.amax(-1, keepdim=True),
+    lambda x: x - x.amin(-1, keepdim=True),
+    lambda x: x - 2,
+    lambda x: x - 3 * x,
+]
+
+
+def hints(capsys, *answers):
+    return [[line for line in report(capsys, f)[0] if line.startswith(("Hint", "One"))] for f in answers]
+
+
+def test_hints_come_with_the_attempts(capsys):
+    """The first property that fails is the mean's, which hint 1 does not concern."""
+    assert hints(capsys, *UNKNOWN) == [[], [], ["Hint: `keepdim=True`."], [SOLUTION]]
+    assert "Hint" not in str(report(capsys, lambda: 9, "seven")[0])  # each exercise counts its own
+
+
+def test_mechanical_trouble_brings_no_hint_nearer(capsys):
+    broken = [lambda x: None, lambda x: "x", lambda x: 1 / 0, lambda x: x[0, 0, 0], lambda x: undefined]  # noqa: F821
+    ends = [report(capsys, f)[0][-1] for f in broken]
+    assert ends == ["Mend that first, then check again."] * 3 + [SOLUTION] * 2
+    assert not ATTEMPTS["center"].ideas
+
+
+def test_under_nbgrader_only_what_was_seen_is_said(capsys, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    for _ in range(2):
+        lines, error = report(capsys, one_mean)
+        assert len(lines) == 3 and lines[2] == "holds:   2 of the 3 properties." and error
+    assert not ATTEMPTS
+
+
+def test_another_dtype_is_one_note_and_tested_on(capsys, monkeypatch):
+    note = "note:    Your answer returned torch.float32 for inputs in torch.float64; it was cast, and tested on."
+    x = draw(2, 3)
+    inner = Property("shape", lambda f: run(f, x, like=x))
+    monkeypatch.setitem(catalogue(), "center", replace(CENTER, properties=(inner, inner, CENTER.properties[2])))
+    lines, error = report(capsys, lambda x: center(x).float())
+    assert lines[3:] == [note, "Everything holds."] and error is None
+    lines, error = report(capsys, lambda x: one_mean(x).float())
+    assert lines[3] == note and lines[4].startswith("This looks like one mean") and error
+
+
+def test_where_the_reference_fails_too_the_session_is_in_the_way(capsys, monkeypatch):
+    monkeypatch.setattr(torch, "isclose", lambda a, b, **_: torch.zeros(a.shape, dtype=torch.bool))
+    for answer in (center, one_mean):
+        lines, error = report(capsys, answer)
+        assert "something in this session is in the way" in " ".join(lines) and "Restart the kernel" in " ".join(lines)
+        assert error and "looks like" not in str(lines)
+    assert not ATTEMPTS

@@ -5,12 +5,7 @@ import sys
 
 import nbformat
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
-from traitlets.config import Config
-
-from residual_course.checking import guard
-from residual_course.checking.catalogue import catalogue
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -62,21 +57,6 @@ def test_a_notebook_shows_the_report_and_no_traceback():
         assert streams == text
         assert [output.ename for output in errors] == ([error] if error else [])
         assert all(output.traceback == [output.evalue] for output in errors)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_ipython_shows_one_line(capsys, monkeypatch):
-    monkeypatch.setattr(guard, "LIMIT", 0.3)
-    monkeypatch.setitem(catalogue(), "seven", None)  # which the cell sets, and which is taken out again
-    shell = InteractiveShell(config=Config(HistoryManager=Config(enabled=False)))
-    shell.run_cell(SETUP)
-    capsys.readouterr()
-    for source in CELLS:
-        shell.run_cell(source)
-        shown = "".join(capsys.readouterr())
-        assert "Traceback" not in shown and "site-packages" not in shown and "residual_edu/" not in shown
-    shell.run_cell("check(lambda: 8, 'seven')")
-    assert "".join(capsys.readouterr()).splitlines()[-1] == "seven: 1 of 1 do not hold yet."
 
 
 def test_plain_python_ends_with_the_message():

@@ -17,42 +17,21 @@ def unmet(function, *arguments, **keywords):
     return str(caught.value)
 
 
-def test_gradients_are_those_of_a_weighted_sum():
+def test_gradients_are_those_of_a_weighted_sum_and_what_has_none_is_named():
     x, y = draw(2, 3), draw(3, seed=1)
     found = gradients(lambda x, y: x * y, x, y)
     weights = draw(2, 3, seed=1)
     torch.testing.assert_close(found[0], weights * y)
     torch.testing.assert_close(found[1], (weights * x).sum(0))
-
-
-def test_gradients_are_found_where_they_were_switched_off():
     with torch.no_grad():
-        assert gradients(lambda x: x.square(), draw(3))[0].abs().min() > 0
+        assert torch.equal(gradients(lambda x, y: x * y, x, y)[0], found[0])
+    assert unmet(gradients, lambda x, w: x * w.detach(), x, y).startswith("no gradient reaches `w`; is there")
+    assert unmet(gradients, lambda x: x[0], y, like=y).startswith("it returned shape (), where (3,) was asked for")
 
 
 def test_the_weights_are_not_alike():
     """A sum with equal weights has gradient 0 through every norm, so a wrong one would pass."""
     assert gradients(lambda x: nn.functional.layer_norm(x, (4,)), draw(2, 4))[0].abs().max() > 0.1
-
-
-@pytest.mark.parametrize(
-    "function, message",
-    [
-        (lambda x: x.detach(), "no gradient reaches `x`; is there a `.detach()`"),
-        (lambda x: x.new_zeros(x.shape, requires_grad=True), "no gradient reaches `x`"),
-        (lambda x: x.mul_(2), "it changed `x` in place"),
-        (lambda x: None, "it returned nothing"),
-        (lambda x: x[0], "it returned shape (), where (3,) was asked for"),
-    ],
-)
-def test_what_gradients_says(function, message):
-    assert unmet(gradients, function, draw(3), like=draw(3)).startswith(message)
-
-
-def test_the_input_without_a_gradient_is_named():
-    assert unmet(gradients, lambda x, w: x * w.detach(), draw(3), draw(3)).startswith(
-        "no gradient reaches `w`; is there"
-    )
 
 
 def two_branches(x, f, g):
@@ -88,13 +67,9 @@ def test_a_right_answer_passes_and_leaves_the_case_as_it_was(right):
         (in_place, "its backward fails: an operation in place, such as `x += f(x)`, overwrote what a part had saved"),
         (lambda x, f, g: two_branches(x, f, lambda z: g(z).detach()), "no gradient reaches `g.weight`; is there a"),
         (lambda x, f, g: two_branches(x, lambda z: f(z.detach()), g), "the gradient of `x` at [0, 0] is "),
-        (lambda x, f, g: two_branches(x.detach(), f, g), "no gradient reaches `x`; "),
         (lambda x, f, g: two_branches(x, f, g).detach(), "no gradient reaches `x`; "),
         (lambda x, f, g: two_branches(x, g, f), "the output at [0, 0] is "),
-        (lambda x, f, g: two_branches(x.mul_(1.5), f, g), "it changed `x` in place; "),
-        (lambda x, f, g: two_branches(x, f.eval(), g), "it changed the mode of `f` from train to eval; "),
         (lambda x, f, g: two_branches(x, f.requires_grad_(False), g), "it changed requires_grad of `f.weight` from "),
-        (lambda x, f, g: None, "it returned nothing (is a `return` missing?)"),
     ],
 )
 def test_what_is_wrong_is_told_by_name(wrong, message):

@@ -39,42 +39,23 @@ class Wordless(Exception):
         raise RuntimeError
 
 
-def test_a_value_comes_back_and_the_candidate_goes_in():
-    assert Guard(3).call(lambda answer: answer + 4) == Outcome(value=7)
-    assert Outcome(value=7).trouble == ""
-
-
 @pytest.mark.parametrize(
     "error, trouble",
     [
         (Unmet("it is 1 where 2 is right"), "it is 1 where 2 is right"),
         (Unmet(), "it does not"),
-        (TypeError("no float"), "it raised TypeError: no float"),
         (KeyError("a"), "it raised KeyError: 'a'"),
-        (ValueError(), "it raised ValueError"),
         (ValueError("first\nsecond"), "it raised ValueError: first"),
         (ValueError("x" * 999), "it raised ValueError: " + "x" * 200),
         (ValueError("<object at 0x7fEd0>"), "it raised ValueError: <object at 0x...>"),
-        (NotImplementedError("torch has none"), "it raised NotImplementedError: torch has none"),
         (SystemExit(3), "it raised SystemExit: 3"),
-        (GeneratorExit(), "it raised GeneratorExit"),
-        (BaseException("b"), "it raised BaseException: b"),
         (Wordless(), "it raised Wordless"),
-        (ExceptionGroup("two", [ValueError(), TypeError()]), "it raised ExceptionGroup: two (2 sub-exceptions)"),
     ],
 )
 def test_an_error_becomes_an_outcome(error, trouble):
     found = outcome(lambda: throw(error))
     assert found.error is error and found.trouble == trouble
     assert not found.timed_out and not found.unwritten
-
-
-def test_an_exit_and_endless_recursion_become_outcomes():
-    def deeper():
-        return deeper()
-
-    assert outcome(sys.exit).trouble == "it raised SystemExit"
-    assert outcome(deeper).trouble.startswith("it raised RecursionError: maximum recursion depth")
 
 
 def test_what_did_not_run_through_or_returned_nothing_is_mechanical():
@@ -96,16 +77,6 @@ def test_an_endless_call_is_stopped_and_no_other_is_made(hurried):
     found = [careful.call(lambda _: forever()), careful.call(calls.append)]
     assert [one.timed_out for one in found] == [True, True] and calls == []
     assert found[0].trouble.startswith("it did not come to an end in time, and was stopped")
-
-
-def test_an_endless_call_that_turns_its_stop_into_an_error_is_stopped(hurried):
-    def stubborn():
-        try:
-            forever()
-        except BaseException:
-            raise ValueError from None
-
-    assert outcome(stubborn).trouble == "it raised ValueError"
 
 
 def test_all_calls_together_have_a_budget(monkeypatch):
@@ -164,7 +135,3 @@ def test_what_is_printed_is_kept_as_far_as_there_is_room(capsys):
     assert capsys.readouterr() == ("", "")
     assert talker.printed.text.startswith("seen\nxxx") and len(talker.printed.text) == 2000
     assert talker.printed.lines == 2_002
-
-
-def test_out_of_time_is_no_exception():
-    assert not issubclass(OutOfTime, Exception)

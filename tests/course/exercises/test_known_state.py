@@ -68,21 +68,19 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize("session", SESSIONS)
-@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
-def test_the_state_is_the_same_in_each_session_and_put_back(tmp_path, session, error):
+def test_the_state_is_the_same_in_each_session_and_put_back(tmp_path, session):
     with known_state():
         wanted = {name: value for name, value in state().items() if name not in ("threads", "numpy prints")}
     with ExitStack() as stack:
         SESSIONS[session](stack)
         before = state()
-        with suppress(ValueError, KeyboardInterrupt), known_state():
+        with suppress(KeyboardInterrupt), known_state():
             found = {name: value for name, value in state().items() if name in wanted}
             made = torch.ones(2, requires_grad=True) * 2
             disturb(tmp_path)
             if session != "a device's block":  # there torch itself refuses it
                 torch.set_default_device("meta")
-            if error:
-                raise error
+            raise KeyboardInterrupt
         assert found == wanted and state() == before
     assert made.device.type == "cpu" and made.dtype == torch.float32
     made.sum().backward()  # no inference tensor
@@ -103,35 +101,20 @@ from residual_course.exercises import check
 def center_and_scale(x, eps=1e-5):
     c = x - x.mean(dim=-1, keepdim=True)
     return c / (c.square().mean(dim=-1, keepdim=True) + eps).sqrt()
-def block_forward(block, x, condition):
-    c = [condition]
-    for layer, norm, more in (
-        (block.sequence_mixer, block.input_norm, []),
-        (block.condition_mixer, block.condition_mixer_norm, c),
-        (block.mlp, block.mlp_norm, []),
-    ):
-        if not isinstance(layer, torch.nn.Identity):
-            x = x + block.dropout(layer(norm(x), *more))
-    return x
 def pre(x, sublayer, norm, dropout):
     return x + dropout(sublayer(norm(x)))
-def all_three():
+def both():
     check(center_and_scale, "center_and_scale")
-    check(block_forward, "block_forward")
     check(pre, "residual_forward")
 """
 
 
 @pytest.mark.parametrize(
     "first",
-    [
-        "with torch.inference_mode(): all_three()",
-        "torch.set_default_device('meta'); all_three(); torch.set_default_device(None)",
-        "torch.set_default_dtype(torch.float64); all_three(); torch.set_default_dtype(torch.float32)",
-    ],
+    ["with torch.inference_mode(): both()", "torch.set_default_device('meta'); both(); torch.set_default_device(None)"],
 )
 def test_the_first_check_of_a_session_may_run_under_anything(first):
     """In a fresh Python, where that check is what imports the exercises and builds their inputs."""
-    code = f"{FIRST}\n{first}\nall_three()"
+    code = f"{FIRST}\n{first}\nboth()"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert printed.stdout.count("Everything holds.") == 6, printed.stdout + printed.stderr[-500:]
+    assert printed.stdout.count("Everything holds.") == 4, printed.stdout + printed.stderr[-500:]

@@ -15,19 +15,13 @@ nan, inf = float("nan"), float("inf")
     "a, b",
     [
         (None, None),
-        (3, 3),
         (3, 3.0),
-        (0.1 + 0.2, 0.3),
         (nan, nan),
-        (inf, inf),
-        ("b", "b"),
         (torch.tensor([1.0, nan]), torch.tensor([1.0, nan])),
         (torch.ones(2), torch.ones(2) + 1e-6),
         (torch.ones(2), torch.ones(2, dtype=torch.float64)),
         ((1, [2.0, "c"]), (1, [2.0, "c"])),
-        ([1, 2], (1, 2)),
         ({"a": torch.ones(1)}, {"a": torch.ones(1)}),
-        (torch.float32, torch.float32),
     ],
 )
 def test_alike_values(a, b):
@@ -38,24 +32,16 @@ def test_alike_values(a, b):
     "a, b",
     [
         (None, 0),
-        (3, 4),
         (3, "3"),
         (1.0, 1.01),
-        (nan, 0.0),
         (inf, -inf),
-        (inf, 1e300),
-        ("b", "B"),
         (1.0, torch.tensor(1.0)),
         (torch.ones(2), torch.ones(2, dtype=torch.bool)),
         (torch.ones(2), torch.ones(1, 2)),
-        (torch.ones(1), torch.ones(3)),
         (torch.ones(2), torch.tensor([1.0, 1.01])),
         ((1, 2), (1, 2, 3)),
-        ((1, 2), (2, 1)),
         ({"a": 1}, {"b": 1}),
-        ({"a": 1}, {"a": 2}),
         (np.ones(2), np.ones(2)),  # what cannot be told is not the same
-        (object(), object()),
     ],
 )
 def test_different_values(a, b):

@@ -27,23 +27,14 @@ def test_draw_is_the_same_each_time_and_moves_no_other_number():
     assert draw(2, 3).dtype == torch.float64 and draw(1, dtype=torch.bfloat16).dtype == torch.bfloat16
 
 
-def test_run_returns_the_tensor_and_lets_gradients_through():
-    x = draw(3).requires_grad_()
-    y = run(lambda x: 2 * x, x, like=x)
-    assert torch.equal(y, 2 * x)
-    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], torch.full((3,), 2.0, dtype=torch.float64))
-
-
 @pytest.mark.parametrize(
     "function, message",
     [
         (lambda x: None, "it returned nothing (is a `return` missing?), where a tensor was asked for"),
-        (lambda x: "3", "it returned a str, where a tensor was asked for"),
         (lambda x: 3, "it returned shape (), where (2, 3) was asked for"),
         (lambda x: (x, x), "it returned a tuple, where a tensor was asked for"),
         (lambda a: a.sub_(a.mean()), f"it changed `a` {IN_PLACE}"),
         (lambda x: x.unsqueeze_(0)[0], f"it changed `x` {IN_PLACE}"),
-        (lambda x: x.mean(), "it returned shape (), where (2, 3) was asked for"),
     ],
 )
 def test_what_run_says(function, message):
@@ -53,8 +44,10 @@ def test_what_run_says(function, message):
     assert torch.equal(x, before)
 
 
-def test_the_input_that_changed_is_named():
-    assert unmet(run, lambda x, delta: x + delta.mul_(2), draw(3), draw(3)) == f"it changed `delta` {IN_PLACE}"
+def test_where_the_dtype_is_the_point_it_is_asked_for_and_the_input_that_changed_is_named():
+    x = draw(2, dtype=torch.float32)
+    message = "it returned torch.float64, where torch.float32 was asked for"
+    assert unmet(run, lambda x: x.double(), x, like=x) == message
     assert unmet(run, lambda *inputs: inputs[1].mul_(2), draw(3), draw(3)) == f"it changed `input 2` {IN_PLACE}"
 
 
@@ -69,20 +62,13 @@ def test_another_dtype_is_noted_once_and_tested_on(monkeypatch):
     assert unmet(close, run(lambda x: x.float() * 3, x, like=x), 2 * x).startswith("the output at [0, 0] is ")
 
 
-def test_where_the_dtype_is_the_point_it_is_asked_for():
-    x = draw(2, dtype=torch.float32)
-    message = "it returned torch.float64, where torch.float32 was asked for"
-    assert unmet(run, lambda x: x.double(), x, like=x) == message
-
-
-@pytest.mark.parametrize("value", [192, 192.0, np.float32(192), np.array(192.0), torch.tensor(192.0)])
+@pytest.mark.parametrize("value", [192, np.float32(192), torch.tensor(192.0)])
 def test_a_number_of_any_kind_is_an_answer(value):
     assert run(lambda x: value, draw(2), like=draw()).item() == 192
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_run_sees_a_change_among_nan_and_infinities(value):
-    x = torch.tensor([value, 1.0])
+def test_run_sees_a_change_beside_nan_and_takes_whole_numbers_and_flags():
+    x = torch.tensor([float("nan"), 1.0])
     assert torch.equal(run(lambda x: x[1:] + 0, x), x[1:])
     assert unmet(run, lambda x: x.add_(1), x).startswith("it changed `x` in place")
     assert torch.equal(run(lambda i: i + 1, torch.arange(3)), torch.arange(3) + 1)
@@ -93,16 +79,12 @@ def test_run_sees_a_change_among_nan_and_infinities(value):
     "got, want",
     [
         (3, 3),
-        (3.0, 3),
         (1 + 1e-7, 1.0),
-        (float("nan"), float("nan")),
         (torch.tensor([1.0, float("inf")]), torch.tensor([1.0, float("inf")])),
         (torch.tensor([1e4, 1e-3]), torch.tensor([1e4, 0.0])),
-        (torch.zeros(0), torch.zeros(0)),
         (torch.ones(2, dtype=torch.float64) + 1e-5, torch.ones(2)),
         (torch.ones(2, requires_grad=True), torch.ones(2)),
         (np.float64(0.5), 0.5),
-        (np.int64(3), 3),
         (torch.tensor([True, False]), torch.tensor([True, False])),
     ],
 )
@@ -116,16 +98,10 @@ def test_close_numbers(got, want):
         (1.5, 3**0.5, "the output is 1.5 where 1.732 is right"),
         (torch.tensor([[1.0, 1.5]]), torch.tensor([[1.0, 3**0.5]]), "the output at [0, 1] is 1.5 where 1.732 is right"),
         (10_000_001, 10_000_000, "the output is 10000001 where 10000000 is right"),
-        (1e-8, 2e-8, "the output is 1e-08 where 2e-08 is right"),
         (1.00001, 1.0, "the output is 1.00001 where 1 is right"),
-        (float("nan"), 0.0, "the output is nan where 0 is right"),
-        (float("inf"), 1.0, "the output is inf where 1 is right"),
         (torch.tensor([1.0, float("inf")]), torch.tensor([1.0, 2.0]), "the output at [1] is inf where 2 is right"),
         (torch.ones(2), torch.ones(2, 1), "the output has shape (2,), where (2, 1) was asked for"),
-        (torch.ones(1), 1.0, "the output has shape (1,), where () was asked for"),
         (None, 1.0, "the output is nothing (is a `return` missing?), where a tensor or a number was asked for"),
-        ("1", 1.0, "the output is a str, where a tensor or a number was asked for"),
-        (-0.5, 0.0, "the output is -0.5 where 0 is right"),
     ],
 )
 def test_what_close_says(got, want, message):
@@ -156,17 +132,12 @@ def test_construct_makes_a_module_in_float64():
 @pytest.mark.parametrize(
     "value, kind, want",
     [
-        (3, int, 3),
         (3.0, int, 3),
-        (0.5, float, 0.5),
         (np.int64(3), int, 3),
-        (np.float32(0.5), float, 0.5),
         (torch.tensor(3), int, 3),
         (torch.tensor([0.5]), float, 0.5),
-        (np.array(192.0), float, 192),
         (np.array([[3]]), int, 3),
         (191.99998, float, 192),
-        (191.99, float, 191.99),
         (" BAC ", str, "bac"),
         (["Pre", "post"], str, "pre, post"),
     ],
@@ -180,38 +151,22 @@ def test_the_value_of_an_answer(value, kind, want):
     "value, kind, message",
     [
         (None, int, "it returned nothing (is a `return` missing?), where a number was asked for"),
-        (None, str, "it returned nothing (is a `return` missing?), where a text was asked for"),
-        ("3", int, "it returned a str, where a number was asked for"),
         (3, str, "it returned an int, where a text was asked for"),
         (True, int, "it returned a bool, where a number was asked for"),
         (torch.ones(2), float, "it returned a Tensor, where a number was asked for"),
-        ([3], int, "it returned a list, where a number was asked for"),
     ],
 )
 def test_what_is_no_value(value, kind, message):
     assert unmet(value_of, lambda: value, kind) == message
 
 
-def test_nan_is_a_number():
-    assert np.isnan(value_of(lambda: float("nan"), float))
-    assert value_of(lambda: float("inf"), float) == float("inf")
-
-
-@pytest.mark.parametrize(
-    "value", ["CDBA", "C, D, B, A", " c d b a\n", ["C", "D", "B", "A"], ("c", "d", "b", "a"), "C-D/B;A"]
-)
+@pytest.mark.parametrize("value", ["CDBA", " c, d b-a\n", ("C", "D", "B", "A")])
 def test_letters_however_they_are_listed(value):
     assert letters_of(lambda: value) == "cdba"
+    assert "where letters in one text were asked for" in unmet(letters_of, lambda: [1, value])
 
 
-@pytest.mark.parametrize("value", [None, 3, [1, 2]])
-def test_what_lists_no_letters(value):
-    assert "where letters in one text were asked for" in unmet(letters_of, lambda: value)
-
-
-@pytest.mark.parametrize(
-    "value", [[1, 2.5], (1.0, 2.5), torch.tensor([1, 2.5]), np.array([1, 2.5]), [np.float32(1), 2.5]]
-)
+@pytest.mark.parametrize("value", [(1, 2.5), torch.tensor([1, 2.5]), np.array([1, 2.5]), [np.float32(1), 2.5]])
 def test_a_list_of_numbers_may_have_any_form(value):
     found = numbers_of(value)
     assert found.dtype == torch.float64 and found.tolist() == [1, 2.5]

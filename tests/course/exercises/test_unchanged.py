@@ -32,7 +32,6 @@ def test_what_is_only_read_passes():
     ("body", "text"),
     [
         (lambda h: h["x"].add_(1), "it changed `x` in place; "),
-        (lambda h: h["x"].unsqueeze_(0), "it changed `x` in place; "),
         (lambda h: h["x"].requires_grad_(), "it changed requires_grad of `x` from False to True; leave what you are"),
         (lambda h: h["layers"].pop(), "it changed the length of `layers` from 2 to 1; "),
         (lambda h: h["layers"].reverse(), "it changed the entries of `layers`; work on a copy"),
@@ -48,9 +47,7 @@ def test_what_is_only_read_passes():
         ),
         (lambda h: h["layers"][0].register_buffer("b", torch.ones(1)), "it added `layers[0].b`; "),
         (lambda h: h["norm"](draw(3, 2).float()), "it changed `norm.running_mean` in place; "),
-        (lambda h: h["table"].clear(), "it changed the keys of `table`; work on a copy"),
         (lambda h: torch.set_grad_enabled(False), "it left torch.is_grad_enabled() at False, where it was True before"),
-        (lambda h: torch.set_default_dtype(torch.float64), "it left torch.get_default_dtype() at torch.float64, where"),
         (lambda h: torch.manual_seed(3), "it left the seed of torch's random numbers at 3, where it was 0 before"),
     ],
 )

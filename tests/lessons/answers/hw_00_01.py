@@ -17,19 +17,8 @@ def by_what_is_added(stack, x):
     return int(record(stack, x).added[0].argmin()), "zero"
 
 
-def by_the_weights_gradient(stack, x):
-    flow = record(stack, x)
-    return int(flow.weight_gradient[0].argmin()), "detached"
-
-
 def never_detached(stack, x):
     return int(record(stack, x).branch_gradient[0].argmin()), "zero"
-
-
-def counted_from_one(stack, x):
-    flow = record(stack, x)
-    place = int(flow.branch_gradient[0].argmin())
-    return place + 1, "zero" if flow.added[0, place] == 0 else "detached"
 
 
 def without_a_gradient_before_the_first(stack, x):
@@ -37,12 +26,6 @@ def without_a_gradient_before_the_first(stack, x):
         stack(x).square().sum().backward()
     place = int(flow.branch_gradient[0].nan_to_num(1e9).argmin())
     return place, "zero" if flow.added[0, place] == 0 else "detached"
-
-
-def always_block_by_size(stack, x):
-    flow = record(stack, x)
-    place = int(flow.branch_gradient[0].argmin())
-    return place, "zero" if flow.added[0, place] < 1 else "detached"
 
 
 def read_off_the_parts(stack, x):
@@ -58,38 +41,21 @@ RIGHT = {
     "branch_slope": [lambda depth, growth: math.expm1(math.log(growth) / depth)],
     "batch_gradient": [
         lambda x, g: torch.einsum("...o,...i->oi", g, x),
-        lambda x, g: (g[..., :, None] * x[..., None, :]).flatten(0, -3).sum(0),
         lambda x, g: torch.tensordot(g, x, dims=(list(range(g.ndim - 1)), list(range(x.ndim - 1)))),
     ],
 }
 WRONG = {
     "branch_slope": [
-        lambda depth, growth: growth ** (1 / depth),
         lambda depth, growth: math.log(growth) / depth,
         lambda depth, growth: (growth - 1) / depth,
-        lambda depth, growth: 1 - growth ** (1 / depth),
-        lambda depth, growth: growth**depth - 1,
         lambda depth, growth: growth ** (2 / depth) - 1,
         lambda depth, growth: max(growth ** (1 / depth) - 1, 0.0),
-        lambda depth, growth: {(4, 16.0): 1.0, (2, 9.0): 2.0, (1, 1.5): 0.5}.get((depth, growth), 1.0),
     ],
     "batch_gradient": [
         lambda x, g: x.T @ g,
         lambda x, g: g.T @ x / len(x),
         lambda x, g: torch.outer(g.sum(0), x.sum(0)),
-        lambda x, g: g[:, :, None] * x[:, None],
-        lambda x, g: torch.outer(g[0], x[0]),
         lambda x, g: g.T @ x,
-        lambda x, g: torch.einsum("bo,bi->io", g, x),
-        lambda x, g: g.square().T @ x.square(),
     ],
-    "broken_block": [
-        by_what_is_added,
-        by_the_weights_gradient,
-        never_detached,
-        counted_from_one,
-        without_a_gradient_before_the_first,
-        read_off_the_parts,
-        always_block_by_size,
-    ],
+    "broken_block": [by_what_is_added, never_detached, without_a_gradient_before_the_first, read_off_the_parts],
 }

@@ -37,9 +37,9 @@ def other(x):
     return torch.randn(x.shape, generator=torch.Generator().manual_seed(7))
 
 
-def linear(f, x, tolerance=1e-4):
+def linear(f, x):
     y = other(x)
-    return same(f(2 * x - 3 * y), 2 * f(x) - 3 * f(y), tolerance)
+    return same(f(2 * x - 3 * y), 2 * f(x) - 3 * f(y))
 
 
 def affine(f, x):
@@ -47,26 +47,22 @@ def affine(f, x):
     return same(f(3 * x - 2 * y), 3 * f(x) - 2 * f(y))
 
 
-def scaled(f, x):
-    return same(f(2 * x), 2 * f(x))
-
-
-def turned(f, x, by=1, tolerance=1e-4):
+def turned(f, x, by=1):
     y = other(x)
-    return same(f(y.roll(by, 1)), f(y).roll(by, 1), tolerance)
+    return same(f(y.roll(by, 1)), f(y).roll(by, 1))
 
 
 def always_turned(f, x):
     return all(turned(f, x, n) for n in range(1, x.shape[1]))
 
 
-def apart(f, x, channels=None, tolerance=1e-4):
+def apart(f, x, channels=None):
     """Whether no output channel depends on another channel, looked at in some channels."""
     y = other(x)
     for channel in range(x.shape[-1]) if channels is None else channels:
         alone = torch.zeros_like(y)
         alone[..., channel] = y[..., channel]
-        if not same(f(alone)[..., channel], f(y)[..., channel], tolerance):
+        if not same(f(alone)[..., channel], f(y)[..., channel]):
             return False
     return True
 
@@ -87,18 +83,6 @@ def in_another_order(f, x):
     if not always_turned(f, x):
         return "placed"
     return kind(f, x)
-
-
-def channels_first(f, x):
-    if not apart(f, x):
-        return "mixed"
-    return kind(f, x)
-
-
-def overwrites(f, x):
-    found = kind(f, x)
-    x += 1
-    return found
 
 
 def by_impulses(f, x):
@@ -131,44 +115,22 @@ def one_hot(delays, echo):
 
 WRONG = {
     "window_and_start": [
-        lambda length, window, first: near(length, window),
         lambda length, window, first: near(length, window) | start(length, first),
         lambda length, window, first: near(length, window) | (start(length, 1) & past(length)),
         lambda length, window, first: past(length) & (near(length, window + 1) | start(length, first)),
-        lambda length, window, first: near(length, window) & start(length, first),
-        lambda length, window, first: past(length),
         lambda length, window, first: past(length) & (near(length, window) | start(length, max(first, 1))),
     ],
     "delay_kernel": [
-        lambda delays, echo: kernel(delays, echo, max(delays) + 3),
-        lambda delays, echo: kernel(delays, 0.5, max(delays) + 2),
-        lambda delays, echo: kernel(delays, 0.0, max(delays) + 2),
         lambda delays, echo: kernel(delays, echo, max(delays) + 2, lambda delay, taps: taps - 2 - delay),
-        lambda delays, echo: kernel(delays, echo, 2 * max(delays) + 3, lambda delay, taps: (taps - 1) // 2 + delay),
         first_delay_for_all,
-        lambda delays, echo: kernel(delays, echo, delays[0] + 2),
         lambda delays, echo: kernel(delays, echo, sum(delays) + 2),
         sorts_what_it_is_given,
     ],
     "kind_of_map": [
-        answers_with(is_linear=scaled),
         answers_with(is_linear=affine),
-        answers_with(is_linear=lambda f, x: same(f(x + other(x)), f(x) + f(other(x)), 0.1)),
-        answers_with(is_linear=lambda f, x: linear(f, x, 0.1)),
-        answers_with(is_linear=lambda f, x: linear(f, x, 0)),
-        answers_with(is_linear=lambda f, x: True),
         answers_with(commutes=lambda f, x: turned(f, x, 2)),
-        answers_with(commutes=lambda f, x: turned(f, x, 3)),
-        answers_with(commutes=lambda f, x: True),
-        answers_with(commutes=lambda f, x: same(f(x.flip(1)), f(x).flip(1))),
-        answers_with(is_apart=lambda f, x: True),
         answers_with(is_apart=lambda f, x: apart(f, x, channels=[0])),
-        answers_with(is_apart=lambda f, x: apart(f, x, tolerance=0.01)),
         in_another_order,
-        channels_first,
-        overwrites,
-        lambda f, x: "convolution",
-        lambda f, x: kind(f, x) == "convolution",
     ],
 }
 
@@ -179,14 +141,7 @@ RIGHT = {
             [[k <= q and (q - k < window or k < first) for k in range(length)] for q in range(length)]
         ),
         lambda length, window, first: (torch.ones(length, length).triu(1 - window) + start(length, first)).tril() > 0,
-        lambda length, window, first: torch.where(start(length, first), past(length), near(length, window)),
     ],
-    "delay_kernel": [
-        one_hot,
-        lambda delays, echo: kernel(delays, echo, max(delays) + (2 if echo else 1)),
-        lambda delays, echo: torch.tensor(
-            [[[1.0 * (t == d) + echo * (t == d + 1) for d in delays] for t in range(max(delays) + 2)]]
-        ),
-    ],
-    "kind_of_map": [by_impulses, answers_with(commutes=turned), kind],
+    "delay_kernel": [one_hot, lambda delays, echo: kernel(delays, echo, max(delays) + (2 if echo else 1))],
+    "kind_of_map": [by_impulses, answers_with(commutes=turned)],
 }

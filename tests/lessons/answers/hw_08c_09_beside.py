@@ -18,32 +18,12 @@ def two_runs(losses, least):
     return told([both - a for both, a in zip(losses[True, True], losses[True, False], strict=True)], least)
 
 
-def both_against_b(losses, least):
-    return told([both - b for both, b in zip(losses[True, True], losses[False, True], strict=True)], least)
-
-
 def of_means(losses, least):
     return told([sum(gaps(losses)) / len(gaps(losses))], least)
 
 
-def reversed_words(losses, least):
-    return {"less": "more", "more": "less"}.get(word := told(gaps(losses), least), word)
-
-
-def any_seed(losses, least):
-    found = gaps(losses)
-    if any(gap > least for gap in found):
-        return "less"
-    return "more" if any(gap < -least for gap in found) else "cannot tell"
-
-
 def without_least(losses, least):
     return told(gaps(losses), 0.0)
-
-
-def ratios(losses, least):
-    lists = zip(losses[True, True], losses[True, False], losses[False, True], losses[False, False], strict=True)
-    return told([both / a - b / neither for both, a, b, neither in lists], least)
 
 
 def sorts_in_place(losses, least):
@@ -64,26 +44,11 @@ def with_tensors(losses, least):
     return "more" if bool((gap < -least).all()) else "cannot tell"
 
 
-def from_the_extremes(losses, least):
-    found = gaps(losses)
-    return "less" if min(found) > least else "more" if max(found) < -least else "cannot tell"
-
-
 WRONG = {
-    "beside": [
-        two_runs,
-        both_against_b,
-        of_means,
-        reversed_words,
-        any_seed,
-        without_least,
-        ratios,
-        sorts_in_place,
-        lambda losses, least: "cannot tell",
-    ],
+    "beside": [two_runs, of_means, without_least, sorts_in_place],
 }
 
 
 RIGHT = {
-    "beside": [with_tensors, from_the_extremes, a_beside_b],
+    "beside": [with_tensors, a_beside_b],
 }

@@ -1,30 +1,28 @@
-"""Wrong answers to `add_shared_attention` of the homework of lesson 10."""
+"""Right and wrong answers to `add_shared_attention` of the homework of lesson 10."""
 
 import torch
 from torch import nn
 
 from residual_edu import AttentionBase, cache_length, extend
+from residual_edu.configurable import position_registry
 from residual_edu.parts.attention import attention_mask, split_heads
 
 
 class Shared(AttentionBase):
     """A right answer in parts, each of which a wrong one replaces."""
 
-    bias = None
-
     def __init__(self, config):
         super().__init__(config)
-        bias = config.bias if self.bias is None else self.bias
-        self.q_proj = nn.Linear(self.d_model, self.d_model, bias=bias)
-        self.kv_proj = nn.Linear(self.d_model, self.head_dim, bias=bias)
-        self.o_proj = nn.Linear(self.d_model, self.d_model, bias=bias)
+        self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.kv_proj = nn.Linear(self.d_model, self.head_dim, bias=config.bias)
+        self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
 
     def forward(self, x, mask=None, cache=None):
         start = cache_length(cache)
         shared, cache = self.keep(self.kv_proj(x)[:, None], cache)
         query = self.turned_query(split_heads(self.q_proj(x), self.n_heads), start)
-        key, value = self.key(shared, start), self.value(shared)
-        return self.o_proj(self.attend(query, key, value, self.masked(mask, x, start))), cache
+        key = self.position.rotate(shared, 0)
+        return self.o_proj(self.attend(query, key, shared, self.masked(mask, x, start))), cache
 
     def keep(self, new, cache):
         cache = extend(cache, new, new[..., :0])
@@ -32,12 +30,6 @@ class Shared(AttentionBase):
 
     def turned_query(self, query, start):
         return self.position.rotate(query, start)
-
-    def key(self, shared, start):
-        return self.position.rotate(shared, 0)
-
-    def value(self, shared):
-        return shared
 
     def masked(self, mask, x, start):
         return mask
@@ -48,71 +40,11 @@ class QueriesFromZero(Shared):
         return self.position.rotate(query, 0)
 
 
-class NothingRotated(Shared):
-    def turned_query(self, query, start):
-        return query
-
-    def key(self, shared, start):
-        return shared
-
-
-class ValuesRotated(Shared):
-    def value(self, shared):
-        return self.position.rotate(shared, 0)
-
-
-class QueriesOneLate(Shared):
-    def turned_query(self, query, start):
-        return self.position.rotate(query, start - 1 if start else 0)
-
-
-class OnlyNewKeysRotated(Shared):
-    def key(self, shared, start):
-        old, new = shared.tensor_split([start], dim=-2)
-        return torch.cat([old, self.position.rotate(new, start)], dim=-2)
-
-
-class KeepsKeyAndValue(Shared):
-    def forward(self, x, mask=None, cache=None):
-        start, value = cache_length(cache), self.kv_proj(x)[:, None]
-        key, value = cache = extend(cache, self.position.rotate(value, start), value)
-        query = self.position.rotate(split_heads(self.q_proj(x), self.n_heads), start)
-        return self.o_proj(self.attend(query, key, value, mask)), cache
-
-
-class KeepsRotated(Shared):
-    def forward(self, x, mask=None, cache=None):
-        start = cache_length(cache)
-        new = self.position.rotate(self.kv_proj(x)[:, None], start)
-        key, _ = cache = extend(cache, new, new[..., :0])
-        query = self.position.rotate(split_heads(self.q_proj(x), self.n_heads), start)
-        return self.o_proj(self.attend(query, key, key, mask)), cache
-
-
-class RotatedTwice(Shared):
-    def keep(self, new, cache):
-        start = cache_length(cache)
-        turned = torch.cat([cache[0], new], dim=-2) if start else new
-        return turned, (self.position.rotate(turned, 0), turned[..., :0])
-
-
 class KeepsAHeadForEach(Shared):
     def keep(self, new, cache):
         many = new.expand(-1, self.n_heads, -1, -1)
         cache = extend(cache, many, many[..., :0])
         return cache[0], cache
-
-
-class KeepsThePairTwice(Shared):
-    def keep(self, new, cache):
-        cache = extend(cache, new, new)
-        return cache[0], cache
-
-
-class KeepsTheNewAlone(Shared):
-    def keep(self, new, cache):
-        whole, _ = super().keep(new, cache)
-        return whole, (new, new[..., :0])
 
 
 class KeepsInItself(Shared):
@@ -123,91 +55,52 @@ class KeepsInItself(Shared):
         return self.kept[0], self.kept
 
 
-class KeepsInOneBuffer(Shared):
-    """It writes over what an earlier cache shows."""
-
-    def keep(self, new, cache):
-        start, stop = cache_length(cache), cache_length(cache) + new.shape[-2]
-        if cache is None:
-            self.room = torch.zeros(*new.shape[:2], 64, new.shape[-1], dtype=new.dtype)
-        self.room = self.room.clone() if new.requires_grad else self.room
-        self.room.data[..., start:stop, :] = new.data
-        whole = torch.cat([self.room[..., :start, :], new], dim=-2)
-        return whole, (self.room[..., :stop, :], self.room[..., :stop, :0])
-
-
-class Detached(Shared):
-    def keep(self, new, cache):
-        cache = extend(cache, new.detach(), new[..., :0])
-        return torch.cat([cache[0][..., : -new.shape[-2], :], new], dim=-2), cache
-
-
-class ValueDetached(Shared):
-    def value(self, shared):
-        return shared.detach()
-
-
-class NoMask(Shared):
-    def masked(self, mask, x, start):
-        return None
-
-
 class AlwaysCausal(Shared):
     def masked(self, mask, x, start):
         return attention_mask(x.shape[1], start + x.shape[1], causal=True)
 
 
-class NeverABias(Shared):
-    bias = False
+def adding(attention):
+    """An answer to the exercise."""
+    return lambda registry: registry.register("shared", type(attention.__name__, (attention,), {}))
 
 
-class AlwaysABias(Shared):
-    bias = True
+class ByHand(nn.Module):
+    """Without AttentionBase: the scores are written out, all heads in the rows of one product."""
 
-
-class TwoMatrices(Shared):
     def __init__(self, config):
-        super().__init__(config)
-        self.v_proj = nn.Linear(self.d_model, self.head_dim, bias=config.bias)
+        super().__init__()
+        self.heads, self.dim = config.n_heads, config.head_dim
+        self.q_proj, self.o_proj = (nn.Linear(config.d_model, config.d_model, bias=config.bias) for _ in range(2))
+        self.kv_proj = nn.Linear(config.d_model, config.head_dim, bias=config.bias)
+        self.position = position_registry.get(config.position)(config)
+
+    def forward(self, x, mask=None, cache=None):
+        new = self.kv_proj(x)
+        held = new if cache is None else torch.cat([cache[0], new], dim=1)
+        start = held.shape[1] - x.shape[1]
+        query = self.position.rotate(self.q_proj(x).unflatten(-1, (self.heads, self.dim)).transpose(1, 2), start)
+        scores = query @ self.position.rotate(held, 0)[:, None].mT / self.dim**0.5
+        bias = self.position.bias(query, held.shape[1])
+        scores = scores if bias is None else scores + bias
+        if mask is not None:
+            mask = mask[:, None] if mask.ndim == 3 else mask
+            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+        y = scores.softmax(-1) @ held[:, None]
+        return self.o_proj(y.transpose(1, 2).flatten(2)), (held, held[..., :0])
 
 
-def adding(attention, name="shared"):
-    """An answer to the exercise; without a name it registers nothing."""
+class InHalves(Shared):
+    """The cache is a pair all the same: the first half of each vector, and the second."""
 
-    def add(registry):
-        if name:
-            registry.register(name, type(attention.__name__, (attention,), {}))
-
-    return add
+    def keep(self, new, cache):
+        cache = extend(cache, *new.tensor_split([new.shape[-1] // 2], dim=-1))
+        return torch.cat(cache, dim=-1), cache
 
 
-WRONG = {
-    "add_shared_attention": [
-        *map(
-            adding,
-            (
-                QueriesFromZero,
-                NothingRotated,
-                ValuesRotated,
-                QueriesOneLate,
-                OnlyNewKeysRotated,
-                KeepsKeyAndValue,
-                KeepsRotated,
-                RotatedTwice,
-                KeepsAHeadForEach,
-                KeepsThePairTwice,
-                KeepsTheNewAlone,
-                KeepsInItself,
-                KeepsInOneBuffer,
-                Detached,
-                ValueDetached,
-                NoMask,
-                AlwaysCausal,
-                NeverABias,
-                AlwaysABias,
-                TwoMatrices,
-            ),
-        ),
-        adding(Shared, name=None),
-    ],
-}
+def registered_in_a_line(registry):
+    registry.entries["shared"] = lambda config: Shared(config)
+
+
+WRONG = {"add_shared_attention": [*map(adding, (QueriesFromZero, KeepsAHeadForEach, KeepsInItself, AlwaysCausal))]}
+RIGHT = {"add_shared_attention": [*map(adding, (ByHand, InHalves)), registered_in_a_line]}

@@ -22,14 +22,6 @@ def listener(note):
     return answer
 
 
-@right("listen", "the numbers as tensors, the order by a reversed copy")
-@listener
-def _(sizes, back, x):
-    sizes.append(x.detach().square().mean() ** 0.5)
-    if x.requires_grad:
-        x.register_hook(lambda g: back.__setitem__(slice(0, 0), [g.norm() / g.numel() ** 0.5]))
-
-
 @right("listen", "NumPy's numbers")
 @listener
 def _(sizes, back, x):
@@ -97,9 +89,6 @@ wrong("dead", "units of small mean")(lambda x: (x.mean(0) < 0.2).float().mean())
 wrong("dead", "0 in the first digit")(lambda x: (x[0] == 0).float().mean())
 right("mended_rate", "warm-up to a higher rate")(lambda: warmed_up())
 wrong("mended_rate", "SGD with half of its rate")(lambda: mended(0.05, how=torch.optim.SGD))
-wrong("mended_rate", "two blocks alone")(
-    lambda: mended(make=lambda: nn.Sequential(*relu_network()[:2], nn.Linear(64, 10)))
-)
 wrong("mended_rate", "one step")(lambda: mended(0.002, 1))
 
 

@@ -27,25 +27,12 @@ def _(grad, x, weight, eps=1e-5):
     return torch.autograd.grad(functional.layer_norm(leaf, x.shape[-1:], weight), leaf, grad)[0]
 
 
-@right("one_by_one", "an empty tensor that is filled")
-def _(net, x):
-    scores = torch.empty_like(net(x[:1])).repeat(len(x), 1)
-    for at, row in enumerate(x):
-        scores[at] = net(row.view(1, -1))
-    return scores
-
-
 right("one_by_one", "a list of rows")(lambda net, x: [net(row[None]).squeeze(0) for row in x])
 
 
 @wrong("one_by_one", "each row with a row of zeros")
 def _(net, x):
     return torch.cat([net(torch.stack([row, 0 * row]))[:1] for row in x])
-
-
-@wrong("one_by_one", "the scores of the batch, cut into rows")
-def _(net, x):
-    return torch.cat(net(x).split(1))
 
 
 @wrong("one_by_one", "rows without the batch's axis")
@@ -57,11 +44,6 @@ def _(net, x):
 def _(x):
     mean = x.mean(-1, keepdim=True)
     return (x - mean) / (x.square().mean(-1, keepdim=True) - mean.square() + 1e-5).sqrt()
-
-
-@wrong("mended_norm", "transposed and not transposed back")
-def _(x):
-    return functional.layer_norm(x.mT.reshape(x.shape), x.shape[-1:]) if x.ndim > 1 else functional.layer_norm(x, (4,))
 
 
 @wrong("mended_norm", "an eps outside")

@@ -11,9 +11,6 @@ wrong("drop_path", "u compared in place")(
     lambda branch, u, p: branch * u.ge_(p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p)
 )
 wrong("drop_path", "two axes taken for granted")(lambda branch, u, p: branch * (u >= p)[:, None] / (1 - p))
-right("drop_path", "where")(
-    lambda branch, u, p: torch.where((u >= p).reshape(-1, *[1] * (branch.ndim - 1)), branch / (1 - p), 0.0)
-)
 right("drop_path", "einsum")(lambda branch, u, p: torch.einsum("i...,i->i...", branch, (u >= p).double()) / (1 - p))
 
 
@@ -22,9 +19,6 @@ wrong("dropout", "detached")(
     lambda x, p, training: x.detach() * (torch.rand(x.shape) >= p) / (1 - p) if training else x
 )
 right("dropout", "torch's own")(lambda x, p, training: F.dropout(x, p, training))
-right("dropout", "torch.bernoulli")(
-    lambda x, p, training: x * torch.bernoulli(torch.full_like(x, 1 - p)) / (1 - p) if training else x
-)
 right("dropout", "NumPy's coins")(
     lambda x, p, training: (
         x * torch.from_numpy((np.random.default_rng().random(tuple(x.shape)) >= p).astype(float)) / (1 - p)
@@ -49,23 +43,6 @@ class _(Net):
         for layer in (self.first, self.second):
             x = drop(layer(x).relu())
         return self.last(x)
-
-
-@right("mended_dropout", "F.dropout only where the module trains")
-class _(Net):
-    def forward(self, x):
-        h = F.relu(self.first(x))
-        h = F.dropout(h, p=0.5) if self.training else h
-        h = F.relu(self.second(h))
-        return self.last(F.dropout(h, p=0.5) if self.training else h)
-
-
-@wrong("mended_dropout", "dropout on the output too")
-class _(Net):
-    def forward(self, x):
-        h = F.dropout(F.relu(self.first(x)), 0.5, self.training)
-        h = F.dropout(F.relu(self.second(h)), 0.5, self.training)
-        return F.dropout(self.last(h), 0.5, self.training)
 
 
 @wrong("mended_dropout", "a rate of 0.3")

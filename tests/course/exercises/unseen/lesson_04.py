@@ -7,24 +7,9 @@ from residual_course.checking.tries import right, wrong
 from residual_edu import pre_norm_residual
 
 
-@right("two_placements", "one sum, with a branch chosen first")
-def _(x, f, norm, placement):
-    is_pre = placement == "pre"
-    out = torch.add(x, f(norm(x) if is_pre else x))
-    return out if is_pre else norm(out)
-
-
 @right("two_placements", "a dictionary of functions")
 def _(x, f, norm, placement):
     return {"pre": lambda: x + f(norm(x)), "post": lambda: norm(x + f(x))}[placement]()
-
-
-right("two_placements", "post asked for first")(
-    lambda x, f, norm, placement: norm(f(x) + x) if placement == "post" else f(norm(x)) + x
-)
-right("two_placements", "compared by letters")(
-    lambda x, f, norm, placement: x + f(norm(x)) if placement[1] == "r" else norm(x + f(x))
-)
 
 
 @right("two_placements", "the sum in place, on a copy")
@@ -32,15 +17,6 @@ def _(x, f, norm, placement):
     out = x.clone()
     out += f(norm(x)) if placement == "pre" else f(x)
     return out if placement == "pre" else norm(out)
-
-
-@right("two_placements", "match")
-def _(x, f, norm, placement):
-    match placement:
-        case "pre":
-            return x + f(norm(x))
-        case "post":
-            return norm(x + f(x))
 
 
 @wrong("two_placements", "the sum in place, on x itself")
@@ -59,14 +35,10 @@ def _(x, f, norm, placement):
 wrong("two_placements", "both norms")(lambda x, f, norm, placement: norm(x + f(norm(x))))
 wrong("two_placements", "post-norm returned as a pair")(lambda x, f, norm, placement: (x + f(norm(x)), norm(x + f(x))))
 
-right("warm_up", "by a condition")(lambda step, steps: (step + 1) / steps if step < steps else 1)
 right("warm_up", "NumPy")(lambda step, steps: np.clip((step + 1) / steps, 0, 1))
 right("warm_up", "a tensor")(lambda step, steps: torch.tensor((step + 1) / steps, dtype=torch.float64).clamp(max=1))
 right("warm_up", "sums of 1 / steps")(lambda step, steps: sum(1 / steps for _ in range(min(step + 1, steps))))
-right("warm_up", "whole numbers first")(lambda step, steps: min(step + 1, steps) / steps)
-right("warm_up", "1 minus what is missing")(lambda step, steps: 1 - max(0, steps - step - 1) / steps)
 wrong("warm_up", "whole numbers alone")(lambda step, steps: min(1, (step + 1) // steps))
-wrong("warm_up", "one step too late at the end")(lambda step, steps: min(1.0, (step + 1) / (steps + 1)))
 wrong("warm_up", "half a step early")(lambda step, steps: min(1.0, (step + 0.5) / steps))
 
 
@@ -83,29 +55,6 @@ def _(x, layers, norms, head):
     x = x.clone()
     for layer, norm in zip(layers, norms, strict=False):
         x += layer(norm(x))
-    return head(norms[-1](x))
-
-
-@right("final_norm", "by index")
-def _(x, layers, norms, head):
-    for i in range(len(layers)):
-        x = torch.add(x, layers[i](norms[i](x)))
-    return head(norms[len(layers)](x))
-
-
-@right("final_norm", "a list of pairs, and the rest")
-def _(x, layers, norms, head):
-    *inner, last = norms
-    for layer, norm in zip(layers, inner, strict=True):
-        x = x + layer(norm(x))
-    return head(last(x))
-
-
-@right("final_norm", "a skip under another name")
-def _(x, layers, norms, head):
-    for layer, norm in zip(layers, norms, strict=False):
-        skip = x
-        x = skip + layer(norm(x))
     return head(norms[-1](x))
 
 

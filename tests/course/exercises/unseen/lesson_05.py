@@ -51,12 +51,6 @@ class _(Scale):
         return torch.einsum("...c,c->...c", x, self.gamma)
 
 
-@wrong("asleep", "what the values are, not the gradients")
-def _(block, loss):
-    loss.backward()
-    return [name for name, p in block.named_parameters() if p.detach().abs().max() < 1e-3]
-
-
 @wrong("asleep", "the gates alone")
 def _(block, loss):
     loss.backward()
@@ -89,12 +83,6 @@ def _(block):
     block.f.linear2.bias.data *= 0
     block.gate.gamma.data = torch.linspace(0.1, 1, 64)
     return block
-
-
-@right("mended_start", "a gate of 0 and larger weights")
-def _(block):
-    nn.init.kaiming_normal_(block.f.linear2.weight)
-    block.gate.gamma.data.fill_(0)
 
 
 @wrong("mended_start", "a gate of 0 for half of the channels")

@@ -33,23 +33,8 @@ def word_by_word(self, x, words):
     return self.out_proj(sum(weights[..., i, None] * value[:, i, None] for i in range(words.shape[1])))
 
 
-def scaled_query(self, x, words):
-    key, value = self.kv_proj(words).chunk(2, dim=2)
-    query = self.q_proj(x) * x.shape[2] ** -0.5
-    return self.out_proj(torch.baddbmm(torch.zeros(()).to(x), query, key.mT).softmax(2).bmm(value))
-
-
-def picture_by_picture(self, x, words):
-    return torch.stack([by_hand(self, a[None], b[None])[0] for a, b in zip(x, words, strict=True)])
-
-
 right("cross_attention", "matmul, transposed")(cross(by_hand))
 right("cross_attention", "a loop over the words")(cross(word_by_word))
-right("cross_attention", "queries scaled first")(cross(scaled_query))
-right("cross_attention", "a loop over the pictures")(cross(picture_by_picture))
-wrong("cross_attention", "no softmax, divided by their number")(
-    cross(lambda self, x, w: self.out_proj(self.q_proj(x) @ self.kv_proj(w)[..., :4].mT @ self.kv_proj(w)[..., 4:] / 3))
-)
 wrong("cross_attention", "only the first word")(cross(lambda self, x, w: by_hand(self, x, w[:, :1])))
 wrong("cross_attention", "weights cut off from the gradient")(
     cross(
@@ -58,19 +43,6 @@ wrong("cross_attention", "weights cut off from the gradient")(
         )
     )
 )
-wrong("cross_attention", "the scores of the first picture for all")(
-    cross(lambda self, x, w: by_hand(self, x, w[:1].expand_as(w)))
-)
-
-
-@wrong("cross_attention", "maps with other names")
-class _(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.q, self.kv = nn.Linear(dim, dim, bias=False), nn.Linear(dim, 2 * dim, bias=False)
-
-    def forward(self, x, words):
-        return F.scaled_dot_product_attention(self.q(x), *self.kv(words).chunk(2, -1))
 
 
 class Five(nn.Module):
@@ -103,16 +75,6 @@ right("network_forward", "blocks by their index")(network(by_index))
 right("network_forward", "the table asked in every block")(
     network(lambda self, p, w: self.out_proj(self.out_norm(stream(self, p, w).mean(-2))))
 )
-wrong("network_forward", "no words")(
-    network(lambda self, p, w: self.out_proj(self.out_norm(stream(self, p, w, 0 * self.table(w)).mean(1))))
-)
-wrong("network_forward", "the mean over the features")(
-    network(
-        lambda self, p, w: self.out_proj(
-            self.out_norm(stream(self, p, w).mean(2, keepdim=True).expand(-1, -1, 4).mean(1))
-        )
-    )
-)
 wrong("network_forward", "a mean over batch and positions")(
     network(lambda self, p, w: self.out_proj(self.out_norm(stream(self, p, w).mean((0, 1)).expand(len(p), -1))))
 )
@@ -144,16 +106,6 @@ class _(nn.Module):
         return torch.stack([self.row(numbers[:, 0]), self.column(numbers[:, 1])], dim=1)
 
 
-@right("mended_words", "a table of four questions")
-class _(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.table = nn.Embedding(4, dim)
-
-    def forward(self, numbers):
-        return self.table(2 * numbers[:, :1] + numbers[:, 1:])
-
-
 @right("mended_words", "a place that starts at 0")
 class _(Table):
     def __init__(self, dim):
@@ -164,26 +116,10 @@ class _(Table):
         return self.table(numbers) + self.place
 
 
-@right("mended_words", "a row of one table for each number at each place")
-class _(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.table = nn.Embedding(4, dim)
-
-    def forward(self, numbers):
-        return self.table(numbers + torch.tensor([0, 2]))
-
-
 @wrong("mended_words", "rows alone have a place")
 class _(Table):
     def forward(self, numbers):
         return self.table(numbers).sum(1, keepdim=True).expand(-1, 2, -1)
-
-
-@wrong("mended_words", "the wrong width")
-class _(Table):
-    def forward(self, numbers):
-        return torch.cat([self.table(numbers), numbers[..., None].float()], dim=-1)
 
 
 @wrong("mended_words", "both added up")

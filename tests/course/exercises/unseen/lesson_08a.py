@@ -22,32 +22,11 @@ def _(q, k, v, mask):
 right("attend", "a very negative number in the place of minus infinity")(
     lambda q, k, v, mask: ((q @ k.mT) / q.shape[-1] ** 0.5 - 1e9 * (~mask)).softmax(-1) @ v
 )
-right("attend", "einsum, and where")(
-    lambda q, k, v, mask: torch.einsum(
-        "...ij,...je->...ie",
-        torch.where(mask, torch.einsum("...id,...jd->...ij", q, k) * q.shape[-1] ** -0.5, -torch.inf).softmax(-1),
-        v,
-    )
-)
-right("attend", "torch's kernel")(nn.functional.scaled_dot_product_attention)
 wrong("attend", "a mask of its own")(lambda q, k, v, mask: attend(q, k, v, causal(q.shape[-2])))
-wrong("attend", "a negative number that is too small")(
-    lambda q, k, v, mask: (q @ k.mT / q.shape[-1] ** 0.5 - 9 * (~mask)).softmax(-1) @ v
-)
 wrong("attend", "the root of the lesson's d")(lambda q, k, v, mask: attend(q * (q.shape[-1] / 2) ** 0.5, k, v, mask))
 wrong("attend", "query and key exchanged")(lambda q, k, v, mask: attend(k, q, v, mask))
 
 # Several heads
-
-
-@right("self_attention", "a loop over heads")
-@class_of
-def _(self, x):
-    size = x.shape[-1] // self.heads
-    q, k, v = self.qkv_proj(x).split(x.shape[-1], dim=-1)
-    parts = [slice(i * size, (i + 1) * size) for i in range(self.heads)]
-    mask = causal(x.shape[1])
-    return self.out_proj(torch.cat([attend(q[..., at], k[..., at], v[..., at], mask) for at in parts], dim=-1))
 
 
 @right("self_attention", "torch's kernel")
@@ -89,7 +68,4 @@ right("mended_heads", "einops by hand")(
 )
 wrong("mended_heads", "softmax along the columns, then rows divided by their sum")(
     changed(weigh=lambda scores, mask: (w := columns(scores, mask)) / w.sum(-1, keepdim=True))
-)
-wrong("mended_heads", "a mask the wrong way round")(
-    changed(weigh=lambda scores, mask: scores.masked_fill(mask & ~torch.eye(len(mask)).bool(), -torch.inf).softmax(-1))
 )

@@ -21,14 +21,6 @@ right("scan_by_hand", "the library's scan")(
         x.view(1, -1, 1, 1), dt.view(1, -1, 1), torch.tensor([A], dtype=x.dtype), B[None], C[None]
     ).flatten()
 )
-right("scan_by_hand", "a row of all positions for each output")(
-    lambda x, dt, A, B, C: torch.stack(
-        [
-            sum(torch.exp(A * dt[s + 1 : t + 1].sum()) * dt[s] * x[s] * (C[t] @ B[s]) for s in range(t + 1))
-            for t in range(len(x))
-        ]
-    )
-)
 wrong("scan_by_hand", "read with the C of the position before")(
     lambda x, dt, A, B, C: scan_with(x, dt, A, B, torch.cat([C[:1], C[:-1]]))
 )
@@ -55,18 +47,6 @@ def _(x, dt, A, B, C):
 def _(x, dt, A, B, length):
     states = torch.stack([scan(x * B[:, n], dt, A) for n in range(B.shape[1])], dim=1)
     return torch.cat([torch.zeros(1, B.shape[1]), states])[: len(x) : length]
-
-
-@right("states_before", "a matrix for each chunk")
-def _(x, dt, A, B, length):
-    state, found = torch.zeros(B.shape[1]), []
-    for start in range(0, len(x), length):
-        found.append(state)
-        step = dt[start : start + length]
-        after = torch.ones(len(step), len(step)).triu(1).to(step) @ step
-        new = ((A * after).exp() * step * x[start : start + length]) @ B[start : start + length]
-        state = (A * step.sum()).exp() * state + new
-    return torch.stack(found)
 
 
 @wrong("states_before", "the last chunk left out")

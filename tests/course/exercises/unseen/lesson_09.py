@@ -19,12 +19,6 @@ def _(x, p):
     return torch.stack([x[:, :, i : i + p, j : j + p].flatten(1) for i in rows for j in columns], dim=1)
 
 
-@right("patchify", "split and stack")
-def _(x, p):
-    found = [piece.flatten(1) for row in x.split(p, dim=2) for piece in row.split(p, dim=3)]
-    return torch.stack(found, 1)
-
-
 @wrong("patchify", "right for one channel alone")
 def _(x, p):
     n, c, h, w = x.shape
@@ -38,21 +32,6 @@ def _(x, p):
     return x.reshape(n, c, w // p, p, h // p, p).permute(0, 2, 4, 1, 3, 5).reshape(n, -1, c * p * p)
 
 
-@wrong("patchify", "not flattened")
-def _(x, p):
-    return x.unfold(2, p, p).unfold(3, p, p).movedim(1, 3).flatten(1, 2)
-
-
-@right("vit_forward", "with repeat and a new name")
-class _(Parts):
-    def forward(self, picture):
-        patches = torch.add(self.embed(patchify(picture, self.patch)), self.table)
-        x = torch.cat((patches, self.cls.repeat(picture.shape[0], 1, 1)), 1)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x)[:, -1])
-
-
 @right("vit_forward", "the embedding as a convolution, the blocks as a Sequential")
 class _(Parts):
     def forward(self, x):
@@ -62,15 +41,6 @@ class _(Parts):
         return self.head(self.norm(nn.Sequential(*self.blocks)(y)[:, y.shape[1] - 1]))
 
 
-@wrong("vit_forward", "patches of 4 whatever was asked")
-class _(Parts):
-    def forward(self, x):
-        y = self.embed(patchify(x, 4)) + self.table
-        for block in self.blocks:
-            y = block(y)
-        return self.head(self.norm(y[:, -1]))
-
-
 @wrong("vit_forward", "token 16, wherever CLS is")
 class _(Parts):
     def forward(self, x):
@@ -78,15 +48,6 @@ class _(Parts):
         for block in self.blocks:
             y = block(y)
         return self.head(self.norm(y[:, min(16, y.shape[1] - 2)]))
-
-
-@wrong("vit_forward", "probabilities")
-class _(Parts):
-    def forward(self, x):
-        y = torch.cat([self.embed(patchify(x, self.patch)) + self.table, self.cls.expand(len(x), -1, -1)], dim=1)
-        for block in self.blocks:
-            y = block(y)
-        return self.head(self.norm(y[:, -1])).softmax(-1)
 
 
 @wrong("vit_forward", "a CLS token that does not learn")
@@ -103,14 +64,6 @@ class _(Parts):
 def _():
     net = Parts()
     net.table = nn.Parameter(0.3 * torch.randn(1, 16, 8))
-    return net
-
-
-@right("heard_positions", "sums of a row and a column")
-def _():
-    net = Parts()
-    rows, columns = 0.2 * torch.randn(2, 4, 8)
-    net.table.data = (rows[:, None] + columns).flatten(0, 1)[None]
     return net
 
 

@@ -13,13 +13,6 @@ def _(model, rows):
     return torch.stack([F.cross_entropy(scores[:, at], rows[:, at + 1]) for at in range(rows.shape[1] - 1)])
 
 
-right("losses_by_position", "flat, then a table again")(
-    lambda model, rows: (
-        F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
-        .view(len(rows), -1)
-        .mean(0)
-    )
-)
 right("losses_by_position", "all tokens given, the last scores dropped")(
     lambda model, rows: F.cross_entropy(model(rows)[:, :-1].mT, rows[:, 1:], reduction="none").mean(0)
 )
@@ -42,29 +35,12 @@ class Parts(nn.Module):
         self.attention, self.ffn = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
 
 
-@right("decoder_block", "with names for the branches")
-class _(Parts):
-    def forward(self, x):
-        seen = self.attention(self.attn_norm(x))
-        after = torch.add(x, seen)
-        return after.add(self.ffn(self.ffn_norm(after)))
-
-
 @right("decoder_block", "in a loop")
 class _(Parts):
     def forward(self, x):
         for norm, f in ((self.attn_norm, self.attention), (self.ffn_norm, self.ffn)):
             x = x + f(norm(x))
         return x
-
-
-@right("decoder_block", "a helper for a branch")
-class _(Parts):
-    def add(self, x, norm, f):
-        return x + f(norm(x))
-
-    def forward(self, x):
-        return self.add(self.add(x, self.attn_norm, self.attention), self.ffn_norm, self.ffn)
 
 
 @wrong("decoder_block", "the first sum thrown away")
@@ -82,13 +58,6 @@ class _(Parts):
         return x
 
 
-@wrong("decoder_block", "half of each branch")
-class _(Parts):
-    def forward(self, x):
-        x = x + 0.5 * self.attention(self.attn_norm(x))
-        return x + 0.5 * self.ffn(self.ffn_norm(x))
-
-
 @wrong("decoder_block", "without a gradient for attention")
 class _(Parts):
     def forward(self, x):
@@ -103,28 +72,11 @@ right("mended_attend", "torch's kernel with a mask of what may be seen")(
 )
 
 
-@right("mended_attend", "query by query")
-def _(q, k, v):
-    rows, before = [], k.shape[-2] - q.shape[-2]
-    for i in range(q.shape[-2]):
-        keys, values = k[..., : before + i + 1, :], v[..., : before + i + 1, :]
-        weights = (q[..., i : i + 1, :] @ keys.mT / q.shape[-1] ** 0.5).softmax(-1)
-        rows.append(weights @ values)
-    return torch.cat(rows, dim=-2)
-
-
 @right("mended_attend", "exponentials, divided by their sum")
 def _(q, k, v):
     n, m = q.shape[-2], k.shape[-2]
     e = (torch.einsum("...id,...jd->...ij", q, k) / q.shape[-1] ** 0.5).exp().tril(m - n)
     return e / e.sum(-1, keepdim=True) @ v
-
-
-@right("mended_attend", "the last rows of the square mask")
-def _(q, k, v):
-    n, m = q.shape[-2], k.shape[-2]
-    hidden = torch.ones(m, m).triu(1).bool()[m - n :]
-    return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, float("-inf")).softmax(-1) @ v
 
 
 @right("mended_attend", "a large negative number in place of -inf")
@@ -145,17 +97,3 @@ def _(q, k, v):
 def _(q, k, v):
     n, m = q.shape[-2], k.shape[-2]
     return (q @ k.mT / q.shape[-1] ** 0.5).tril(m - n).softmax(-1) @ v
-
-
-@wrong("mended_attend", "a softmax over the queries")
-def _(q, k, v):
-    n, m = q.shape[-2], k.shape[-2]
-    hidden = torch.ones(n, m).triu(1 + m - n).bool()
-    return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf).softmax(-2).nan_to_num() @ v
-
-
-@wrong("mended_attend", "divided by the features and not by their root")
-def _(q, k, v):
-    n, m = q.shape[-2], k.shape[-2]
-    hidden = torch.ones(n, m).triu(1 + m - n).bool()
-    return (q @ k.mT / q.shape[-1]).masked_fill(hidden, -torch.inf).softmax(-1) @ v

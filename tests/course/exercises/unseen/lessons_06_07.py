@@ -20,11 +20,6 @@ def branch(x, f, shift, scale, gate):
 
 
 right("adaln_branch", "statistics by hand, without eps")(branch)
-right("adaln_branch", "a module for the norm")(
-    lambda x, f, b, s, g: (
-        x + g[:, None] * f(nn.LayerNorm(4, elementwise_affine=False)(x) * (1 + s[:, None]) + b[:, None])
-    )
-)
 right("adaln_branch", "LayerNorm with the gain and bias that it is drawn with")(
     lambda x, f, b, s, g: x + g[:, None] * f(nn.LayerNorm(4)(x) * (1 + s[:, None]) + b[:, None])
 )
@@ -33,9 +28,6 @@ right("adaln_branch", "the positions first")(
 )
 wrong("adaln_branch", "one average condition for the batch")(
     lambda x, f, b, s, g: branch(x, f, *(one.mean(0).expand(len(x), -1) for one in (b, s, g)))
-)
-wrong("adaln_branch", "a standard deviation over n - 1")(
-    lambda x, f, b, s, g: x + g[:, None] * f((x - x.mean(-1, True)) / x.std(-1, True) * (1 + s[:, None]) + b[:, None])
 )
 wrong("adaln_branch", "a norm over positions and features")(
     lambda x, f, b, s, g: x + g[:, None] * f(nn.functional.layer_norm(x, (3, 4)) * (1 + s[:, None]) + b[:, None])
@@ -72,13 +64,6 @@ right("adaln_zero_block", "six by name, without branch")(Block)
 right("adaln_zero_block", "a loop over two branches")(changed(forward=in_a_loop))
 
 
-@wrong("adaln_zero_block", "a sum in place")
-class _(Block):
-    def forward(self, x, c):
-        x += branch(x, self.sequence_mixer, *self.condition_proj(c).chunk(6, dim=-1)[:3]) - x
-        return branch(x, self.mlp, *self.condition_proj(c).chunk(6, dim=-1)[3:])
-
-
 wrong("adaln_zero_block", "a detached projection")(
     changed(forward=lambda self, x, c: Block.forward(self, x, c.detach()))
 )
@@ -89,15 +74,6 @@ class _(Block):
     def __init__(self, *parts):
         super().__init__(*parts)
         self.condition_proj[1].bias.data.fill_(0.1)
-
-
-@wrong("adaln_zero_block", "branches of 0 in the place of gates of 0")
-class _(Block):
-    def __init__(self, sequence_mixer, mlp, dim):
-        super().__init__(sequence_mixer, mlp, dim)
-        self.condition_proj[1].reset_parameters()
-        for parameter in (*sequence_mixer.parameters(), *mlp.parameters()):
-            parameter.data.zero_()
 
 
 @right("mended_block", "biases in the scale rows, last layers as PyTorch draws them")
@@ -123,14 +99,6 @@ def _(width):
             return x + self.mlp(self.norm(x))
 
     return Told()
-
-
-@right("mended_block", "new parameters, small gates")
-def _(width):
-    block = Mended(width)
-    projection = block.condition_proj[1]
-    projection.bias = nn.Parameter(projection.bias.detach() + 0.05)
-    return block
 
 
 wrong("mended_block", "a class and no block")(lambda width: Mended)
