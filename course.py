@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
 
 def environments(arguments: list[str]) -> list[Environment]:
     """Return the environment of a verb, and any other that it will use."""
-    if arguments[0] in ("assignment", "grade", "new"):
+    if arguments[0] in ("assignment", "grade"):
         return [GRADING]
     if arguments[0] == "book":
         return [LEARNING, BOOK]

@@ -15,7 +15,6 @@ VERBS = {
     "lab": "open JupyterLab on your copy of the first unfinished lesson",
     "student": "write the notebooks that a class is handed",
     "assignment": "write nbgrader's course folder",
-    "new": "write an empty homework with every mark in place",
     "grade": "run nbgrader over a class's submissions, each kernel shut in",
 }
 AUTHORS = {

@@ -57,7 +57,7 @@ def run(argv: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(argv)
     every = sorted(given.folder.glob("hw_*.py")) if given.folder else gradable(find_root())
     if not every:
-        raise Refusal(f"There is no hw_*.py in {given.folder}: `residual-edu new hw_x` writes an empty one.")
+        raise Refusal(f"There is no hw_*.py in {given.folder}: begin from a copy of one in notebooks/source/homework.")
     try:
         write(given.out, chosen(every, given.lessons))
     except OSError as error:

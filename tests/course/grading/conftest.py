@@ -57,12 +57,19 @@ def residual_edu(python) -> Command:
     return run
 
 
+def small_homework(folder):
+    """Write the source of an instructor's own homework into a new folder."""
+    folder.mkdir()
+    text = Path(__file__).with_name("hw_small.txt").read_text(encoding="utf-8").replace("NAME", "small")
+    (folder / "hw_small.py").write_text(text, encoding="utf-8")
+
+
 @pytest.fixture(scope="session")
 def course(tmp_path_factory, residual_edu):
     """A course folder with every lesson and homework, and hw_small of an instructor's own."""
     out = tmp_path_factory.mktemp("course")
     assert residual_edu("assignment", out).returncode == 0
-    assert residual_edu("new", "hw_small", "--into", out / "private").returncode == 0
+    small_homework(out / "private")
     assert residual_edu("assignment", out, "--from", out / "private").returncode == 0
     return out
 

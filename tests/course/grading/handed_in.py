@@ -1,4 +1,4 @@
-"""What a made-up class hands in for the homework of `residual-edu new`: right in unusual ways, hostile, broken.
+"""What a made-up class hands in for the homework hw_small.txt: right in unusual ways, hostile, broken.
 
 The homework asks for 2 * x: 1 point by visible tests, 2 by hidden ones.
 """

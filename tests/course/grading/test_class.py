@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, hand_in
+from .conftest import ROOT, hand_in, small_homework
 from .conftest import rows as rows_of
 from .handed_in import BROKEN, CHEATS, HOSTILE, RIGHT, TAMPERED, WRONG, notebook, right_answers
 
@@ -26,7 +26,7 @@ ODD_NAMES = ["=HYPERLINK(1)", "Ada Lovelace", "\x1b[31mred", "ünïcode", "a+b@c
 def course(tmp_path_factory, residual_edu):
     """A course folder with the homework hw_small, in a folder with a space in its name."""
     out = tmp_path_factory.mktemp("a class")
-    assert residual_edu("new", "hw_small", "--into", out / "private").returncode == 0
+    small_homework(out / "private")
     done = residual_edu("assignment", out, "--from", out / "private")
     assert done.returncode == 0, done.stderr
     with (out / "nbgrader_config.py").open("a") as file:
