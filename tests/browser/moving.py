@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from playwright.sync_api import FloatRect, Locator
 
 PATIENCE = 20_000  # milliseconds after which a picture counts as unchanged, on a busy machine too
-TOGGLES = "input[type=checkbox], button.jupyter-widgets.widget-toggle-button"
-CONTROLS = f".widget-slider, {TOGGLES}, .widget-toggle-buttons, select, .widget-text"
+CONTROLS = ".widget-slider, .widget-toggle-buttons"
 
 # Promises whether the picture changes and is painted.
 WATCH = """(picture, patience) => {
@@ -83,19 +82,11 @@ class MovedExplorer:
         return [self.pulls(slider) for slider in self.sliders] + self.others(lambda c: c.click)
 
     def others(self, press: Callable[[Locator], Callable[[], Any]]) -> list[Move]:
-        """Return a move of each toggle, each button of a choice and each entry of a list."""
-        moves = [Move(f"the toggle {label(c)!r}", press(c), press(c)) for c in self.root.locator(TOGGLES).all()]
+        """Return a move of each button of a choice."""
+        moves = list[Move]()
         for group in self.root.locator(".widget-toggle-buttons").all():
             chosen, rest = buttons(group)
             moves += [Move(f"the button {other.inner_text()!r}", press(other), press(chosen)) for other in rest]
-        for menu in self.root.locator("select").all():
-            first, entries = menu.input_value(), menu.locator("option:not(:checked)").all_inner_texts()
-            choose = partial(partial, menu.select_option)
-            moves += [Move(f"the entry {entry!r}", choose(entry), choose(first)) for entry in entries]
-        for field in self.root.locator(".widget-text input").all():
-            now, proposed = field.input_value(), field.locator("xpath=..").locator("datalist option").all()
-            texts = [text for each in proposed if (text := each.get_attribute("value") or "") != now]
-            moves += [Move(f"the text {t!r}", partial(typed, field, t), partial(typed, field, now)) for t in texts]
         return moves
 
     def arrows(self, slider: Locator) -> Move:
@@ -164,9 +155,3 @@ def box(element: Locator) -> FloatRect:
     found = element.bounding_box()
     assert found, "the element is not on the page"
     return found
-
-
-def typed(field: Locator, text: str) -> None:
-    """Write a text into a field, and enter it."""
-    field.fill(text)
-    field.press("Enter")

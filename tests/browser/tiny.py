@@ -23,16 +23,14 @@ with predict("Is 1 below 2?", ["yes", "no"]) as guess:
     guess.truth = "yes"
 """
 MOVE = """\
-def draw(speed, size, upright, twice, kind):
-    curve.set_ydata((1 if upright else -1) * (1 + twice) / 2 * size * np.sin(speed * t) + (kind == "high"))
+def draw(speed, size, kind):
+    curve.set_ydata(size * np.sin(speed * t) + (kind == "high"))
     title.set_text(f"A {kind} wave of speed {speed:.1f}")
     return f"The wave has speed {speed:.1f} and size {size:.1f}."
 
 controls = {
     "speed": widgets.FloatSlider(value=3, min=1, max=3, step=0.1),
     "size": widgets.FloatSlider(value=0.2, min=0.2, max=1, step=0.1),
-    "upright": widgets.Checkbox(value=True),
-    "twice": widgets.ToggleButton(value=False),
     "kind": widgets.ToggleButtons(options=["low", "high"]),
 }
 keep = lambda: {pale: curve.get_data()}

@@ -91,11 +91,6 @@ def test_an_untouched_stub_is_no_error_but_where_nbgrader_gives_points(capsys, m
     assert report(capsys, stub) == (lines, "center: not attempted yet.")
 
 
-def test_a_module_without_forward_was_attempted(capsys):
-    lines, error = report(capsys, nn.Module())
-    assert 'it raised NotImplementedError: Module [Module] is missing the required "forward"' in lines[1] and error
-
-
 @pytest.mark.parametrize(
     "answer, seen",
     [
@@ -139,13 +134,6 @@ def test_a_loop_that_is_stopped_is_reported_the_same_each_time(capsys, monkeypat
     first = report(capsys, answer)
     assert first == report(capsys, answer)
     assert first[0][1].endswith("is there a loop that never ends?")
-
-
-def test_where_the_text_of_a_line_is_not_at_hand_it_is_left_out(capsys):
-    scope = {"__name__": "__main__"}
-    # Not "<string>": from Python 3.13 on its text is what stands behind python -c, and so pytest-xdist runs a worker.
-    exec(compile("def answer(x): return 1 / 0", "<nowhere>", "exec"), scope)
-    assert report(capsys, scope["answer"])[0][1] == "         it raised ZeroDivisionError: division by zero"
 
 
 def test_what_it_prints_is_shown_in_part(capsys):

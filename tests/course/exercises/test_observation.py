@@ -108,15 +108,6 @@ def test_what_a_right_answer_does_too_is_no_evidence():
     assert diagnosis(exercise, seen, failures(exercise, unseen.wrong)) is None
 
 
-def test_what_is_seen_of_a_mistake_is_computed_once_unless_it_ran_out_of_time(monkeypatch):
-    calls = []
-    mistake = Mistake(lambda: calls.append(1) or [9, 1], "nine", "Less.")
-    exercise = Exercise(lambda: [7, 1], PAIR.observe, PAIR.properties[:1], (mistake,), ("a", "b"))
-    for _ in range(3):
-        outcome(exercise, 0)
-    assert len(calls) == 1
-
-
 def test_a_reference_that_the_session_breaks_is_not_kept():
     broken = [True]
     exercise = Exercise(lambda: [1 / (not broken[0])], PAIR.observe, (), (), ("a", "b"))

@@ -81,6 +81,7 @@ def test_run_sees_a_change_beside_nan_and_takes_whole_numbers_and_flags():
         (3, 3),
         (1 + 1e-7, 1.0),
         (torch.tensor([1.0, float("inf")]), torch.tensor([1.0, float("inf")])),
+        (float("nan"), float("nan")),
         (torch.tensor([1e4, 1e-3]), torch.tensor([1e4, 0.0])),
         (torch.ones(2, dtype=torch.float64) + 1e-5, torch.ones(2)),
         (torch.ones(2, requires_grad=True), torch.ones(2)),

@@ -49,11 +49,6 @@ def test_a_long_line_is_broken_between_words_and_continues_below_its_text(indent
     assert LONG[:80] in words
 
 
-def test_what_has_no_spaces_stays_whole():
-    assert report.wrapped("Hint: ", "x" * 99).split() == ["Hint:", "x" * 99]
-    assert report.wrapped("", "a" * 80 + " keyword-only").endswith("\nkeyword-only")
-
-
 def test_the_steps_of_an_unknown_mistake():
     assert [step(n).partition(LONG)[0] for n in (1, 2, 3)] == ["", "Hint: 1 ", "Hint: 2 "]
     assert step(4) == step(9) == report.SOLUTION

@@ -1,4 +1,3 @@
-import os
 import signal
 import sys
 import threading
@@ -112,17 +111,6 @@ def test_handler_and_timer_are_put_back():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_the_learners_own_interrupt_passes():
-    def interrupted():
-        os.kill(os.getpid(), signal.SIGINT)
-        forever()
-
-    with pytest.raises(KeyboardInterrupt):
-        limited(5.0, interrupted)
-    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 @pytest.mark.parametrize("place", ["a thread", "no alarm"])

@@ -94,14 +94,6 @@ def by_einsum(x, condition, layer, norm, projection):
     return x + torch.einsum("b...c,bc->b...c", layer(inside), gate)
 
 
-def with_unsqueeze(x, condition, layer, norm, projection):
-    pieces = projection(condition)
-    for _ in range(x.ndim - 2):
-        pieces = pieces.unsqueeze(1)
-    shift, scale, gate = pieces.chunk(3, -1)
-    return torch.addcmul(x, gate, layer(torch.addcmul(shift, norm(x), 1 + scale)))
-
-
 def padding(words, counts):
     return (torch.arange(words.shape[1]) >= counts[:, None])[:, None]
 
@@ -144,7 +136,7 @@ WRONG = {
 
 
 RIGHT = {
-    "modulated": [by_einsum, with_unsqueeze],
+    "modulated": [by_einsum],
     "read_words": [words_in_a_loop, by_torch],
     "describe_condition": [every_sample, by_jacobian],
 }

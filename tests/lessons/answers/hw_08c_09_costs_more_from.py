@@ -33,20 +33,11 @@ def with_bisect(one, other, limit):
     return found + 1 if found < limit else None
 
 
-def recursive(one, other, limit, low=1):
-    if low > limit:
-        return None
-    middle = (low + limit) // 2
-    if one.flop_count(middle) <= other.flop_count(middle):
-        return recursive(one, other, limit, middle + 1)
-    return recursive(one, other, middle - 1, low) or middle
-
-
 WRONG = {
     "costs_more_from": [not_cheaper, one_by_one, in_powers_of_two, halved_below_the_limit],
 }
 
 
 RIGHT = {
-    "costs_more_from": [with_bisect, recursive],
+    "costs_more_from": [with_bisect],
 }

@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from residual_course.checking.tries import right, wrong
-from residual_edu import pre_norm_residual
 
 
 @right("two_placements", "a dictionary of functions")
@@ -64,10 +63,3 @@ def _(x, layers, norms, head):
     for layer in layers:
         x = x + layer(next(rest)(x))
     return head(next(rest)(x))
-
-
-@right("final_norm", "the library's line")
-def _(x, layers, norms, head):
-    for layer, norm in zip(layers, norms[:-1], strict=True):
-        x = pre_norm_residual(x, layer, norm)
-    return head(norms[-1](x))

@@ -96,16 +96,6 @@ class Table(nn.Module):
         self.table = nn.Embedding(2, dim)
 
 
-@right("mended_words", "two tables")
-class _(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.row, self.column = nn.Embedding(2, dim), nn.Embedding(2, dim)
-
-    def forward(self, numbers):
-        return torch.stack([self.row(numbers[:, 0]), self.column(numbers[:, 1])], dim=1)
-
-
 @right("mended_words", "a place that starts at 0")
 class _(Table):
     def __init__(self, dim):

@@ -1,7 +1,6 @@
 """Answers to the exercises of lesson 08b that no list of mistakes holds."""
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
@@ -22,16 +21,6 @@ wrong("causal_convolution", "Python's negative indices")(
         [sum(kernel[m] * x[(i - m) % len(x)] for m in range(len(kernel))) for i in range(len(x))]
     )
 )
-
-
-@right("causal_convolution", "two loops")
-def _(x, kernel):
-    y = torch.zeros(len(x))
-    for i in range(len(x)):
-        for m in range(len(kernel)):
-            if i >= m:
-                y[i] += kernel[m] * x[i - m]
-    return y
 
 
 right("ssm_kernel", "a diagonal matrix and its powers")(
@@ -59,16 +48,6 @@ class ByMatrix(Mended):
     def convolve(self, x, taps):
         lag = torch.arange(len(x))[:, None] - torch.arange(len(x))
         return taps[lag.clamp(min=0)].where(lag >= 0, 0) @ x
-
-
-@right("mended_convolution", "a stored kernel")
-class ByHeart(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.stored = nn.Parameter(torch.linspace(1, 0.1, 64))
-
-    def forward(self, x):
-        return ByMatrix.convolve(self, x, self.stored)
 
 
 @wrong("mended_convolution", "zeros in front of the signal alone")

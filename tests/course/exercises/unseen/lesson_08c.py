@@ -8,10 +8,10 @@ from residual_course.exercises.mended_scan import Mended
 from residual_edu import MambaLayer, selective_scan
 
 
-def scan(x, dt, A, keep=lambda memory: memory):
+def scan(x, dt, A):
     memory, after = torch.zeros_like(x[0]), []
     for number, step in zip(x, dt, strict=True):
-        memory = torch.exp(step * A) * keep(memory) + step * number
+        memory = torch.exp(step * A) * memory + step * number
         after.append(memory)
     return torch.stack(after)
 
@@ -29,11 +29,10 @@ wrong("scan_by_hand", "a state without a gradient")(
 )
 
 
-def scan_with(x, dt, A, B, C, keep=lambda state: state, late=False):
+def scan_with(x, dt, A, B, C, keep=lambda state: state):
     state, found = torch.zeros(B.shape[1]), []
-    fades = torch.cat([dt[:1], dt[:-1]]) if late else dt
     for t in range(len(x)):
-        state = torch.exp(fades[t] * A) * keep(state) + dt[t] * x[t] * B[t]
+        state = torch.exp(dt[t] * A) * keep(state) + dt[t] * x[t] * B[t]
         found.append((C[t] * state).sum())
     return torch.stack(found)
 
@@ -71,13 +70,6 @@ class One(Mended):
 class ByLibrary(Mended):
     def scan(self, v, dt, B, C):
         return selective_scan(v, dt, -self.log_A.exp(), B, C)
-
-
-@wrong("mended_scan", "a mixer that is too large")
-class Large(Mended):
-    def __init__(self):
-        super().__init__()
-        self.more = nn.Linear(16, 16)
 
 
 @wrong("mended_scan", "the library's Mamba")

@@ -13,12 +13,6 @@ def _(x, p):
     return x.unfold(2, p, p).unfold(3, p, p).movedim(1, 3).flatten(3).flatten(1, 2)
 
 
-@right("patchify", "patch by patch")
-def _(x, p):
-    rows, columns = range(0, x.shape[2], p), range(0, x.shape[3], p)
-    return torch.stack([x[:, :, i : i + p, j : j + p].flatten(1) for i in rows for j in columns], dim=1)
-
-
 @wrong("patchify", "right for one channel alone")
 def _(x, p):
     n, c, h, w = x.shape

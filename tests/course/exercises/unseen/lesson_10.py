@@ -65,13 +65,6 @@ class _(Parts):
         return x + self.ffn(self.ffn_norm(x))
 
 
-right("mended_attend", "torch's kernel with a mask of what may be seen")(
-    lambda q, k, v: F.scaled_dot_product_attention(
-        q, k, v, attn_mask=torch.ones(q.shape[-2], k.shape[-2]).tril(k.shape[-2] - q.shape[-2]).bool()
-    )
-)
-
-
 @right("mended_attend", "exponentials, divided by their sum")
 def _(q, k, v):
     n, m = q.shape[-2], k.shape[-2]
