@@ -153,7 +153,6 @@ LATE = POOLED | {"register_start_idx": 8, "register_pooling_cfg": NARROW}
         (lambda: block(register_start_idx=-1), "register_start_idx must be a whole number, at least 0, got -1"),
         (lambda: block(mixer=FILMED), "sequence_mixer_cfg must have no film_cfg, since it gets no condition"),
         (lambda: block(**LATE)(tokens()), "registers 8 to 11 must lie inside the sequence, got 11 tokens"),
-        (lambda: block()(tokens()[..., :1]), "x must be floating point of shape (batch, tokens, 8)"),
         (lambda: block()(tokens()[None]), "x must be floating point of shape (batch, tokens, 8)"),
         (lambda: block(mixer=NARROW)(tokens()), "a branch must "),
     ],

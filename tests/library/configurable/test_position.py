@@ -22,7 +22,8 @@ def test_a_table_is_not_rounded_with_the_weights_and_is_copied_with_its_module(k
         return position.embed(torch.zeros(1, 5, 16).double(), 3), position.rotate(torch.ones(1, 2, 5, 4).double(), 3)
 
     position, wanted = made(kind), acts(made(kind))
-    for one in (copy.deepcopy(position).half().double(), pickle.loads(pickle.dumps(position)), position.bfloat16()):
+    copies = [copy.deepcopy(position).half().double(), pickle.loads(pickle.dumps(position))]
+    for one in (*copies, copies[0].to("meta").to_empty(device="cpu"), position.bfloat16()):
         assert all(ours.equal(theirs) for ours, theirs in zip(acts(one), wanted, strict=True))
         assert not one.state_dict() and not list(one.buffers())
 

@@ -1,4 +1,4 @@
-"""The case of every public name, and why a name has none."""
+"""The case of every public name that can be called."""
 
 from functools import partial
 from math import prod
@@ -12,16 +12,6 @@ from residual_edu import ModelConfig
 from . import cases as c
 from .cases import OFF, C, Case, function, layer, x
 
-NO_CALL = {
-    "Cache": "a type",
-    "InvalidInput": "the error itself",
-    "AttentionBase": "a base, without forward",
-    "FFNBase": "a base, without forward",
-    "attention_registry": "an object",
-    "ffn_registry": "an object",
-    "norm_registry": "an object",
-    "position_registry": "an object",
-}
 ALIAS = {name: name.removesuffix("ND") for name in library.__all__ if name.endswith("ND")}
 
 

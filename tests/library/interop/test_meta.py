@@ -18,7 +18,6 @@ from residual_edu import (
     reset_parameters,
 )
 from residual_edu.parts.start import copy_values
-from residual_edu.parts.tables import Tables
 
 from .models import MODELS
 from .tools import replaced, same, tensors
@@ -85,18 +84,6 @@ def test_loaded_strictly_it_returns_the_same(name, way):
     model = model.to_empty(device="cpu") if way == "copied" else model
     model.load_state_dict(direct.state_dict(), strict=True, assign=way == "assigned")
     same(model(**MODELS[name].inputs()), direct(**MODELS[name].inputs()), rtol=0, atol=0)
-
-
-def tables(model):
-    return [table for each in model.modules() if isinstance(each, Tables) for table in each.tables]
-
-
-@pytest.mark.parametrize("name", ["Configurable_mla_alibi", "LanguageModel_sinusoidal", "ViT5Net_attention"])
-def test_half_to_empty_and_the_meta_device_leave_tables_as_they_were(name):
-    before = tables(MODELS[name].made())
-    assert before
-    for model in (MODELS[name].made().half(), MODELS[name].made().to("meta").to_empty(device="cpu")):
-        same(tables(model), before, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -32,7 +32,7 @@ MIXED = [
 
 
 @pytest.mark.parametrize("tie", [True, False])
-def test_values_in_float64_with_a_config_for_each_layer(tie):
+def test_values_in_float64_with_a_config_for_each_layer_at_once_and_in_pieces(tie):
     made, t = model(3, tie, MIXED, norm="rms_norm"), tokens()
     for p in made.parameters():
         nn.init.normal_(p, std=0.5)
@@ -44,15 +44,10 @@ def test_values_in_float64_with_a_config_for_each_layer(tie):
         x = transcription.normed(dict(made.named_parameters()), "final_norm", x, "rms_norm")
         expected = x @ (made.embed.weight if tie else made.head.weight).T
         torch.testing.assert_close(logits[sample], expected, rtol=1e-11, atol=1e-11)
-
-
-def test_decoding_with_a_config_for_each_layer():
-    made, t = model(3, True, MIXED), tokens()
-    cache, pieces = None, []
-    for piece in t.split(3, dim=1):
-        logits, cache = made(piece, cache)
-        pieces.append(logits)
-    torch.testing.assert_close(torch.cat(pieces, 1), made(t)[0], rtol=1e-11, atol=1e-11)
+    cache = None
+    for piece, expected in zip(t.split(3, dim=1), logits.split(3, dim=1), strict=True):
+        found, cache = made(piece, cache)
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
     assert cache.length == 8
 
 

@@ -85,23 +85,6 @@ def test_options_and_state_dict_are_those_of_torch(options, fused):
 
 @FUSED
 @NORMS
-@pytest.mark.parametrize("offset", [0, 1e4])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("parameters", [torch.float64, torch.float32, torch.bfloat16])
-def test_the_dtype_is_kept_and_the_error_is_bounded(parameters, dtype, offset, norm, fused):
-    x = (torch.randn(16, 64) + offset).to(dtype)
-    module = filled(norm(64, fused=fused), parameters)
-    y, exact = module(x), copy.deepcopy(module).double()(x.double())
-    steps = torch.finfo(dtype).eps * (1 + exact.abs())  # the output's own rounding, and that of the weights
-    mean = x.double().mean(1, keepdim=True) if norm is LayerNorm else 0
-    length = ((x.double() - mean).square().mean(1, keepdim=True) + module.eps).sqrt()
-    cancelled = torch.finfo(torch.promote_types(dtype, torch.float32)).eps * x.double().abs() / length
-    assert y.dtype == dtype
-    assert ((y.double() - exact).abs() <= 2 * steps + 4 * cancelled * module.weight.double().abs()).all()
-
-
-@FUSED
-@NORMS
 def test_16_bit_gradients_over_many_rows(norm, fused):
     """torch's own kernel sums them in 16 bits: at 4,096 rows its bias gradient is short by 88 %."""
     module, x, g = filled(norm(4, fused=fused), torch.float32), torch.randn(4096, 4), torch.rand(4096, 4) + 0.5
