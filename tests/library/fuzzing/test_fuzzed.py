@@ -1,6 +1,6 @@
 """Every public name is called rightly, then with one argument spoilt, in every way there is: no answer may be wrong.
 
-``pytest tests/fuzzing -m slow -s`` prints what came of all calls; the ordinary run takes eight of each name.
+``pytest tests/library/fuzzing -m slow -s`` prints what came of all calls; the ordinary run takes eight of each name.
 """
 
 from collections import Counter
