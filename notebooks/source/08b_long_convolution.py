@@ -136,7 +136,8 @@ print(kernel[0] * x[2] + kernel[1] * x[1] + kernel[2] * x[0])
 #
 # Write the causal convolution $y_i = \sum_m k_m x_{i-m}$, with zeros before the start
 # of the signal. x is (T,), the kernel (taps,) may be longer than x, and T numbers come
-# out. For the four numbers above they are 1, 4, 6, 8. A loop will do.
+# out. For the four numbers above they are 1, 4, 6, 8. A loop of torch's functions will do (later
+# a gradient has to pass).
 #
 # <details><summary>Hint</summary>Each tap m adds a copy of x that is moved m places to the
 # right: <code>F.pad(x, (m, 0))[: len(x)]</code> is such a copy.</details>
