@@ -12,7 +12,8 @@ from tools.pictures import Picture
 
 def picture(trained=False, shift=0.0, height=2.5, colour="#0072B2", title="A walk comes back", second=False):
     """Two curves, as a lesson draws them."""
-    axes = (figure := Figure(figsize=(6, height), layout="constrained")).add_subplot(title=title, xlabel="step")
+    axes = (figure := Figure(figsize=(6, height), layout="constrained")).add_subplot(xlabel="step")
+    axes.set_title(title, size=14, weight="bold")
     at = np.linspace(0, 10, 200)
     axes.plot(at, np.sin(at) + shift * np.cos(3 * at), colour, linewidth=2)
     axes.set(ylim=(-2, 2))
@@ -21,7 +22,12 @@ def picture(trained=False, shift=0.0, height=2.5, colour="#0072B2", title="A wal
     return Picture(base64.b64encode(figure_png(figure)).decode(), trained)
 
 
-CHANGED = [{"second": True}, {"colour": "#B85A00"}, {"height": 3}, {"title": "Each of these walks goes far away"}]
+CHANGED = [
+    {"second": True},
+    {"colour": "#B85A00"},
+    {"height": 3},
+    {"title": "Each of these walks goes far away, and none of them returns"},
+]
 
 
 def test_rounding_moves_no_picture_a_training_its_curve_and_nothing_else_may():
