@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, run
+from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
 from residual_edu import LayerNormalization, SimpleFeedForward
 
 Forward = Callable[[Any, Tensor], Tensor]
@@ -18,6 +18,12 @@ def silence(block: Any) -> Any:
     """Set the last layer to 0."""
     nn.init.zeros_(block.linear2.weight), nn.init.zeros_(block.linear2.bias)
     return block
+
+
+def comes_through(block: Any) -> None:
+    """Test that a silent block returns x, and its gradient."""
+    close(run(block, X, like=X), X)
+    close(gradients(block, X, like=X)[0], gradients(lambda x: x.clone(), X)[0], "the gradient that reaches x")
 
 
 # x + f(x), of a block f
@@ -42,7 +48,7 @@ SUM_BLOCK = Exercise(
     reference=_adding(lambda self, x: x + _plain(self, x)),
     observe=lambda f: (summed(f), summed(f, silent=True)),
     properties=(
-        Property("with a last layer of 0 the block returns x", lambda f: close(summed(f, silent=True), X)),
+        Property("with a last layer of 0 the block returns x", lambda f: comes_through(silence(f(64, 128)))),
         Property(
             "else it returns x plus the plain block's output", lambda f: close(summed(f), X + summed(SimpleFeedForward))
         ),
@@ -180,9 +186,7 @@ MENDED_SKIP = Exercise(
     reference=block_of(_mended),
     observe=lambda f: parts_of(f).train()(X.clone()),
     properties=(
-        Property(
-            "with a silent branch x comes through", lambda f: close(run(silence(parts_of(f)).train(), X, like=X), X)
-        ),
+        Property("with a silent branch x comes through", lambda f: comes_through(silence(parts_of(f)).train())),
         Property(
             "the output is x plus the branch of norm(x)",
             lambda f: close(run(b := parts_of(f), X, like=X), _mended(b, X)),
