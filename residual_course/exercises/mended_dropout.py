@@ -45,9 +45,10 @@ def compared(prepare: Callable[[nn.Module], Any], after: Callable[[nn.Module, bo
 
 
 def asked(f: Calm, always: bool, training: bool = True, places: int = 64) -> tuple[Any, bool]:
-    """Return what ``f`` returns for such a network, and the mode in which it leaves it."""
-    net = _Gated(always, places).train(training)
-    return f(net, X.clone()), net.training
+    """Return what ``f`` returns for such a network, and the mode in which it leaves its modules."""
+    net = nn.Sequential(_Gated(always, places)).train(training)
+    said = f(net, X.clone())
+    return said, training if {each.training for each in net.modules()} == {training} else not training
 
 
 def tells(f: Calm, always: bool, training: bool = True, places: int = 64) -> None:
