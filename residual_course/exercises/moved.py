@@ -46,6 +46,11 @@ def total(x: Tensor) -> Tensor:
     return x + x.mean(dim=tuple(range(1, x.ndim - 1)), keepdim=True)
 
 
+def last(x: Tensor) -> Tensor:
+    """Return what ``total`` makes of the last channel, and zeros in the others."""
+    return F.pad(total(x)[..., -1:], (x.shape[-1] - 1, 0))
+
+
 def there_and_back(x: Tensor) -> Tensor:
     """Return x after a Fourier transform and its inverse: rounding reaches every position."""
     return torch.fft.irfft(torch.fft.rfft(x, dim=1), n=x.shape[1], dim=1)
@@ -103,7 +108,9 @@ MOVED = Exercise(
     reference=answer(),
     observe=_observe,
     properties=(
-        Property("one position moves, or all of them", finds((normed, (5,), (3,)), (total, (6,), (2,)))),
+        Property(
+            "one position moves, or all of them", finds((normed, (5,), (3,)), (total, (6,), (2,)), (last, (6,), (2,)))
+        ),
         Property(
             "two and three axes of space", finds((neighbours, (3, 4), (1, 2)), (neighbours, (2, 3, 4), (1, 0, 2)))
         ),
