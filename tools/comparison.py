@@ -11,10 +11,8 @@ by the cell's own ``holds`` lines.
 
 import math
 import re
-from pathlib import Path
 
 TRAINED = "trained"  # the tag
-RECORD = Path(".pytest_cache", "lessons.json")  # the seconds that each lesson took last on this machine
 ABSOLUTE, RELATIVE = 2e-3, 1e-3
 
 # 1.25, 1., 2.5e-08, 1e-05; not 3, not the 2.13 of 2.13.0, not the 2 of x2.

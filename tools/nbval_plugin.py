@@ -9,7 +9,6 @@ held to that of a small machine: torch's builds differ by hundreds of MB, so wha
 kernel that imported it and made an optimizer.
 """
 
-import json
 import math
 import os
 import subprocess
@@ -31,7 +30,7 @@ from residual_course.commands.checkout import companion_of, find_root
 from residual_course.commands.exercise_cells import tags
 from residual_course.companion import read
 from tools import companions
-from tools.comparison import RECORD, TRAINED, Tolerant, Trained
+from tools.comparison import TRAINED, Tolerant, Trained
 from tools.pictures import PNG, Picture
 
 MEGABYTES = 270  # that a lesson may add to what ``IMPORTS`` takes
@@ -189,12 +188,8 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List what each lesson used, and record the seconds for lint."""
+    """List what each lesson used."""
     if used := terminalreporter.config.stash.get(USED, {}):
         terminalreporter.section("lessons: processor time and memory")
         for name, (seconds, megabytes, added) in sorted(used.items()):
             terminalreporter.line(f"{name:40} {seconds:6.1f} s {megabytes:6.0f} MB, {added:.0f} added")
-        record = terminalreporter.config.rootpath / RECORD
-        before = json.loads(record.read_text()) if record.exists() else {}
-        record.parent.mkdir(exist_ok=True)
-        record.write_text(json.dumps(before | {name: seconds for name, (seconds, *_) in used.items()}))

@@ -1,7 +1,5 @@
 """A lesson without a flaw has no findings; each planted fault is found, and what looks like one is not."""
 
-import json
-
 import jupytext
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -10,7 +8,6 @@ from residual_course.commands import main
 from residual_course.commands.answers import answers_of, store
 from residual_course.commands.checkout import companion_of, notebook_of
 from residual_course.commands.notebook import plan
-from tools.comparison import RECORD
 from tools.lint import lint
 
 NAME, FOLDED = "08a_lesson", {"jupyter": {"source_hidden": True}}
@@ -169,15 +166,12 @@ def test_tags_bands_reasons_and_companions_are_held_to_what_they_mean(cells, fin
 def test_more_than_the_form_has_room_for_is_found(cells, find, folder):
     cells[2:2] = [code("x = 1\n" * 20) for _ in range(11)] + [code("x = 1\n" * 18, **FOLDED) for _ in range(10)]
     cells[-2:-2] = [code(ASK.replace("guess", name)) for name in "abc"] + [*exercise("three"), *exercise("four")]
-    record = folder.parents[1] / RECORD
-    record.parent.mkdir()
-    record.write_text(json.dumps({f"{name}.ipynb": 50.5 for name in (NAME, "02_small")}))
     found = {one.rpartition(" has ")[2] for one in find() if "the lesson" in one}
-    assert found >= {"4 predictions, more than 3", "4 exercises, more than 3", "50.5 seconds, more than 50"}
+    assert found >= {"4 predictions, more than 3", "4 exercises, more than 3"}
     assert "180 hidden lines of code, more than 160" in found
     assert any("visible lines of code, more than 220" in one for one in found)
     small = " ".join(find(name="02_small"))
-    assert all(f"{what}, more than {top}" in small for what, top in (("seconds", 30), ("visible lines of code", 170)))
+    assert "visible lines of code, more than 170" in small
 
 
 @pytest.mark.parametrize(

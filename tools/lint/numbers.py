@@ -1,6 +1,5 @@
 """The form's numbers: what a first reader can take, not what is to be filled."""
 
-import json
 import re
 from collections.abc import Iterator
 from math import ceil
@@ -9,10 +8,8 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from residual_course.commands.checkout import course_of, notebook_of
 from residual_course.commands.exercise_cells import tags
 from residual_course.contents import predicts
-from tools.comparison import RECORD
 from tools.export import page
 from tools.lint.cells import code_cells, code_lines, prose
 from tools.promote import PROMOTE, targets
@@ -25,10 +22,9 @@ class Most(NamedTuple):
     words: int = 4000
     visible: int = 170
     hidden: int = 120
-    seconds: int = 30
 
 
-LARGE = dict.fromkeys(("07b", "08a", "08b", "08c", "09", "10"), Most(75, 5500, 220, 160, 50))
+LARGE = dict.fromkeys(("07b", "08a", "08b", "08c", "09", "10"), Most(75, 5500, 220, 160))
 PREDICTIONS, EXERCISES, BOLD, LINES, WHOLE = 3, (2, 3), 7, 20, 25
 WORDS_A_MINUTE = 90
 EXERCISE = re.compile(r"^#+ .*\bExercise \d+\b.*$", re.M)
@@ -37,7 +33,7 @@ TERM = re.compile(r"\*\*([^*\n]+[^*\n.])\*\*")
 
 
 def numbers_are_in_range(notebook: NotebookNode, source: Path) -> Iterator[str]:
-    """A lesson has no more minutes, words, lines, predictions, exercises, terms and seconds than the form allows."""
+    """A lesson has no more minutes, words, lines, predictions, exercises and terms than the form allows."""
     most = LARGE.get(source.stem.partition("_")[0], Most())
     words, text = len(page(notebook, []).split()), prose(notebook)
     tasks = EXERCISE.findall(text)
@@ -50,7 +46,6 @@ def numbers_are_in_range(notebook: NotebookNode, source: Path) -> Iterator[str]:
         "predictions": (sum(bool(predicts(cell.source)) for _, cell in code_cells(notebook)), PREDICTIONS),
         "exercises": (len(tasks), EXERCISES[1]),
         "bold terms": (len({term.lower() for term in TERM.findall(text)}), BOLD),
-        "seconds": (seconds(source), most.seconds),
     }
     yield from (f"the lesson has {got} {what}, more than {top}" for what, (got, top) in counted.items() if got > top)
     if len(tasks) < EXERCISES[0]:
@@ -85,12 +80,6 @@ def hidden(notebook: NotebookNode) -> Iterator[NotebookNode]:
 def is_folded(cell: NotebookNode) -> bool:
     """Whether a cell's code is closed until a reader opens it."""
     return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
-
-
-def seconds(source: Path) -> float:
-    """Return the processor seconds that nbval measured last on this machine; none where it has not."""
-    record = course_of(source) / RECORD
-    return json.loads(record.read_text()).get(notebook_of(source).name, 0) if record.exists() else 0
 
 
 RULES = [numbers_are_in_range, short_cells]
