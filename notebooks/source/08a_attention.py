@@ -595,29 +595,13 @@ with predict(
 # %% [markdown]
 # The upper panel hardly tells the two apart. Read the middle one from right to left: without
 # the division the gradient grows from block to block, and the weights of the first blocks
-# receive most (lower panel). And where a softmax has settled? We send random gradients back
-# to 1,000 queries of one softmax, in a head of usual width and in a very wide one:
-
-# %% few-and-many
-medians = []
-for d in (64, 1024):
-    q = torch.randn(1000, 1, d, requires_grad=True)
-    k, v, u = (torch.randn(1000, n, e) for n, e in ((12, d), (12, 16), (1, 16)))
-    for scale in (1.0, d**-0.5):
-        y = (q @ k.mT * scale).softmax(dim=-1) @ v
-        size = torch.autograd.grad((y * u).sum(), q)[0].norm(dim=-1)
-        medians.append(size.median())
-    print(f"d = {d:4}: median {medians[-2]:.4f}, divided by √d {medians[-1]:.4f}")
-
-# %% [markdown]
-# At d = 64 the typical gradient is no smaller without the division. At d = 1,024 half of the
-# queries receive next to nothing. With the division the size hardly depends on d.
+# receive most (lower panel). So the division keeps
+# the gradients of all blocks alike.
 #
 # ## 5 · Does it help?
 #
 # Back to the row of digits, with *your* `SelfAttention` as the mixer, one head, three seeds.
-# The control changes one thing: the query stands on both sides of the score. Beside it stands
-# the head without the division.
+# The control changes one thing: the query stands on both sides of the score.
 
 
 # %%
@@ -647,14 +631,13 @@ with predict(
 ):
     shares = {"each alone": alone, "mean so far": mean}
     shares["one map"] = three_seeds(OneMap)
-    shares["two maps, not divided"] = three_seeds(Undivided)
     shares["two maps"] = three_seeds(SelfAttention)
     show(plot_shares(shares))
 
 # %% [markdown]
 # With one map the head is hardly better than the mean. With two it finds the 6. (The
 # [investigation](investigations/08a_the_digit_before.ipynb) shows that the smaller number of
-# weights is not the reason.) At d = 32 the division makes no difference here.
+# weights is not the reason.)
 #
 # ### What is still missing
 #
@@ -894,8 +877,7 @@ print("a block:", tuple(x.shape), "to", tuple(block(x).shape))
 # already entered the sum.</details>
 #
 # <details><summary>Why divide by √d?</summary>A score is a sum of d products and spreads by
-# √d. Without the division a very wide head gives nearly all weight to one key, and most queries
-# receive almost no gradient.</details>
+# √d. Without the division a wide head gives nearly all weight to one key.</details>
 #
 # **Next.** Attention compares every pair: 4,096 positions have 16.8 million scores a head. The
 # mixer of [lesson 08b](08b_long_convolution.ipynb) reaches as far without them. The

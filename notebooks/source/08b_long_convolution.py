@@ -324,24 +324,9 @@ check(ssm_kernel, "ssm_kernel")
 
 # %% [markdown]
 # In general the numbers of a state act on each other by a matrix,
-# $ds/dt = \mathbf{A} s + \mathbf{b} x$. In a spring the speed moves the place, and the
-# place pulls on the speed. Almost every matrix can be
-# diagonalised (a few, such as S4's own, only with a great loss of digits), $\mathbf{A} = V\,\mathrm{diag}(a)\,V^{-1}$, and in the coordinates
-# $V^{-1} s$ each number runs alone, at its own rate a. We give a spring a kick, b = (0, 1),
-# so that B is $V^{-1}b$ itself, and follow its place:
-
-# %% spring
-spring = torch.tensor([[0.0, 1], [-16.25, -1]])  # rows: what moves place and speed
-a, V = torch.linalg.eig(spring)
-print(a)
-by_matrix = [torch.matrix_exp(0.05 * m * spring)[0, 1] for m in range(100)]
-pushed = torch.linalg.inv(V)[:, 1]  # b in the new coordinates
-by_kernel = ssm_kernel((0.05 * a).exp(), pushed, V[0], taps=100)
-print("equal:", torch.allclose(torch.stack(by_matrix), by_kernel, atol=1e-5))
-
-# %% [markdown]
-# Its rates are −½ ± 4i: a spring fades and turns. Complex rates of a real matrix come in
-# such pairs, so one of each pair and a real part are enough.
+# $ds/dt = \mathbf{A} s + \mathbf{b} x$. Almost every matrix can be diagonalised, and then each
+# number of the state runs alone, at its own rate a: that is our case. Complex rates of a real
+# matrix come in pairs $d \pm \omega i$, so one of each pair and a real part are enough.
 #
 # ### Step 7 · A layer that learns
 #

@@ -502,9 +502,9 @@ print("a    ", [round(each, 2) for each in dt[1].tolist()])
 #
 # ## 5 · Does it help?
 #
-# The control is the same mixer with constant dt, B and C: its map gets ones in place of x. In two further
-# mixers the input chooses dt alone, or B and C alone. All were trained at twelve positions. We test at 12,
-# and then at 24 and 48, where there is more noise between the letters and the questions.
+# The control is the same mixer with constant dt, B and C: its map gets ones in place of x. In a third mixer
+# the input chooses dt alone. All were trained at twelve positions. We test at 12, and then at 24 and 48,
+# where there is more noise between the letters and the questions.
 
 
 # %%
@@ -519,12 +519,6 @@ class OnlyTime(Scan):
         return B, C, super().choices(x)[2]
 
 
-class OnlyPlaces(Scan):
-    def choices(self, x):
-        B, C, _ = super().choices(x)
-        return B, C, super().choices(torch.ones_like(x))[2]
-
-
 # %% does-it-help tags=["trained"]
 with predict(
     "Trained at 12 positions: how often is the selective scan right at 48?",
@@ -532,7 +526,6 @@ with predict(
 ):
     kinds = {
         "constant": [learn(Constant, seed) for seed in range(3)],
-        "B, C chosen": [learn(OnlyPlaces, seed) for seed in range(3)],
         "dt chosen": [learn(OnlyTime, seed) for seed in range(3)],
         "all chosen": chosen,
     }
@@ -548,7 +541,7 @@ with predict(
 # With constant dt, B and C the scan is a convolution, whose kernel is a sum of fading exponentials. At the
 # length of its training it may learn to copy (it does with two of three seeds), but not at four times that
 # length. Where the input chooses all three, it copies at both. And dt alone is most of it: noise passes
-# with a short dt, so much more of it can pass. B and C alone are worth little here.
+# with a short dt, so much more of it can pass.
 #
 # There is a price. The state has 4 · 4 · 8 = 128 numbers, however long the sequence is, where attention keeps
 # a key and a value of each position.
