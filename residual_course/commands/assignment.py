@@ -12,8 +12,7 @@ from textwrap import dedent
 import nbformat
 from nbformat import NotebookNode
 
-from residual_course.commands.checkout import Refusal, chosen, find_root, is_optional
-from residual_course.commands.drafts import handed_out
+from residual_course.commands.checkout import Refusal, chosen, find_root, is_optional, with_homework
 from residual_course.commands.exercise_cells import PLACE, tags
 from residual_course.commands.notebook import read_notebook
 from residual_course.commands.student import student
@@ -67,7 +66,7 @@ def run(argv: Sequence[str]) -> int:
 
 def gradable(root: Path) -> list[Path]:
     """Return the sources of what is graded: what learners get, without what nobody has to do."""
-    return [source for source in handed_out(root) if not is_optional(source)]
+    return [source for source in with_homework(root) if not is_optional(source)]
 
 
 def write(out: Path, sources: Sequence[Path]) -> None:

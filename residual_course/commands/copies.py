@@ -10,13 +10,12 @@ from filelock import FileLock
 
 import residual_course.contents as contents
 import residual_course.progress as progress
-from residual_course.commands.checkout import is_optional, lessons, notebook_of
-from residual_course.commands.drafts import finished, handed_out
+from residual_course.commands.checkout import is_optional, lessons, notebook_of, with_homework
 from residual_course.commands.notebook import outline, read_notebook
 
 
 def complete(root: Path) -> None:
-    """Copy the lessons, investigations and homework that are not in ``my_lessons`` yet; drafts are not copied.
+    """Copy the lessons, investigations and homework that are not in ``my_lessons`` yet.
 
     Raises:
         OSError: for a folder that cannot be written, a full disk, or a lesson that was not built.
@@ -24,7 +23,7 @@ def complete(root: Path) -> None:
     folder = root / progress.FOLDER
     (folder / "homework").mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".copies.lock", timeout=60):
-        for source in handed_out(root):
+        for source in with_homework(root):
             copy_of(source).parent.mkdir(exist_ok=True)
             if not copy_of(source).exists():
                 progress.replace(copy_of(source), copied(source))
@@ -52,7 +51,7 @@ def mark(source: Path) -> str:
 
 def remarks(root: Path) -> list[str]:
     """Return a sentence each on copies whose lesson has changed since, copies and answers that cannot be read."""
-    marks = {source: taken_from(copy_of(source)) for source in handed_out(root)}
+    marks = {source: taken_from(copy_of(source)) for source in with_homework(root)}
     broken = [source.stem for source, taken in marks.items() if taken is None]
     older = [source.stem for source, taken in marks.items() if taken not in (None, mark(source))]
     said = {
@@ -82,7 +81,7 @@ def start_anew(root: Path, names: Sequence[str]) -> list[str]:
     Raises:
         OSError: for a folder that cannot be written or a full disk; the old copy is then where it was.
     """
-    return [renew(source) for source in handed_out(root, names)]
+    return [renew(source) for source in with_homework(root, names)]
 
 
 def renew(source: Path) -> str:
@@ -124,7 +123,7 @@ def first_unfinished(root: Path) -> Path:
     What is optional may stay open.
     """
     done, _ = progress.read(root / progress.FOLDER)
-    sources = [source for source in finished(lessons(root)) if not is_optional(source)]
+    sources = [source for source in lessons(root) if not is_optional(source)]
     unfinished = (
         s for s in sources if any(set(names) - set(done[kind]) for kind, names in asked(notebook_of(s)).items())
     )

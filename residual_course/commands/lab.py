@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from residual_course.commands.checkout import Refusal, find_root
+from residual_course.commands.checkout import Refusal, find_root, with_homework
 from residual_course.progress import FOLDER
 
 FIRST = "00_residual_connection.ipynb"
@@ -72,7 +72,7 @@ def prepare(root: Path, fresh: Sequence[str]) -> Path:
         copies.complete(root)
         done = copies.start_anew(root, fresh) if fresh else []
         done += copies.remarks(root)
-        first = copies.copy_of(copies.handed_out(root, fresh)[0]) if fresh else copies.first_unfinished(root)
+        first = copies.copy_of(with_homework(root, fresh)[0]) if fresh else copies.first_unfinished(root)
     except OSError as error:
         raise Refusal(f"{error.filename or root / FOLDER}: {CAUSES.get(error.errno or 0, error)}.") from None
     print(*done, f"Opening {first.relative_to(root)}", sep="\n", flush=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from residual_course.commands.checkout import Refusal, find_root, notebook_of
-from residual_course.commands.drafts import handed_out
+from residual_course.commands.checkout import Refusal, find_root, notebook_of, with_homework
 from residual_course.commands.exercise_cells import NOTE, tags
 from residual_course.commands.notebook import plan, read_notebook
 
@@ -32,7 +31,7 @@ def run(argv: Sequence[str]) -> int:
     if given.out.exists() and (not given.out.is_dir() or any(given.out.iterdir())):
         raise Refusal(f"{given.out} is not an empty folder, and what stands there might not be for students.")
     root = find_root()
-    whole = {source: student(source) for source in handed_out(root, given.lessons)}  # nothing is written before
+    whole = {source: student(source) for source in with_homework(root, given.lessons)}  # nothing is written before
     for source, notebook in whole.items():
         target = given.out / notebook_of(source).relative_to(root / "notebooks")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -9,13 +9,12 @@ import pytest
 from nbformat import NotebookNode
 
 from residual_course.commands.checkout import is_optional, lessons, notebook_of
-from residual_course.commands.drafts import finished
 
 from .needed import explorers_only
 from .tiny import sound
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOKS = [notebook_of(source) for source in finished(lessons(ROOT)) if not is_optional(source)]
+NOTEBOOKS = [notebook_of(source) for source in lessons(ROOT) if not is_optional(source)]
 EXPLORERS = {path.stem: path.read_text(encoding="utf-8").count('"explorer"') for path in NOTEBOOKS}
 ALWAYS = ("00_residual_connection", "02_layer_norm")
 TINY = pytest.param(("tiny", sound), id="tiny")

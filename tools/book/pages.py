@@ -11,8 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from residual_course.commands.checkout import INVESTIGATIONS, notebook_of
-from residual_course.commands.drafts import handed_out
+from residual_course.commands.checkout import INVESTIGATIONS, notebook_of, with_homework
 from tools.book.explorers import FOLDER as STATES
 from tools.book.lesson import Lesson
 from tools.book.pictures import FOLDER as PICTURES
@@ -65,7 +64,7 @@ def write_lessons(root: Path, out: Path) -> dict[str, int]:
     extra = out / EXTRA / "notebooks"
     pictures, questions = Pictures(extra / PICTURES), dict[str, int]()
     shutil.copytree(root / "docs" / "states", extra / STATES, ignore=shutil.ignore_patterns("*.json"))
-    for source in handed_out(root):
+    for source in with_homework(root):
         notebook = notebook_of(source)
         lesson = Lesson(notebook, states_of(source), pictures)
         target = out / notebook.relative_to(root)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from residual_course.commands.checkout import lessons, notebook_of
-from residual_course.commands.drafts import finished
 from residual_course.commands.notebook import read_notebook
 from tools.promote import PROMOTE, targets
 
@@ -73,7 +72,7 @@ def modules(package: Path, room: str, built: Iterable[str]) -> Iterator[tuple[st
 def built_in(root: Path) -> dict[str, list[tuple[str, str]]]:
     """Return file name and title of the lessons that promote a piece to a module, such as ``parts/layer_norm``."""
     found = defaultdict[str, list[tuple[str, str]]](list)
-    for source in finished(lessons(root)):
+    for source in lessons(root):
         notebook = read_notebook(notebook_of(source))
         title = notebook.cells[0].source.partition("\n")[0].lstrip("# ")
         for module in dict.fromkeys(target for cell in notebook.cells for target in targets(cell, PROMOTE)):

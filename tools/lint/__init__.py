@@ -6,7 +6,6 @@ from pathlib import Path
 
 from residual_course.commands.answers import answers_of, join
 from residual_course.commands.checkout import find_root, is_optional, lessons, notebook_of
-from residual_course.commands.drafts import finished
 from residual_course.commands.exercise_cells import tags
 from residual_course.commands.notebook import plan, read_notebook
 from tools.companions import faults
@@ -14,10 +13,10 @@ from tools.lint import code, links, numbers, outputs, predictions
 
 
 def run(argv: Sequence[str]) -> int:
-    """Print what is wrong with the lessons named in ``argv``; drafts are left out."""
+    """Print what is wrong with the lessons named in ``argv``."""
     parser = argparse.ArgumentParser(prog="residual-edu lint", description="Say where the lessons break their rules.")
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="02 or 02_layer_norm; all where none is given")
-    sources = finished(lessons(find_root(), parser.parse_args(argv).lessons))
+    sources = lessons(find_root(), parser.parse_args(argv).lessons)
     findings = [finding for source in sources for finding in lint(source)]
     print("\n".join(findings or ["Every lesson keeps its rules."]))
     return int(bool(findings))

@@ -22,19 +22,19 @@ with predict("Is {name} read", ["yes", "no"]) as guess:
     print("why", 0.25)
     guess.truth = "yes"
 """
-NAMES = ["00_first", "01_second", "02_draft"]
-WHY, DRAFT = "investigations/00_why", "# ---\n# jupyter:\n#   draft: true\n# ---\n\n"
-pytestmark = pytest.mark.slow  # four notebooks are built
+NAMES = ["00_first", "01_second"]
+WHY = "investigations/00_why"
+pytestmark = pytest.mark.slow  # three notebooks are built
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A built course of two lessons, an investigation and a draft."""
+    """A built course of two lessons and an investigation."""
     root = tmp_path_factory.mktemp("course")
     for name in [f"source/{name}" for name in NAMES] + ["investigations/source/00_why"]:
         path = root / "notebooks" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text((DRAFT if "draft" in name else "") + ASKS.format(name=path.stem))
+        path.write_text(ASKS.format(name=path.stem))
     (root / "docs").mkdir()
     for guide in GUIDES:
         (root / guide).touch()
@@ -57,10 +57,10 @@ def test_all_are_built_and_the_check_knows_them(course):
     assert main(["build", "--check"]) == 0
 
 
-def test_what_is_optional_is_copied_and_handed_out_and_neither_asked_for_nor_graded(course, tmp_path, capsys):
+def test_what_is_optional_is_copied_and_handed_out_and_neither_asked_for_nor_graded(course, tmp_path):
     copies.complete(course)
     mine = course / "my_lessons"
-    assert sorted(path.stem for path in mine.glob("*.ipynb")) == NAMES[:2] and (mine / f"{WHY}.ipynb").exists()
+    assert sorted(path.stem for path in mine.glob("*.ipynb")) == NAMES and (mine / f"{WHY}.ipynb").exists()
     for name in ("00_first", "01_second"):
         progress.change(mine, {"predictions": {f"Is {name} read": "yes"}})
         assert copies.first_unfinished(course) == mine / "01_second.ipynb"  # the last that somebody has to do
@@ -69,9 +69,7 @@ def test_what_is_optional_is_copied_and_handed_out_and_neither_asked_for_nor_gra
         assert [line.partition(" is new")[0] for line in copies.start_anew(course, [name])] == [f"{stem}.ipynb"]
     assert [source.stem for source in gradable(course)] == ["00_first", "01_second"]
     assert main(["student", str(tmp_path / "all")]) == 0
-    given = [f"{name}.ipynb" for name in NAMES[:2]]
+    given = [f"{name}.ipynb" for name in NAMES]
     assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [*given, "docs", "investigations"]
     text = (tmp_path / "all" / f"{WHY}.ipynb").read_text()
     assert "(../00_first.ipynb)" in text and "(../docs/glossary.md)" in text and '"why 0.25' not in text
-    assert main(["student", str(tmp_path / "draft"), "02"]) == 2
-    assert capsys.readouterr().err == "Drafts are not handed out: 02_draft.\n" and not (tmp_path / "draft").exists()

@@ -10,14 +10,13 @@ import nbformat
 import pytest
 
 from residual_course.commands import main
-from residual_course.commands.checkout import is_optional, notebook_of
-from residual_course.commands.drafts import handed_out
+from residual_course.commands.checkout import is_optional, notebook_of, with_homework
 from residual_course.commands.exercise_cells import HIDDEN, NOTE, SOLUTION, tags
 from residual_course.commands.notebook import plan
 from residual_course.commands.student import GUIDES, student
 
 ROOT = Path(__file__).parents[3]
-SOURCES = handed_out(ROOT)  # an appendix may have no exercise
+SOURCES = with_homework(ROOT)
 LINK = re.compile(r"\]\(<?([^)#>\s]+)[^)]*\)")
 TRIVIAL = 12  # characters, up to which a line says nothing: "return x"
 SCHEMA = {"grade": bool, "grade_id": str, "locked": bool, "schema_version": int, "solution": bool, "task": bool}

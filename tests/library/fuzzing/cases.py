@@ -110,4 +110,3 @@ VIT = {"num_patches_h": 2, "num_patches_w": 2, "num_registers": 1, "has_cls": Tr
 FILM = {"cond_dim": C, "kernel_hidden_dim": 3, "num_film_layers": 1, "film_hidden_dim": 2, "init_type": "identity"}
 STACK = {"num_blocks": 1, "patch_size": 2, "image_size": 4, "num_registers": 1, "readout": "cls"}
 VIT5 = partial(library.ViT5ResidualBlock, MIXER, NORM, DENSE, NORM, C)
-SIREN_SHAPE = lambda lengths: (1, 2 * lengths[0] - 1, C)  # noqa: E731
