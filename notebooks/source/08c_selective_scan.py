@@ -146,9 +146,9 @@ print(f"12 positions: {score(longer):.2f}")
 print(f"24 positions: {score(longer, 24):.2f}")
 
 # %% [markdown]
-# It has learned its rows. But it has one weight for each of 14 *distances*, and in a row of 24 the letters
-# stand at others, or farther away than it can see. (Section 5 has a control that sees any distance.) We
-# want weights that depend on *what* stands there.
+# It has learned its rows. But it has one weight for each of 14 *distances*, and in a row of 24 many letters
+# stand farther away than it can see. (Section 5 has a control that sees any distance.) We want weights that
+# depend on *what* stands there.
 #
 # ## 2 · What exactly is it?
 #
@@ -389,7 +389,8 @@ for name, way in ways.items():
 # between chunks carry one state. By hand, with the 8, 4, 2, 0 of step 1 and chunks of two: the first chunk
 # writes ½ · 8 + 4 = 8, so the state before the second is 8. This works since two steps are one step of the
 # same kind, "fade by a, then add b": a step (a, b) and then (a', b') is (a' a, a' b + b'). So one may put
-# the brackets anywhere, and that is what computer science calls a *scan*.
+# the brackets anywhere, and that lets it run in parallel. All running results of such a rule are called a
+# *scan*.
 #
 # ### Exercise 2 · The states between chunks (10 minutes)
 #
@@ -540,8 +541,8 @@ with predict(
 # %% [markdown]
 # With constant dt, B and C the scan is a convolution, whose kernel is a sum of fading exponentials. At the
 # length of its training it may learn to copy (it does with two of three seeds), but not at four times that
-# length. Where the input chooses all three, it copies at both. And dt alone is most of it: noise passes
-# with a short dt, so much more of it can pass.
+# length. Where the input chooses all three, it copies at both. And dt alone is most of it: with a
+# short dt the state passes much more noise unharmed.
 #
 # There is a price. The state has 4 · 4 · 8 = 128 numbers, however long the sequence is, where attention keeps
 # a key and a value of each position.

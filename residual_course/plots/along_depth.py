@@ -17,7 +17,7 @@ from residual_edu.gradient_flow.step import first_tensor
 Models = Mapping[str, tuple[nn.Module, Iterable[nn.Module]]]
 # A title, what an alternative text calls it, and its ink where one model stands alone.
 PANELS = (
-    ("forward: what differs between the inputs", "What differs between the inputs", STREAM),
+    ("forward: what differs between the {}", "What differs between the {}", STREAM),
     ("backward: gradient of the stream", "The gradient of the stream", GRADIENT),
     ("gradient of each block's weights", "The gradient of the weights", GRADIENT),
 )
@@ -34,7 +34,8 @@ def along_depth(model: nn.Module | Models, *parts: Any, over: int = 0) -> Figure
         model: a model, or for each name a model and its blocks, in the order in which the stream passes them.
         parts: of a single model its blocks; then the batch, which is the model's input or a tuple that begins with it;
             and the loss, a function of the model's output and of what else is in the tuple.
-        over: the axis of the stream whose mean is taken away before its size is: 0 leaves what differs between inputs.
+        over: the axis of the stream whose mean is taken away before its size is: 0 leaves what differs between inputs,
+            1 what differs between positions.
 
     Returns:
         The figure, labelled with an alternative text of its numbers.
@@ -42,18 +43,19 @@ def along_depth(model: nn.Module | Models, *parts: Any, over: int = 0) -> Figure
     *blocks, batch, loss = parts
     models = model if isinstance(model, Mapping) else {"": (model, blocks[0])}
     sizes = {name: measure(one, list(its), batch, loss, over) for name, (one, its) in models.items()}
-    figure = Figure(figsize=(6, 5.4))
+    between, figure = "positions" if over else "inputs", Figure(figsize=(6, 5.4))
     for row, (ax, (title, _, ink)) in enumerate(zip(figure.subplots(3, sharex=True), PANELS, strict=True)):
         inks = SERIES if len(sizes) > 1 else ((ink, "-", "o"),)
         for (color, dash, mark), rows in zip(cycle(inks), sizes.values(), strict=False):
             depth = np.arange(len(rows[row])) + (row == 2) / 2  # a block's weights stand in its middle
             drawn = np.where(rows[row] > 0, rows[row], np.nan)
             ax.plot(depth, drawn, dash, color=color, marker=mark, markersize=4, clip_on=False)
-        ax.set(title=title, yscale="log", ylabel="size (rms)")
+        ax.set(title=title.format(between), yscale="log", ylabel="size (rms)")
         whole_decades(ax)
         name_ends(ax, list(sizes))
     ax.set_xlabel("blocks passed")
-    figure.set_label(f"Along the depth, on logarithmic axes. {' '.join(told(sizes))}")
+    ax.locator_params("x", integer=True)  # of two blocks there is no quarter
+    figure.set_label(f"Along the depth, on logarithmic axes. {' '.join(told(sizes)).format(between)}")
     return figure
 
 
