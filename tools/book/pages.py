@@ -20,7 +20,7 @@ from tools.book.reference import write_reference
 from tools.states import states_of
 
 EXTRA = "extra"  # what Sphinx copies as it is
-PAGES = tuple(f"docs/{name}.md" for name in ("glossary", "coming_from", "scale", "instructors", "authoring"))
+PAGES = tuple(f"docs/{name}.md" for name in ("glossary", "coming_from", "scale", "instructors", "labs", "grading", "authoring"))
 PAGES += ("CONTRIBUTING.md", "CHANGELOG.md")
 SECTION = r"^## {}\n(.*?)(?=^## |\Z)"
 FILES = re.compile(r"\]\((?:\.\./)*(LICENSE|residual_course/data/LICENSE\.txt)\)")

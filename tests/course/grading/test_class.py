@@ -117,7 +117,7 @@ def test_hostile_answers_gain_nothing(graded):
 
 def test_what_nbgrader_cannot_stop_is_told_in_the_guide(graded):
     assert {row["points"] for row in of(graded, "cheat-").values()} == {"3.0"}
-    guide = (ROOT / "docs" / "instructors.md").read_text()
+    guide = (ROOT / "docs" / "grading.md").read_text()
     assert "A submission and its tests share a kernel" in guide
 
 
