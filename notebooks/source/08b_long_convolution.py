@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08b · Long convolutions and state spaces
 #
-# 75 minutes. You know what causal means from [lesson 08a](08a_attention.ipynb): no output
-# depends on a later input. You have met complex numbers.
+# 75 minutes. We use complex numbers, and a word of [lesson 08a](08a_attention.ipynb): a
+# mixer is causal if no output depends on a later input.
 #
 # Attention compares every pair of positions. A **long convolution** mixes them with a
 # weight for each distance, and its cost grows nearly like the length. This is what we
@@ -220,14 +220,14 @@ print(fft_convolution(x, kernel).round(decimals=4))
 # %% [markdown]
 # ### Step 4 · A state of one number
 #
-# A stored kernel has a parameter for each lag, and one more output takes the whole past
-# again. The second kind of kernel needs neither so many parameters nor the past. It begins with a **state** s that leaks at
-# a rate a < 0 and is filled by the input:
+# A stored kernel has a parameter for each lag, and each new output is again a sum over the
+# whole past. The second kind of kernel needs fewer parameters, and a small state in place of
+# the past. It begins with a **state** s that leaks at a rate a < 0 and is filled by the input:
 #
 # $$\frac{ds}{dt} = a\,s + x$$
 #
 # While the input is constant, for a step of length dt, this has an exact solution: the state
-# keeps a factor A of itself, and a factor B of the input is written. Small a is the rate;
+# keeps the share A of itself, and B times the input is added. Small a is the rate;
 # capital A is what one step leaves:
 #
 # $$s \leftarrow A\,s + B\,x \qquad A = e^{a\,dt} \qquad B = \frac{A - 1}{a}$$
@@ -326,7 +326,7 @@ check(ssm_kernel, "ssm_kernel")
 # In general the numbers of a state act on each other by a matrix,
 # $ds/dt = \mathbf{A} s + \mathbf{b} x$. Almost every matrix can be diagonalised, and then each
 # number of the state runs alone, at its own rate a: that is our case. Complex rates of a real
-# matrix come in pairs $d \pm \omega i$, so one of each pair and a real part are enough.
+# matrix come in pairs $-d \pm i\omega$, so one of each pair and a real part are enough.
 #
 # ### Step 7 · A layer that learns
 #
@@ -363,15 +363,14 @@ class StateSpace(nn.Module):
 space, signal = StateSpace().double(), test[:300].double()
 by_loop = ssm_loop(*space.discrete(), signal)
 by_kernel = fft_convolution(signal, space(300))
-print("equal to 10 digits:", torch.allclose(by_loop, by_kernel, rtol=0, atol=1e-10))
+print("less than 1e-10 apart:", torch.allclose(by_loop, by_kernel, rtol=0, atol=1e-10))
 
 # %% [markdown]
-# Which one should you run? In training the whole signal is there, and the convolution is
-# about four times as fast. On one processor core this is mostly the price of a Python
-# step; on a GPU the convolution's steps also run side by side. In generation one number comes at a
-# time: the loop makes one step, and the convolution goes over the whole past. Up to some
-# thousand positions the convolution's sum is still the cheaper of the two. The loop's time over that of the convolution
-# (`python -m benchmarks.state_space`):
+# Which one should you run? In training the whole signal is there, and here the convolution
+# is about four times as fast. In generation one number comes at a time: the loop makes one
+# step, and the convolution sums over the whole past, which costs less after 1,024 positions
+# and twenty times as much after 16,384. The loop's time over that of the convolution, on
+# one processor core (`python -m benchmarks.state_space`):
 #
 # | positions | a training step | one more number |
 # |---|---|---|
@@ -526,9 +525,9 @@ def compare(mine, theirs, *inputs):
 
 # %% same-numbers
 apart = compare(causal_convolution, package_convolution, number, adds_up)
-print("convolution, equal to 10 digits:", apart < 1e-10)
+print("convolution, less than 1e-10 apart:", apart < 1e-10)
 apart = compare(hyena, package_hyena, question, mark, number, adds_up)
-print("gates, equal to 10 digits:      ", apart < 1e-10)
+print("gates, less than 1e-10 apart:      ", apart < 1e-10)
 
 # %% [markdown]
 # Folded is the package: `long_convolution` is step 3 for one to three axes, `SIRENKernel`
@@ -816,12 +815,11 @@ with predict(
     show(plot_kinds(kinds))
 
 # %% [markdown]
-# With turning, 32 numbers are as good as 256 taps, and can run as a loop. Without it they
-# are no better than 16 taps, spread or not. Fading numbers could make a peak at lag 40, but
-# only as a difference of nearly equal curves, and 400 steps of Adam do not find it. We chose dt = 1/64 so that
-# the waves fit, with periods from 128 to about 4 ms; with dt = 1/256 the error is more than
-# twice as large. The generated kernel is about as good as the stored one. This shows who
-# reaches lag 40, and not who is better, since one lag is enough here.
+# With turning, the state space is here about as good as 256 stored taps, and it can run as
+# a loop. Without turning it is no better than 16 taps, spread or not. With dt = 1/64 its
+# waves start with periods from 128 down to 4 ms; with dt = 1/256 they are four times as
+# long, and the error is more than twice as large. The generated kernel is about as good as
+# the stored one. One lag is enough here, so this shows who reaches lag 40, and no more.
 #
 # ## 6 · Where do people go wrong?
 #
