@@ -1,11 +1,9 @@
-import re
-
 import pytest
 import torch
 from torch import nn
 
 from residual_course.training import accuracy, minibatches, train
-from residual_edu import InvalidInput
+from tests.library.helpers import refused
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -72,17 +70,11 @@ def batches_of(*shapes, size=2):
 ROWS = "tensors must all have the same number of rows, at least 1, got "
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: batches_of((3,), (4,)), ROWS + "[3, 4]"),
-        (lambda: batches_of((0, 2)), ROWS + "[0]"),
-        (lambda: trained([], 0), "steps must be a whole number, at least 1, got 0"),
-        (lambda: trained([], 1), "batches must be one for each of 1 steps, got 0; minibatches never end"),
-        (lambda: trained([(torch.ones(1),)] * 2, 5), "batches must be one for each of 5 steps, got 2; minibatches"),
-        (lambda: accuracy(nn.Identity(), torch.eye(4), torch.zeros(4, 1)), "labels must have shape (4,), got (4, 1)"),
-    ],
+test_what_is_refused = refused(
+    (lambda: batches_of((3,), (4,)), ROWS + "[3, 4]"),
+    (lambda: batches_of((0, 2)), ROWS + "[0]"),
+    (lambda: trained([], 0), "steps must be a whole number, at least 1, got 0"),
+    (lambda: trained([], 1), "batches must be one for each of 1 steps, got 0; minibatches never end"),
+    (lambda: trained([(torch.ones(1),)] * 2, 5), "batches must be one for each of 5 steps, got 2; minibatches"),
+    (lambda: accuracy(nn.Identity(), torch.eye(4), torch.zeros(4, 1)), "labels must have shape (4,), got (4, 1)"),
 )
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
-        call()

@@ -1,9 +1,24 @@
 """What the tests of parts, mixers and blocks share."""
 
+import re
+
+import pytest
 import torch
 from torch import nn
 
-from residual_edu import parameter_groups
+from residual_edu import InvalidInput, parameter_groups
+
+
+def refused(*cases, error=InvalidInput):
+    """A test that each call is refused, where no hook checks its shapes, in a sentence that begins with these words."""
+
+    @pytest.mark.usefixtures("as_installed")
+    @pytest.mark.parametrize(("call", "words"), cases)
+    def test(call, words):
+        with pytest.raises(error, match=f"^{re.escape(words)}"):
+            call()
+
+    return test
 
 
 def agree(ours, theirs, leaves, tolerance=1e-10):

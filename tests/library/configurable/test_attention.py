@@ -1,11 +1,10 @@
 """The attention family's own laws. Values against a transcription: test_every_combination.py."""
 
-import re
-
 import pytest
 import torch
 
-from residual_edu import GQA, MHA, MLA, InvalidInput, SlidingWindowGQA, repeat_heads
+from residual_edu import GQA, MHA, MLA, SlidingWindowGQA, repeat_heads
+from tests.library.helpers import refused
 
 from . import transcription
 from .small import causal, config
@@ -95,18 +94,11 @@ def test_without_a_mask_all_hear_all_and_a_mask_is_obeyed(name):
     assert hears(module, signal(), causal(7)).equal(causal(7))
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: repeat_heads(torch.zeros(2, 2, 5, 4), 5), "x must have 4 axes, the second one a divisor of heads=5"),
-        (lambda: repeat_heads(torch.zeros(2, 2, 4), 2), "x must have 4 axes, the second one a divisor of heads=2"),
-        *[
-            (lambda name=name: attention(name)(signal(), causal(1)), "mask must end in (queries, keys) = (7, 7)")
-            for name in KINDS
-        ],
+test_what_is_refused = refused(
+    (lambda: repeat_heads(torch.zeros(2, 2, 5, 4), 5), "x must have 4 axes, the second one a divisor of heads=5"),
+    (lambda: repeat_heads(torch.zeros(2, 2, 4), 2), "x must have 4 axes, the second one a divisor of heads=2"),
+    *[
+        (lambda name=name: attention(name)(signal(), causal(1)), "mask must end in (queries, keys) = (7, 7)")
+        for name in KINDS
     ],
 )
-@pytest.mark.usefixtures("as_installed")
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
-        call()

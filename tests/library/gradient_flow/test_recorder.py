@@ -1,7 +1,5 @@
 """What is measured."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -9,6 +7,7 @@ from torch import nn
 
 from residual_edu import InvalidInput
 from residual_edu.gradient_flow import GradientFlowRecorder
+from tests.library.helpers import refused
 
 from .stacks import QUANTITIES, expected, hooks, loss, record, same, stack
 
@@ -72,19 +71,12 @@ def compiled(way):
         pass
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: GradientFlowRecorder(stack(), []), "blocks must be modules of model, got []"),
-        (lambda: GradientFlowRecorder(stack(), [nn.ReLU()]), "blocks must be modules of model, got [ReLU()]"),
-        (lambda: GradientFlowRecorder(stack(), [], every=0), "every must be a whole number, at least 1, got 0"),
-        *[(lambda way=way: compiled(way), "model must not be compiled") for way in ("whole", "in place", "a part")],
-    ],
+test_what_is_refused = refused(
+    (lambda: GradientFlowRecorder(stack(), []), "blocks must be modules of model, got []"),
+    (lambda: GradientFlowRecorder(stack(), [nn.ReLU()]), "blocks must be modules of model, got [ReLU()]"),
+    (lambda: GradientFlowRecorder(stack(), [], every=0), "every must be a whole number, at least 1, got 0"),
+    *[(lambda way=way: compiled(way), "model must not be compiled") for way in ("whole", "in place", "a part")],
 )
-@pytest.mark.usefixtures("as_installed")
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
-        call()
 
 
 def test_a_recorder_goes_on_where_it_was_left(x):

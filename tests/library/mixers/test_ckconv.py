@@ -1,13 +1,10 @@
 from functools import partial
-from math import log2, prod
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import CKConv, ExponentialModulation, KernelFiLMGenerator, SIRENKernel
-from residual_edu.mixers.long_convolution import next_fast_len
 from tests.library.helpers import agree, decayed
 
 from .by_definition import by_definition
@@ -66,26 +63,6 @@ def test_the_start_the_keys_and_what_decays():
     assert 0.95 / 20 < conv.shortcut.abs().max() <= 1 / 20
     assert list(dict.fromkeys(key.split(".")[0] for key in conv.state_dict())) == ["shortcut", "kernel", "mask"]
     assert decayed(conv) == ["kernel.out_linear.weight"]
-
-
-@pytest.mark.parametrize(
-    "space, way, film", [((6,), {}, FILM), ((6,), {"is_causal": True}, None), ((3, 5), {}, None), ((6,), {}, None)]
-)
-def test_its_cost(space, way, film):
-    conv = make(len(space), film_cfg=film, **way)
-    with FlopCounterMode(display=False) as counter:
-        conv(torch.randn(1, *space, 4).double(), conditioning=torch.randn(1, 5).double())
-    taps = prod(2 * length - 1 for length in space)
-    generated = counter.get_total_flops() + taps * 3 * 6 + (taps * 2 * 2 * 6 + 64 if film else 0)
-    sizes = [next_fast_len(2 * length - 1) for length in space]
-    points, positions = prod(sizes), prod(space)
-
-    def convolving(transforms):
-        return int(transforms * 5 * 4 * points * sum(map(log2, sizes))) + 6 * 4 * points + 4 * positions
-
-    shape = space if len(space) > 1 else space[0]
-    assert conv.flop_count(shape) == generated + convolving(3)
-    assert conv.flop_count(shape, inference=True) == (generated + convolving(3) if film else convolving(2))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from math import pi, prod, sqrt
 import pytest
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from residual_edu import KernelFiLMGenerator, SIRENKernel, reset_parameters
 from tests.library.helpers import decayed
@@ -93,19 +92,6 @@ def test_keys_and_all_but_the_last_matrix_is_exempt_from_weight_decay():
     both = [f"{layer}.{kind}" for layer in own for kind in ("weight", "bias")]
     assert list(make().state_dict()) == both == list(kernel.state_dict())[: len(both)]
     assert decayed(kernel) == ["out_linear.weight", "film_generator.mlp.0.weight", "film_generator.mlp.2.weight"]
-
-
-@pytest.mark.parametrize("lengths", [[5], [3, 4]])
-@pytest.mark.parametrize("film", [False, True])
-def test_its_cost(lengths, film):
-    kernel = make(data_dim=len(lengths), film_cfg=FILM if film else None)
-    with FlopCounterMode(display=False) as counter:
-        kernel(lengths, torch.randn(1, 6))
-    taps = prod(2 * length - 1 for length in lengths)
-    pointwise = taps * (4 + 5 + 5)  # a sine each
-    pointwise += taps * 2 * 2 * 5 + 64 if film else 0  # gamma h + beta in two layers, GELU once
-    assert kernel.flop_count(lengths) == counter.get_total_flops() + pointwise
-    assert kernel.flop_count(lengths, inference=True) == (kernel.flop_count(lengths) if film else 0)
 
 
 def test_a_half_precision_kernel_still_tells_neighbours_apart():

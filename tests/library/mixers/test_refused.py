@@ -1,15 +1,14 @@
 """What mixers refuse, since torch would answer it without a word."""
 
-import re
 from functools import partial
 
-import pytest
 import torch
 from torch import nn
 
 import residual_edu as library
 from residual_edu import CKConv, GaussianModulation, KernelFiLMGenerator, SIRENKernel, long_convolution
 from residual_edu.mixers import Attention, chunked_scan, selective_scan
+from tests.library.helpers import refused
 
 OFF, zeros = nn.Identity, torch.zeros
 FILM = partial(KernelFiLMGenerator, 4, kernel_hidden_dim=5, num_film_layers=2)
@@ -155,9 +154,4 @@ REFUSED = [
     (lambda: library.RegisterCompressConcat(3, 4, 2)(zeros(2, 2, 4)), "registers must be floating point of shape (bat"),
 ]
 
-
-@pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize("call, words", REFUSED)
-def test_what_is_refused(call, words):
-    with pytest.raises(library.InvalidInput, match=f"^{re.escape(words)}"):
-        call()
+test_what_is_refused = refused(*REFUSED)

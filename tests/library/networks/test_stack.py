@@ -1,13 +1,12 @@
 """Building from what a network is given, completed with what it knows; blocks that are new, each time."""
 
-import re
 from functools import partial
 
 import pytest
 from torch import nn
 
-from residual_edu import InvalidInput
 from residual_edu.networks.stack import build_blocks, build_with
+from tests.library.helpers import refused
 
 MAPPING = {"__target__": "torch.nn.Linear", "bias": False}
 SHARED = nn.Linear(2, 2)
@@ -30,15 +29,9 @@ def test_each_block_gets_its_own_keywords_and_its_own_parameters():
     assert build_blocks(SHARED, [{}])[0] is SHARED and len(build_blocks(nn.ReLU(), [{}] * 2)) == 2
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: build_with(partial(nn.Linear, in_features=2), in_features=4), OTHER),
-        (lambda: build_with(MAPPING | {"in_features": 2}, in_features=4), OTHER),
-        (lambda: build_blocks(lambda: SHARED, [{}] * 2), ONCE),
-        (lambda: build_blocks(lambda: nn.Sequential(nn.Linear(2, 2), SHARED), [{}] * 3), ONCE),
-    ],
+test_what_is_refused = refused(
+    (lambda: build_with(partial(nn.Linear, in_features=2), in_features=4), OTHER),
+    (lambda: build_with(MAPPING | {"in_features": 2}, in_features=4), OTHER),
+    (lambda: build_blocks(lambda: SHARED, [{}] * 2), ONCE),
+    (lambda: build_blocks(lambda: nn.Sequential(nn.Linear(2, 2), SHARED), [{}] * 3), ONCE),
 )
-def test_what_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(words)}"):
-        call()

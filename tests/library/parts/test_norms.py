@@ -145,11 +145,3 @@ def test_global_response_norm_sums_sizes_in_32_bits_and_is_finite_at_zero():
     assert made(x).dtype == torch.float16 and (made(x) == 32).all()
     silent = torch.zeros(2, 5, 2, requires_grad=True)
     assert torch.autograd.grad(made(silent).sum(), silent)[0].isfinite().all()
-
-
-@pytest.mark.parametrize("shape, positions", [(7, 7), ((2, 3), 6)])
-def test_cost(shape, positions):
-    for inference in (False, True):
-        assert RMSNorm(5).flop_count(shape, inference) == 3 * 5 * positions  # square, divide, gain
-        assert PerHeadRMSNorm(3, 4).flop_count(shape, inference) == 3 * 12 * positions
-        assert GlobalResponseNorm(4).flop_count(shape, inference) == 6 * 4 * positions

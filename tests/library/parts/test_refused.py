@@ -1,13 +1,11 @@
 """What the parts refuse, since torch would answer it without a word."""
 
-import re
-
-import pytest
 import torch
 
 import residual_edu as library
 from residual_edu import Modulation, layer_norm, post_norm_residual, pre_norm_residual, rms_norm, rotary_angles, rotate
 from residual_edu.parts.attention import attention, attention_mask, fused_attention
+from tests.library.helpers import refused
 
 zeros, ones = torch.zeros, torch.ones
 X, WHOLE, FLOAT = zeros(2, 5, 4), zeros(2, 5, 4).long(), "must be floating point"
@@ -97,9 +95,4 @@ REFUSED = [
     (lambda: library.parameter_groups(torch.nn.Linear(2, 2), -0.1), "weight_decay must be at least 0"),
 ]
 
-
-@pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize("call, words", REFUSED)
-def test_what_is_refused(call, words):
-    with pytest.raises(library.InvalidInput, match=f"^{re.escape(words)}"):
-        call()
+test_what_is_refused = refused(*REFUSED)
