@@ -65,14 +65,26 @@ def test_every_path_that_is_named_exists(page):
     assert not missing
 
 
-def test_every_heading_that_refutes_a_wrong_idea_stands_in_its_lesson():
-    rows = re.findall(r"^\| [^|]+ \| (\d\d\w*|hw_\w+) \| (\"[^|]+\") \|$", PAGES["docs/labs.md"], re.M)
-    assert len(rows) >= 12
-    for lesson, headings in rows:
-        (source,) = with_homework(ROOT, [lesson])
-        text = source.read_text(encoding="utf-8")
-        missing = [each for each in re.findall(r'"([^"]+)"', headings) if f"# ## {each}\n" not in text]
-        assert not missing, f"{source.name} has no section {missing}"
+LABS = {lab.split()[0]: lab for lab in re.split(r"^##+ ", PAGES["docs/labs.md"], flags=re.M) if re.match(r"\d\d", lab)}
+
+
+def test_every_lesson_has_a_lab():
+    sources = sorted((ROOT / "notebooks" / "source").glob("[0-9]*.py"))
+    assert list(LABS) == [source.name.split("_")[0] for source in sources]
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_lab_quotes_and_names_what_stands_in_its_lesson_and_ends_in_time(name):
+    lab, (source,) = LABS[name], with_homework(ROOT, [name])
+    lesson = " ".join(re.sub("^# ?", "", source.read_text(encoding="utf-8"), flags=re.M).split())
+    named = [f"{kind.title()} {at} · " for kind, at in re.findall(r"\b(exercise|step|section)s? (\d+)", lab, re.I)]
+    (refuted,) = re.findall(r"^They believe that .*$", lab, re.M)
+    headings = [f"# {name.removeprefix('Section ')}" for name in [*named, *re.findall('"([^"]+)"', refuted)]]
+    assert not [text for text in [*headings, *re.findall('"([^"]+)"', lab)] if text not in lesson]
+    for column, end in (0, 60), (1, 90):
+        minutes = [row[column] for row in re.findall(r"^\| ([\d–]+) \| ([\d–]+) \|", lab, re.M)[1:]]
+        clock = [int(minute) for minute in minutes if minute != "–"]
+        assert clock == sorted({0, *clock}) and end - 10 < clock[-1] < end
 
 
 def test_the_points_of_each_homework_are_as_told():
