@@ -22,8 +22,9 @@ def dead(x: Tensor) -> float:
     return (x == 0).all(dim=0).float().mean().item()
 
 
-COLUMNS = draw(7, 5).abs() + 0.1  # five units after a ReLU; two of them are 0 for all seven digits
+COLUMNS = draw(7, 5).abs() + 0.1  # five units after a ReLU; two of them are 0 for all seven digits, one nearly
 COLUMNS[::2, 0], COLUMNS[:, 1], COLUMNS[1:, 2], COLUMNS[:, 4] = 0, 0, 0, 0
+COLUMNS[:, 3] *= 1e-9
 ONES, ZEROS = torch.ones(3, 4), torch.zeros(3, 4)
 
 

@@ -51,9 +51,11 @@ def _own_coins(f: Gate) -> None:
 
 
 def _new_coins(f: Gate) -> None:
-    first, second = (dropped(f, 0.5, 30, 30)[0] for _ in range(2))
+    first, second, third = (dropped(f, 0.5, 30, 30)[0] for _ in range(3))
     if first.equal(second):
         raise Unmet("two calls drop the same numbers, where each call draws anew")
+    if first.sum() == second.sum() == third.sum():
+        raise Unmet("three calls drop equally many numbers, which coins of their own would not")
 
 
 def _evaluation(f: Gate) -> None:

@@ -229,6 +229,8 @@ def _weights(f: type) -> None:
         if not hasattr(flow, "weight_gradient"):
             raise Unmet("the recorder has no `weight_gradient` after the `with`")
         same(flow.weight_gradient, [size_of_gradients(block) for block in twin], "weight_gradient")
+        for name, sizes in zip(("activation", "stream_gradient"), true_sizes(count), strict=True):
+            same(getattr(flow, name, ()), sizes, name)
 
 
 def _removes(f: type) -> None:

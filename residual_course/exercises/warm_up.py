@@ -34,7 +34,7 @@ WARM_UP = Exercise(
         Property("the first step has 1 / steps", at(10, 0)),
         Property("the second has 2 / steps, the eighth 8 / steps", at(10, 1, 7)),
         Property("the last step of the warm-up and all later ones have 1", at(10, 9, 10, 11, 500)),
-        Property("a shorter warm-up grows faster", at(4, 0, 2, 3)),
+        Property("a shorter warm-up grows faster", at(7, 0, 2, 6)),
     ),
     mistakes=(
         Mistake(

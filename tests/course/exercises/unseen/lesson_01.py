@@ -6,86 +6,64 @@ from torch import nn
 
 from residual_course.checking.tries import right, wrong
 from residual_course.exercises.dead_units import images, mended, relu_network
-from residual_course.exercises.recorder import listen, rms, size_of_gradients
+from residual_course.exercises.recorder import recorder, rms, size_of_gradients
 from residual_course.training import train
 
 
-def listener(note):
+def listener(size=rms, hook=lambda back: lambda g: back.insert(0, rms(g)), note=list.append):
     def answer(blocks):
         sizes, back = [], []
 
-        def hook(block, args, output):
-            note(sizes, back, output[0] if isinstance(output, tuple) else output)
+        def heard(block, args, output):
+            x = output[0] if isinstance(output, tuple) else output
+            note(sizes, size(x))
+            if x.grad_fn is not None:
+                x.register_hook(hook(back))
 
-        return sizes, back, [block.register_forward_hook(hook) for block in blocks]
+        return sizes, back, [block.register_forward_hook(heard) for block in blocks]
 
     return answer
 
 
-@right("listen", "NumPy's numbers")
-@listener
-def _(sizes, back, x):
-    sizes += [np.sqrt(np.mean(x.detach().numpy() ** 2))]
-    if x.grad_fn is not None:
-        x.register_hook(lambda g: back.insert(0, np.sqrt(np.mean(g.numpy() ** 2))))
+def by_numpy(x):
+    return np.sqrt(np.mean(x.detach().numpy() ** 2))
 
 
-@wrong("listen", "a hook that returns a new gradient")
-@listener
-def _(sizes, back, x):
-    sizes.append(rms(x))
-    if x.requires_grad:
-        x.register_hook(lambda g: (back.insert(0, rms(g)), g / 2)[1])
+right("listen", "NumPy's numbers")(listener(by_numpy, lambda back: lambda g: back.insert(0, by_numpy(g))))
+right("listen", "a norm over the root of a count")(listener(lambda x: x.detach().norm() / x.numel() ** 0.5))
+wrong("listen", "a hook that returns a new gradient")(
+    listener(hook=lambda back: lambda g: (back.insert(0, rms(g)), g / 2)[1])
+)
+wrong("listen", "one number for a place, whatever the place")(
+    listener(note=lambda sizes, one: sizes.__setitem__(slice(None), [one]))
+)
 
 
-@wrong("listen", "one number for a place, whatever the place")
-@listener
-def _(sizes, back, x):
-    sizes[:] = [rms(x)]
-    if x.requires_grad:
-        x.register_hook(lambda g: back.insert(0, rms(g)))
-
-
-def recorder(leave):
-    class Recorder:
-        def __init__(self, blocks):
-            self.blocks = list(blocks)
-
-        def __enter__(self):
-            self.activation, self.stream_gradient, self.handles = listen(self.blocks)
-            return self
-
+def leaving(kind, empties=False):
+    class Recorder(recorder()):
         def __exit__(self, *error):
-            return leave(self)
+            for handle in self.handles:
+                handle.remove()
+            if empties:
+                self.activation.clear()
+            self.weight_gradient = kind(map(size_of_gradients, self.blocks))
 
     return Recorder
 
 
-@right("recorder", "a tensor of sizes, by map")
-@recorder
-def _(self):
-    [handle.remove() for handle in self.handles]
-    self.weight_gradient = torch.tensor([*map(size_of_gradients, self.blocks)])
-
-
-@wrong("recorder", "sizes added up over the block's weights")
-@recorder
-def _(self):
-    for handle in self.handles:
-        handle.remove()
-    self.weight_gradient = [sum(rms(w.grad) for w in block.parameters()) for block in self.blocks]
-
-
-@wrong("recorder", "handles forgotten, hooks kept")
-@recorder
-def _(self):
-    self.handles.clear()
-    self.weight_gradient = [size_of_gradients(block) for block in self.blocks]
-
+right("recorder", "a tensor of sizes, by map")(leaving(lambda sizes: torch.tensor([*sizes])))
+right("recorder", "a tuple")(leaving(tuple))
+wrong("recorder", "lists emptied on the way out")(leaving(list, empties=True))
+wrong("recorder", "sizes added up over the block's weights")(
+    recorder(lambda block: sum(rms(w.grad) for w in block.parameters()))
+)
 
 right("dead", "by sorting")(lambda x: (x.sort(0).values[-1] == 0).float().mean())
 right("dead", "in NumPy")(lambda x: np.mean(~x.numpy().any(axis=0)))
+right("dead", "sums of 0")(lambda x: (x.sum(0) == 0).double().mean())
+right("dead", "a loop over the columns")(lambda x: sum(not column.any() for column in x.T) / x.shape[1])
 wrong("dead", "units of small mean")(lambda x: (x.mean(0) < 0.2).float().mean())
+wrong("dead", "units of small numbers")(lambda x: (x < 1e-3).all(0).float().mean())
 wrong("dead", "0 in the first digit")(lambda x: (x[0] == 0).float().mean())
 right("mended_rate", "warm-up to a higher rate")(lambda: warmed_up())
 wrong("mended_rate", "SGD with half of its rate")(lambda: mended(0.05, how=torch.optim.SGD))

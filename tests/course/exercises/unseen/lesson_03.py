@@ -1,55 +1,44 @@
 """Answers to the exercises of lesson 03 that no list of mistakes holds; each passed or was refused once."""
 
+import copy
+
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
+from residual_course.exercises.mended_dropout import of
 
-wrong("drop_path", "u compared in place")(
-    lambda branch, u, p: branch * u.ge_(p).view(-1, *[1] * (branch.ndim - 1)) / (1 - p)
+right("drop_path", "einsum")(lambda b, u, p: torch.einsum("i...,i->i...", b, (u >= p).double()) / (1 - p))
+right("drop_path", "the samples last")(lambda b, u, p: (b.movedim(0, -1) * (u >= p) / (1 - p)).movedim(-1, 0))
+right("drop_path", "sample by sample")(
+    lambda b, u, p: torch.stack([one / (1 - p) if coin >= p else 0 * one for one, coin in zip(b, u, strict=True)])
 )
-wrong("drop_path", "two axes taken for granted")(lambda branch, u, p: branch * (u >= p)[:, None] / (1 - p))
-right("drop_path", "einsum")(lambda branch, u, p: torch.einsum("i...,i->i...", branch, (u >= p).double()) / (1 - p))
+wrong("drop_path", "u compared in place")(lambda b, u, p: b * u.ge_(p).view(-1, *[1] * (b.ndim - 1)) / (1 - p))
+wrong("drop_path", "two axes taken for granted")(lambda b, u, p: b * (u >= p)[:, None] / (1 - p))
 
 
-wrong("dropout", "the mask itself")(lambda x, p, training: (torch.rand(x.shape) >= p).double() if training else x)
-wrong("dropout", "detached")(
-    lambda x, p, training: x.detach() * (torch.rand(x.shape) >= p) / (1 - p) if training else x
-)
+def gate(gated):
+    """In evaluation x comes back."""
+    return lambda x, p, training: gated(x, p) if training else x
+
+
 right("dropout", "torch's own")(lambda x, p, training: F.dropout(x, p, training))
 right("dropout", "NumPy's coins")(
-    lambda x, p, training: (
-        x * torch.from_numpy((np.random.default_rng().random(tuple(x.shape)) >= p).astype(float)) / (1 - p)
-        if training
-        else x
-    )
+    gate(lambda x, p: x * torch.tensor(np.random.default_rng().random(tuple(x.shape)) >= p) / (1 - p))
+)
+right("dropout", "Bernoulli's")(gate(lambda x, p: x * torch.empty_like(x).bernoulli_(1 - p) / (1 - p)))
+right("dropout", "where")(gate(lambda x, p: torch.where(torch.rand(x.shape) < p, 0, x / (1 - p))))
+wrong("dropout", "the mask itself")(gate(lambda x, p: (torch.rand(x.shape) >= p).double()))
+wrong("dropout", "detached")(gate(lambda x, p: x.detach() * (torch.rand(x.shape) >= p) / (1 - p)))
+wrong("dropout", "a share of exactly p")(
+    gate(lambda x, p: x * (torch.randperm(x.numel()).view(x.shape) >= p * x.numel()) / (1 - p))
 )
 
-
-class Net(nn.Module):
-    """The layers of the network that was handed over."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.last = nn.Linear(10, 256), nn.Linear(256, 256), nn.Linear(256, 1)
-
-
-@right("mended_dropout", "written with modules in a list")
-class _(Net):
-    def forward(self, x):
-        drop = nn.Dropout().train(self.training)
-        for layer in (self.first, self.second):
-            x = drop(layer(x).relu())
-        return self.last(x)
-
-
-@wrong("mended_dropout", "a rate of 0.3")
-class _(Net):
-    def forward(self, x):
-        h = F.dropout(F.relu(self.first(x)), 0.3, self.training)
-        return self.last(F.dropout(F.relu(self.second(h)), 0.3, self.training))
+right("mended_dropout", "modules")(of(lambda h, training: nn.Dropout().train(training)(h)))
+right("mended_dropout", "coins by hand")(of(lambda h, training: 2 * h * (torch.rand_like(h) < 0.5) if training else h))
+wrong("mended_dropout", "a rate of 0.3")(of(lambda h, training: F.dropout(h, 0.3, training)))
 
 
 @right("is_calm", "the mode in a list, and numpy")
@@ -61,13 +50,12 @@ def _(net, x):
     return np.array_equal(first, second)
 
 
+right("is_calm", "a copy")(lambda net, x: (calm := copy.deepcopy(net).eval())(x).equal(calm(x)))
+
+
 @wrong("is_calm", "the seed set before each call")
 def _(net, x):
     mode = net.training
-    net.eval()
-    outputs = []
-    for _ in range(2):
-        torch.manual_seed(0)
-        outputs.append(net(x))
+    first, second = ((torch.manual_seed(0), net.eval()(x))[1] for _ in range(2))
     net.train(mode)
-    return torch.equal(*outputs)
+    return torch.equal(first, second)

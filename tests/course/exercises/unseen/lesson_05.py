@@ -4,57 +4,38 @@ import torch
 from torch import nn
 
 from residual_course.checking.tries import right, wrong
+from residual_course.exercises.silent_branches import picks, start
+from residual_edu import LayerScale
 
-
-@wrong("gate_gradients", "by autograd")
-def _(upstream, branch, gamma):
-    leaves = branch.clone().requires_grad_(), gamma.clone().requires_grad_()
-    return torch.autograd.grad(leaves[0] * leaves[1], leaves, upstream)
-
-
-wrong("gate_gradients", "the branch overwritten")(
-    lambda upstream, branch, gamma: (upstream * gamma, branch.mul_(upstream).flatten(0, -2).sum(0))
-)
 right("gate_gradients", "NumPy")(
-    lambda upstream, branch, gamma: (
-        (upstream * gamma).numpy(),
-        (upstream * branch).numpy().reshape(-1, len(gamma)).sum(0),
+    lambda g, b, gamma: ((g * gamma).numpy(), (g * b).numpy().reshape(-1, len(gamma)).sum(0))
+)
+right("gate_gradients", "einsum")(lambda g, b, gamma: [g * gamma, torch.einsum("...c,...c->c", g, b)])
+wrong("gate_gradients", "the branch overwritten")(lambda g, b, gamma: (g * gamma, b.mul_(g).flatten(0, -2).sum(0)))
+wrong("gate_gradients", "by autograd")(
+    lambda g, b, gamma: torch.autograd.grad(
+        (leaves := (b.clone().requires_grad_(), gamma.clone().requires_grad_()))[0] * leaves[1], leaves, g
     )
 )
 
 
-class Scale(nn.Module):
-    def __init__(self, dim, init_value=1e-4):
-        super().__init__()
-        self.gamma = nn.Parameter(torch.full((dim,), float(init_value)))
-
-    def forward(self, x):
-        return x * self.gamma
+def scale(**methods):
+    return type("Scale", (LayerScale,), methods)
 
 
-@wrong("layer_scale", "a whole number makes whole gates")
-class _(Scale):
-    def __init__(self, dim, init_value=1e-4):
-        super().__init__(dim)
-        self.gamma = nn.Parameter(torch.full((dim,), init_value))
+def whole(self, dim, init_value=1e-4):
+    LayerScale.__init__(self, dim)
+    self.gamma = nn.Parameter(torch.full((dim,), init_value))
 
 
-@wrong("layer_scale", "a gate in training alone")
-class _(Scale):
-    def forward(self, x):
-        return x * self.gamma if self.training else x
+right("layer_scale", "einsum")(scale(forward=lambda self, x: torch.einsum("...c,c->...c", x, self.gamma)))
+right("layer_scale", "a diagonal matrix")(scale(forward=lambda self, x: x @ self.gamma.diag()))
+wrong("layer_scale", "a whole number makes whole gates")(scale(__init__=whole))
+wrong("layer_scale", "a gate in training alone")(scale(forward=lambda self, x: x * self.gamma if self.training else x))
 
-
-@right("layer_scale", "einsum")
-class _(Scale):
-    def forward(self, x):
-        return torch.einsum("...c,c->...c", x, self.gamma)
-
-
-@wrong("asleep", "the gates alone")
-def _(block, loss):
-    loss.backward()
-    return [name for name, p in block.named_parameters() if "gamma" in name and not p.grad.any()]
+right("asleep", "the largest is 0")(picks(lambda p, g: g.abs().max() == 0))
+right("asleep", "nothing to count")(picks(lambda p, g: g.count_nonzero() == 0))
+wrong("asleep", "gates alone")(picks(lambda p, g: p.ndim == 1 and len(p) == 64 and not g.any() and not p.any()))
 
 
 @wrong("asleep", "a dict of sizes")
@@ -83,6 +64,9 @@ def _(block):
     block.f.linear2.bias.data *= 0
     block.gate.gamma.data = torch.linspace(0.1, 1, 64)
     return block
+
+
+right("mended_start", "a last layer of 0 alone")(start(last=0))
 
 
 @wrong("mended_start", "a gate of 0 for half of the channels")

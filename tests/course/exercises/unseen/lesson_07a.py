@@ -1,9 +1,14 @@
 """Answers to the exercises of lesson 07a that no list of mistakes holds."""
 
+from functools import partial
+
 import torch
 from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
+from residual_course.exercises.block_forward import BRANCHES
+from residual_course.exercises.moved import answer
+from residual_edu import is_bypassed
 
 
 @right("moved", "a mask of the changed position")
@@ -22,6 +27,10 @@ def _(part, x, place):
         return (part(other) - part(x)).abs().amax(-1)[0].gt(1e-5).tolist()
 
 
+right("moved", "a length")(answer(size=lambda y: y.norm(dim=-1)))
+right("moved", "a sum of squares")(answer(size=lambda y: y.square().sum(-1), more_than=1e-10))
+
+
 @wrong("moved", "x itself changed")
 def _(part, x, place):
     before = part(x)
@@ -29,25 +38,35 @@ def _(part, x, place):
     return (part(x) - before).abs().amax(-1)[0] > 1e-5
 
 
-@wrong("moved", "all positions changed at once")
-def _(part, x, place):
-    return (part(torch.randn_like(x)) - part(x)).abs().amax(-1)[0] > 1e-5
-
+wrong("moved", "all positions changed at once")(
+    lambda part, x, place: (part(torch.randn_like(x)) - part(x)).abs().amax(-1)[0] > 1e-5
+)
 
 right("channels_first_norm", "an instance norm of the transposed signal")(
     lambda x: F.instance_norm(x.flatten(2).mT).mT.reshape(x.shape)
 )
-right("channels_first_norm", "einsum and the mean of squares")(
+right("channels_first_norm", "the mean of squares")(
     lambda x: (x - x.mean(1, True)) / ((x * x).mean(1, True) - x.mean(1, True) ** 2 + 1e-5).sqrt()
+)
+right("channels_first_norm", "the channels moved last")(
+    lambda x: F.layer_norm(x.movedim(1, -1), x.shape[1:2]).movedim(-1, 1)
 )
 wrong("channels_first_norm", "channels and the first axis of space")(
     lambda x: (x - x.mean((1, 2), True)) / (x.var((1, 2), correction=0, keepdim=True) + 1e-5).sqrt()
 )
+wrong("channels_first_norm", "an eps outside of the root")(
+    lambda x: (x - x.mean(1, True)) / (x.std(1, correction=0, keepdim=True) + 1e-5)
+)
 
 
-@wrong("channels_first_norm", "an eps outside of the root")
-def _(x):
-    return (x - x.mean(1, True)) / (x.std(1, correction=0, keepdim=True) + 1e-5)
+def forward(block, x, condition, skips=lambda layer, norm: is_bypassed(layer)):
+    for name, norm in BRANCHES.items():
+        layer, normed, more = getattr(block, name), getattr(block, norm), [condition] * (name == "condition_mixer")
+        if not skips(layer, normed):
+            x = x + block.dropout(layer(normed(x), *more))
+    return x
 
 
+right("block_forward", "a loop over names")(lambda block, x, condition: forward(block, x, condition))
+wrong("block_forward", "asks the norm")(partial(forward, skips=lambda layer, norm: is_bypassed(norm)))
 wrong("block_forward", "the block itself")(lambda block, x, condition: block(x, condition))

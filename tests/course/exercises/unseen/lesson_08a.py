@@ -22,6 +22,7 @@ def _(q, k, v, mask):
 right("attend", "a very negative number in the place of minus infinity")(
     lambda q, k, v, mask: ((q @ k.mT) / q.shape[-1] ** 0.5 - 1e9 * (~mask)).softmax(-1) @ v
 )
+right("attend", "torch's kernel")(nn.functional.scaled_dot_product_attention)
 wrong("attend", "a mask of its own")(lambda q, k, v, mask: attend(q, k, v, causal(q.shape[-2])))
 wrong("attend", "the root of the lesson's d")(lambda q, k, v, mask: attend(q * (q.shape[-1] / 2) ** 0.5, k, v, mask))
 wrong("attend", "query and key exchanged")(lambda q, k, v, mask: attend(k, q, v, mask))
