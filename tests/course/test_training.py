@@ -49,15 +49,6 @@ def test_accuracy_is_measured_in_evaluation_without_a_graph_and_leaves_the_mode(
     assert model.training is mode and model[1].training is mode
 
 
-def test_accuracy_leaves_a_frozen_part_in_evaluation_and_the_mode_after_an_exception():
-    model = nn.Sequential(nn.Dropout(0.5).eval(), nn.Linear(4, 2))
-    accuracy(model, torch.eye(4), torch.zeros(4, dtype=torch.long))
-    assert [part.training for part in model] == [False, True]
-    with pytest.raises(RuntimeError):
-        accuracy(model, torch.eye(3), torch.zeros(3))
-    assert model.training and [part.training for part in model] == [False, True]
-
-
 def trained(batches, steps):
     w = nn.Parameter(torch.ones(()))
     return train(lambda c: w * c.sum(), batches, torch.optim.SGD([w], lr=0.1), steps)

@@ -19,13 +19,11 @@ def call():
     return position.rotate(torch.zeros(2, 4), torch.zeros(2))
 
 
-def test_users_meet_the_librarys_own_message(as_installed):
-    assert not any(wrapped())
-    with pytest.raises(InvalidInput):
-        call()
-
-
-def test_the_hook_is_back_and_finds_a_wrong_shape():
+def test_the_hook_finds_a_wrong_shape_and_users_meet_the_librarys_own_message(request):
     assert all(wrapped())
     with pytest.raises(jaxtyping.TypeCheckError):
+        call()
+    request.getfixturevalue("as_installed")
+    assert not any(wrapped())
+    with pytest.raises(InvalidInput):
         call()

@@ -7,7 +7,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from residual_course.commands.checkout import companion_of
 from residual_course.companion import read
 from residual_course.contents import predicts
-from tools.companions import Question, asked_of_kernel, broken, describe, faults, question
+from tools.companions import Question, describe, faults, question
 
 ASK = 'with predict("How?", ["so", "not so"]) as guess:\n    runs = 3\n    guess.truth = "so"'
 TEXTS = """\
@@ -55,19 +55,6 @@ def test_what_the_lesson_does_not_have_is_refused(lesson, notebook, old, new, sa
     companion_of(lesson).write_text(TEXTS.replace(old, new))
     (found,) = faults(lesson, notebook)
     assert found.startswith(said)
-
-
-def test_a_band_that_is_untrue_or_raises_is_named():
-    bands = ["runs > 2", "[1] and []", "lost"]
-    answers, names = {}, {"runs": 3}
-    for key, expression in asked_of_kernel(bands).items():
-        try:
-            answers[key] = {"status": "ok", "data": {"text/plain": repr(eval(expression, names))}}
-        except NameError as error:
-            answers[key] = {"status": "error", "ename": "NameError", "evalue": str(error)}
-    assert broken(bands, answers) == [
-        "it does not hold that [1] and []", "lost raises NameError: name 'lost' is not defined"
-    ]  # fmt: skip
 
 
 def test_each_picture_gets_its_words_and_there_are_no_more_words(lesson, notebook):

@@ -79,14 +79,10 @@ def find(cells, folder):
         spoil(built)
         store(built, answers_of(notebook_of(path)))
         stored(built)
-        nbformat_write(built, notebook_of(path))
+        jupytext.write(built, notebook_of(path), fmt="ipynb")
         return [finding.removeprefix(f"{name}: ") for finding in lint(path)]
 
     return finds
-
-
-def nbformat_write(notebook, path):
-    jupytext.write(notebook, path, fmt="ipynb")
 
 
 def picture(**about):

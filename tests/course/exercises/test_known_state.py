@@ -42,28 +42,20 @@ def disturb(folder):
     os.chdir(folder)
 
 
+def swapped(change, value, before):
+    return lambda stack: (change(value), stack.callback(change, before))
+
+
 SESSIONS = {
     "a fresh one": lambda stack: None,
     "inference mode": lambda stack: stack.enter_context(torch.inference_mode()),
     "no gradients": lambda stack: stack.enter_context(torch.no_grad()),
     "autocast": lambda stack: stack.enter_context(torch.autocast("cpu")),
-    "a default device": lambda stack: (
-        torch.set_default_device("meta"),
-        stack.callback(torch.set_default_device, None),
-    ),
+    "a default device": swapped(torch.set_default_device, "meta", None),
     "a device's block": lambda stack: stack.enter_context(torch.device("meta")),
-    "float64": lambda stack: (
-        torch.set_default_dtype(torch.float64),
-        stack.callback(torch.set_default_dtype, torch.float32),
-    ),
-    "deterministic": lambda stack: (
-        torch.use_deterministic_algorithms(True, warn_only=True),
-        stack.callback(torch.use_deterministic_algorithms, False),
-    ),
-    "print options": lambda stack: (
-        torch.set_printoptions(precision=2, linewidth=60, sci_mode=False),
-        stack.callback(torch.set_printoptions, profile="default"),
-    ),
+    "float64": swapped(torch.set_default_dtype, torch.float64, torch.float32),
+    "deterministic": swapped(lambda on: torch.use_deterministic_algorithms(on, warn_only=on), True, False),
+    "print options": swapped(lambda how: torch.set_printoptions(**how), {"precision": 2}, {"profile": "default"}),
 }
 
 

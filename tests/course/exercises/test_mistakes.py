@@ -72,23 +72,12 @@ def test_a_wrong_answer_fails_and_is_told_its_own_name_in_eight_lines(name, mist
 
 
 @each
-def test_mistakes_with_hints_of_their_own(name, exercise):
+def test_mistakes_hints_and_properties_differ_and_end_as_sentences_do(name, exercise):
     assert 3 <= len(exercise.mistakes) <= 4
-    hints = [f"{mistake.looks_like}. {mistake.next_step}" for mistake in exercise.mistakes]
-    assert sorted(hints) == sorted(set(hints))
-    for mistake in exercise.mistakes:
-        assert mistake.looks_like[-1] not in ".!" and mistake.next_step[-1] in ".?"
-
-
-@each
-def test_two_levels_of_hints(name, exercise):
-    nudge, nearly = exercise.hints
-    assert nudge.strip() and nearly.strip() and nudge != nearly
-    assert not {nudge, nearly} & {mistake.next_step for mistake in exercise.mistakes}
-
-
-@each
-def test_properties_differ(name, exercise):
+    said = [f"{mistake.looks_like}. {mistake.next_step}" for mistake in exercise.mistakes]
+    assert len(set(said)) == len(said) and len({hint.strip() for hint in exercise.hints} - {""}) == 2
+    assert not set(exercise.hints) & {mistake.next_step for mistake in exercise.mistakes}
+    assert all(mistake.looks_like[-1] not in ".!" and mistake.next_step[-1] in ".?" for mistake in exercise.mistakes)
     assert len({prop.holds for prop in exercise.properties}) == len(exercise.properties) > 0
 
 

@@ -40,9 +40,3 @@ def test_the_same_answer_with_the_same_troubles_is_counted_once(second, troubles
     counted.add(answer("return x"), ("no",), False)
     counted.add(answer(second), troubles, False)
     assert len(counted.failed) == len(counted.ideas) == count
-
-
-def test_mechanical_trouble_is_no_idea():
-    counted = Attempts()
-    counted.add(answer("return x"), ("no",), True)
-    assert (len(counted.failed), len(counted.ideas)) == (1, 0)

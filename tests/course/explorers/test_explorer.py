@@ -7,11 +7,9 @@ import ipywidgets as widgets
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from PIL import Image
 
 from residual_course.explorers import Explorer
-from residual_course.explorers.keep import MOST, Tried
 
 T = np.linspace(0.5, 5.5, 200)
 
@@ -102,33 +100,3 @@ def test_a_page_without_a_kernel_gets_the_first_picture_with_its_alternative_tex
     assert data["text/plain"] == "A wave." and metadata == {"image/png": {"alt": "A wave."}}
     assert base64.b64decode(data["image/png"]) == first
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == explorer.model_id
-
-
-def finite(line):
-    """The points of a line without its gaps."""
-    points = np.asarray(line.get_xydata())
-    return points[~np.isnan(points).any(axis=1)].tolist()
-
-
-def test_marks_are_kept_once_apart_and_the_oldest_goes():
-    dots, curves, now = Line2D([], []), Line2D([], []), {}
-    tried = Tried(lambda: now)
-
-    def draw(**marks):
-        now.clear()
-        now.update({{"dots": dots, "curves": curves}[name]: points for name, points in marks.items()})
-        tried.add()
-
-    curve = np.array([5.0, 6.0])
-    draw(dots=([1], [2]))
-    draw(dots=([3], [4]), curves=([0, 1], curve))
-    draw()
-    curve += 5  # what was kept does not change with it
-    draw(dots=([1], [2]), curves=([0, 1], [7, 8]))
-    assert finite(dots) == [[1, 2], [3, 4]] and finite(curves) == [[0, 5], [1, 6], [0, 7], [1, 8]]
-    assert np.isnan(curves.get_xydata()).all(axis=1).tolist() == [False, False, True, False, False, True]
-    for height in range(MOST):
-        draw(dots=([0], [height]))
-    assert finite(curves) == [] and finite(dots) == [[0, height] for height in range(MOST)] and len(tried.marks) == MOST
-    tried.clear()
-    assert finite(dots) == [] and not tried.marks

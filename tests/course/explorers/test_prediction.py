@@ -29,20 +29,6 @@ def test_nothing_is_chosen_at_first_and_a_screen_reader_and_a_page_have_the_ques
     assert made._repr_mimebundle_()["text/plain"] == "Predict: Is [1, 0] < [0, 1]? (yes / no)"
 
 
-def test_a_choice_is_set_beside_what_was_measured():
-    made = measured()
-    assert made.verdict.value == ""
-    made.control.value = "yes"
-    assert made.verdict.value == '<div role="status">You said yes; we measured no.</div>'
-
-
-def test_after_a_restart_the_answer_stands_there_again_and_is_judged():
-    measured().control.value = "no"
-    again = measured()
-    assert again.control.value == "no" and "You said no; we measured no." in again.verdict.value
-    assert Prediction("Why?", ["yes", "no"]).control.value is None
-
-
 @pytest.mark.parametrize("kept", ['"no"', "[1]", "{}"])
 def test_a_kept_answer_that_is_no_choice_any_more_is_left_out(mine, kept):
     (mine / "answers.json").write_text(f'{{"predictions": {{"How?": {kept}}}}}')

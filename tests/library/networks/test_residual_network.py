@@ -8,7 +8,7 @@ from torch import nn
 
 import residual_edu as library
 from residual_edu import ClassificationResNet, InvalidInput, LayerNorm, LazyConfig, ResidualNetwork
-from tests.library.helpers import agree, normed, refused
+from tests.library.helpers import agree, refused
 
 C = 6
 NORM = LazyConfig(LayerNorm)(dim=C)
@@ -60,25 +60,15 @@ def inputs(space=(2, 5), batch=3, requires_grad=False):
     return {"input": x, "condition": condition}
 
 
-def linear(x, p, name):
-    return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
-
-
-def transcribed(given, p, pooled, target=None):
-    shape = given["input"].shape
-    x = linear(given["input"].reshape(len(given["input"]), -1, 3), p, "in_proj")
-    c = linear(given["condition"], p, "condition_in_proj") if "condition_in_proj.bias" in p else given["condition"]
-    for block in ("blocks.0", "blocks.1"):
-        told = linear(c.mean(1), p, f"{block}.condition_mixer.inner")[:, None]
-        x = x + normed(x, p, f"{block}.condition_mixer_norm") * told
-        hidden = linear(normed(x, p, f"{block}.mlp_norm"), p, f"{block}.mlp.linear1").clamp(min=0)
-        x = x + linear(hidden, p, f"{block}.mlp.linear2")
-    x = x.view(*shape[:-1], C)
-    if target:
-        x = x[:, -target[0] :, :, -target[2] :]
-    if pooled:
-        return linear(normed(x.flatten(1, -2).mean(1), p, "out_norm"), p, "out_proj")
-    return linear(normed(x, p, "out_norm"), p, "out_proj")
+def step_by_step(given, made, pooled):
+    """The parts, one after the other; what blocks compute is tested with the blocks."""
+    x, condition = made.in_proj(given["input"]), given["condition"]
+    condition = condition if made.condition_in_proj is None else made.condition_in_proj(condition)
+    for block in made.blocks:
+        x = block(x, condition)
+    if made.target_size:
+        x = x[:, -made.target_size[0] :, :, -made.target_size[2] :]
+    return made.out_proj(made.out_norm(x.flatten(1, -2).mean(1) if pooled else x))
 
 
 @pytest.mark.parametrize("kind", [ResidualNetwork, ClassificationResNet])
@@ -90,7 +80,7 @@ def test_values_and_gradients_in_float64(space, target, projected, kind):
     given = inputs(space, requires_grad=True)
     ours = made(given)
     assert list(ours) == ["logits"]
-    theirs = transcribed(given, dict(made.named_parameters()), kind is ClassificationResNet, made.target_size)
+    theirs = step_by_step(given, made, kind is ClassificationResNet)
     agree(ours["logits"], theirs, [*given.values(), *made.parameters()], 1e-11)
 
 
