@@ -28,8 +28,8 @@ from residual_edu.parts.weight_decay import no_weight_decay
 class ResidualBlock(nn.Module):
     """A sequence mixer, a condition mixer and an MLP, each after its own norm.
 
-    ``nn.Identity`` leaves a branch out: it has no parameters and is never run. Without
-    any branch the block returns the same tensor ``x``.
+    ``nn.Identity`` leaves a branch out: it has no parameters and is never run. Branches
+    that are not given are left out; without any the block returns the same ``x``.
 
     Args:
         sequence_mixer_cfg: mixes positions, ``forward(x)``.
@@ -45,11 +45,11 @@ class ResidualBlock(nn.Module):
         self,
         sequence_mixer_cfg: Spec,
         sequence_mixer_norm_cfg: Spec,
-        condition_mixer_cfg: Spec,
-        condition_mixer_norm_cfg: Spec,
-        mlp_cfg: Spec,
-        mlp_norm_cfg: Spec,
-        dropout_cfg: Spec,
+        condition_mixer_cfg: Spec = nn.Identity,
+        condition_mixer_norm_cfg: Spec = nn.Identity,
+        mlp_cfg: Spec = nn.Identity,
+        mlp_norm_cfg: Spec = nn.Identity,
+        dropout_cfg: Spec = nn.Identity,
     ) -> None:
         super().__init__()
         self.sequence_mixer = build(sequence_mixer_cfg)
@@ -68,16 +68,14 @@ class ResidualBlock(nn.Module):
         cls, dim: int, heads: int, *, dropout: float = 0.0, causal: bool = False
     ) -> "ResidualBlock":
         """Return attention and an MLP with 4 * dim hidden features; no condition."""
-        attention = partial(
-            Attention, dim, heads, apply_qk_norm=False, use_rope=False, is_causal=causal
-        )
+        attention = partial(Attention, dim, heads, is_causal=causal)
         mixer = partial(QKVSequenceMixer, dim, attention, True, True)  # with biases
         mlp = partial(MLP, dim, "gelu", nn.Identity, expansion_factor=4.0, bias=True)
         norm, off = partial(LayerNorm, dim), nn.Identity
         return cls(mixer, norm, off, off, mlp, norm, partial(Dropout, dropout))
 
     def forward(
-        self, x: Float[Tensor, "batch *space channels"], condition: Tensor | None
+        self, x: Float[Tensor, "batch *space channels"], condition: Tensor | None = None
     ) -> Float[Tensor, "batch *space channels"]:
         """Add each branch to ``x``; only the condition mixer reads ``condition``."""
         if condition is None and not is_bypassed(self.condition_mixer):

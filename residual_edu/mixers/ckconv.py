@@ -52,9 +52,9 @@ class CKConv(nn.Module):
         data_dim: int,
         hidden_dim: int,
         kernel_cfg: Spec,
-        mask_cfg: Spec,
-        grid_type: Literal["double", "single"] | None,
-        fft_padding: Padding,
+        mask_cfg: Spec = nn.Identity,
+        grid_type: Literal["double", "single"] | None = "double",
+        fft_padding: Padding = "zero",
         is_causal: bool = False,
     ) -> None:
         super().__init__()
