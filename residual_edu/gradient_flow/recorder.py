@@ -41,12 +41,12 @@ class GradientFlowRecorder:
         every: number of steps from one that is recorded to the next, at least 1.
     """
 
-    activation = result("activation")  # of the stream before each block, after the last
-    added = result("added")  # to the stream by each block
-    stream_gradient = result("stream_gradient")  # at the places of the activation
-    skip_gradient = result("stream_gradient", start=1)  # its part through each skip
-    branch_gradient = result("branch_gradient")  # and through each branch
-    weight_gradient = result("weight_gradient")  # of each block
+    activation = result("activation", "The stream before each block, after the last.")
+    added = result("added", "What each block adds to the stream.")
+    stream_gradient = result("stream_gradient", "The gradient where ``activation`` is.")
+    skip_gradient = result("stream_gradient", "Its part along each skip.", start=1)
+    branch_gradient = result("branch_gradient", "Its part through each branch.")
+    weight_gradient = result("weight_gradient", "The gradient of each block's weights.")
 
     def __init__(
         self, model: nn.Module, blocks: Iterable[nn.Module], every: int = 1

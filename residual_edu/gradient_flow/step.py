@@ -47,7 +47,7 @@ def table(blocks: Iterable[nn.Module], runs: Iterable[tuple[nn.Module, Run]]) ->
     return (norms / counts.sqrt()).view(len(QUANTITIES), -1)
 
 
-def result(name: str, start: int = 0) -> Any:
+def result(name: str, doc: str, start: int = 0) -> Any:
     """Return a property of a recorder: a quantity from column ``start`` on."""
 
     def read(flow: Any) -> Tensor:
@@ -56,4 +56,4 @@ def result(name: str, start: int = 0) -> Any:
         end = -1 if name in OF_BLOCKS else None
         return steps[:, QUANTITIES.index(name), start:end].cpu().double()
 
-    return property(read)
+    return property(read, doc=doc)

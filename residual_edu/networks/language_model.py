@@ -28,6 +28,8 @@ from residual_edu.parts.dropout import Dropout
 class LanguageModel(nn.Module):
     """Returns logits of the next token after each token; ``generate`` writes on.
 
+    Training reads the first of ``logits, cache = model(tokens)``.
+
     Args:
         config: the blocks, the vocabulary, and whether embedding and head are tied.
     """
