@@ -75,12 +75,6 @@ def loaded(code):
     return set(printed.split())
 
 
-def test_importing_the_library_brings_nothing_of_the_course():
-    names = loaded("import residual_edu")
-    heavy = {"matplotlib", "ipywidgets", "IPython", "sklearn", "rich", "nbformat", "filelock", "residual_course"}
-    assert not heavy & names
-
-
 def test_solutions_hints_and_mistakes_are_imported_by_the_first_check_alone():
     solutions = {name for name in MODULES if ".exercises." in name and "EXERCISES" in assigned(TREES[name])}
     assert len(solutions) > 30
