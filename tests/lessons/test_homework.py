@@ -17,9 +17,10 @@ from residual_edu import attention_registry, norm_registry
 from tools.lint import code, outputs
 
 ROOT = Path(__file__).parents[2]
-CELLS, EXERCISES, WRONG_ANSWERS = (12, 25), (2, 3), 3
+CELLS, EXERCISES, WRONG_ANSWERS = (12, 25), (2, 4), 3
 SOURCES = {source.stem: source for source in with_homework(ROOT, ["hw"])}
 each = pytest.mark.parametrize("name", SOURCES)
+pytestmark = pytest.mark.usefixtures("as_installed")
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +102,6 @@ def passes(tests, name, task, answer):
     return True
 
 
-@pytest.mark.usefixtures("as_installed")
 @each
 def test_the_solutions_pass_every_test_and_say_so(name, capsys):
     solved_run.cache_clear()
@@ -111,13 +111,11 @@ def test_the_solutions_pass_every_test_and_say_so(name, capsys):
     ] == [task.name for task in tasks(name)]
 
 
-@pytest.mark.usefixtures("as_installed")
 @pytest.mark.parametrize("name, task, wrong", WRONG)
 def test_a_wrong_answer_fails_the_hidden_tests(name, task, wrong):
     assert not passes(task.hidden, name, task, wrong)
 
 
-@pytest.mark.usefixtures("as_installed")
 @pytest.mark.parametrize("name, task, right", RIGHT)
 def test_an_unusual_right_answer_passes_all_tests(name, task, right):
     names = solved_run(name) | {task.name: right}
@@ -125,7 +123,6 @@ def test_an_unusual_right_answer_passes_all_tests(name, task, right):
     exec(task.hidden, names)
 
 
-@pytest.mark.usefixtures("as_installed")
 @each
 def test_the_visible_tests_reject_three_of_four_wrong_answers_and_are_not_enough(name):
     for task in tasks(name):

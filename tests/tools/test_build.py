@@ -11,7 +11,6 @@ from residual_course.commands import main
 from residual_course.commands.answers import join
 from residual_course.commands.checkout import companion_of
 from residual_course.commands.notebook import plan
-from tools.states import states_of
 
 LESSON = """# %% [markdown]
 # # A small lesson
@@ -43,20 +42,6 @@ def twice(x):
 print(twice.__name__)
 """
 TEXTS = '[cells.walk]\nholds = ["steps == 3"]\nalt = ["A walk."]\n'
-EXPLORER = """# %% tags=["explorer"]
-import ipywidgets as widgets
-from matplotlib.figure import Figure
-from residual_course.explorers import Explorer
-axes = (figure := Figure(figsize=(6, 1))).add_subplot(xlim=(0, 1), ylim=(0, 3))
-bar = axes.bar(0.5, 1)[0]
-
-def draw(height):
-    bar.set_height(height)
-    return f"height {height}"
-
-heights = {"height": widgets.IntSlider(value=1, max=2)}
-Explorer(figure, draw, heights, alt="A bar.", animated=[bar], states={"height": [0, 1, 2]})
-"""
 
 
 @pytest.fixture
@@ -174,16 +159,3 @@ def test_changed_text_is_written_without_a_kernel_and_the_outputs_stay(built, ca
     source.write_text(source.read_text().replace("print(1)", "print(2)"))
     assert main(["build", "--text"]) == 2 and target.read_bytes() == before
     assert "00_small.ipynb is missing or has other code than 00_small.py" in capsys.readouterr().err
-
-
-def test_the_states_of_an_explorer_are_drawn_beside_the_notebook_and_leave_no_trace_in_it(checkout, capsys):
-    source, states = checkout / "source" / "00_small.py", checkout.parent / "docs" / "states" / "00"
-    assert states_of(source) == states
-    source.write_text(EXPLORER)
-    (states / "1").mkdir(parents=True)
-    (states / "1" / "old.png").write_bytes(b"")
-    assert main(["build"]) == 0 and "1/1 cells" in capsys.readouterr().out
-    assert sorted(path.name for path in (states / "1").iterdir()) == ["0.png", "1.png", "2.png", "index.json"]
-    (cell,) = nbformat.read(checkout / "00_small.ipynb", as_version=4).cells
-    assert cell.source == EXPLORER.partition("\n")[2].strip() and cell.outputs[0].data["text/plain"] == "A bar."
-    assert check(capsys)[0] == 0

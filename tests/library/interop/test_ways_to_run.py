@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch.export import Dim, export
-from torch.func import functional_call, grad, stack_module_state
+from torch.func import functional_call, stack_module_state
 
 from .models import NETWORKS
 from .tools import gradients, replaced, same, tensors
@@ -108,17 +108,6 @@ def test_vmap_over_inputs_and_over_parameters(name):
     found = torch.vmap(lambda s, c: tensors(functional_call(model, s, (), c)), (0, axes))(state, stacked)
     pairs = zip(tensors(model(**call)), tensors(other(**flipped)), strict=True)
     same(found, [torch.stack(pair) for pair in pairs], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_gradients_of_parameters_given_at_the_call(name):
-    model, call, given = NETWORKS[name].made(), NETWORKS[name].inputs(), dict(NETWORKS[name].build().named_parameters())
-
-    def loss(state):
-        return sum(each.square().sum() for each in tensors(functional_call(model, state, (), call)))
-
-    expected = torch.autograd.grad(loss(given), list(given.values()), allow_unused=True, materialize_grads=True)
-    same(list(grad(loss)(given).values()), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
