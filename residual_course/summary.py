@@ -73,19 +73,20 @@ def progress_at(lesson: str) -> str:
         return trouble or NO_LESSON
     paths = contents.lessons(Path.cwd())
     left = {number: still_open(path, done) for number, path in paths.items()}
-    finished = ", ".join(number for number in left if not left[number])
+    finished = ", ".join(number for number in left if left[number] == 0)
     said = f"{trouble} This is lesson {lesson}. Done (all exercises hold): {finished or 'no lesson yet'}.".strip()
-    following = next((number for number in left if left[number]), "")
-    if not following:
+    following, count = next(((number, count) for number, count in left.items() if count), ("", 0))
+    if not count:
         return f"{said} That is the whole course." if finished else said
     where = "this one" if following == lesson else f"[lesson {following}]({paths[following].name})"
-    return f"{said} Next: {where}, with {left[following]} exercise{'s' * (left[following] > 1)} open."
+    return f"{said} Next: {where}, with {count} exercise{'s' * (count > 1)} open."
 
 
-def still_open(path: Path, done: progress.Answers) -> int:
-    """Return how many exercises of a notebook do not hold yet; a notebook that cannot be read counts as one."""
+def still_open(path: Path, done: progress.Answers) -> int | None:
+    """Return how many exercises of a notebook do not hold yet: 1 if it cannot be read, ``None`` if it has none."""
     with suppress(OSError, ValueError):
-        return sum(each.kind == "exercises" and each.name not in done["exercises"] for each in contents.asked(path))
+        tasks = [each.name in done["exercises"] for each in contents.asked(path) if each.kind == "exercises"]
+        return tasks.count(False) if tasks else None
     return 1
 
 

@@ -2,11 +2,15 @@
 
 import argparse
 import errno
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from socket import create_connection
+from urllib.parse import urlsplit
 
 from residual_course.commands.checkout import Refusal, find_root, with_homework
 from residual_course.progress import FOLDER
@@ -68,6 +72,10 @@ def prepare(root: Path, fresh: Sequence[str]) -> Path:
     from residual_course.commands import copies
 
     refuse_a_second(root)
+    if (mine := root / FOLDER).is_symlink() and not mine.is_dir():
+        raise Refusal(
+            f"{mine} is a link to {os.readlink(mine)}, which is no folder: make the folder, or remove the link."
+        )
     try:
         copies.complete(root)
         done = copies.start_anew(root, fresh) if fresh else []
@@ -81,12 +89,15 @@ def prepare(root: Path, fresh: Sequence[str]) -> Path:
 
 def refuse_a_second(root: Path) -> None:
     """Refuse where a JupyterLab of this person already serves the checkout: two would save over each other."""
-    from jupyter_server.serverapp import list_running_servers
+    from jupyter_core.paths import jupyter_runtime_dir
 
-    for server in list_running_servers():
-        if Path(server["root_dir"]) == root:
+    for note in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # a note that is broken, or of a server that is gone
+            server = json.loads(note.read_text(encoding="utf-8"))
             address = f"{server['url']}lab/tree/{FOLDER}?token={server['token']}"
-            raise Refusal(f"JupyterLab already runs on {root}: open {address}, or stop it first.")
+            if Path(server["root_dir"]) == root:
+                create_connection((urlsplit(address).hostname, server["port"]), timeout=2).close()
+                raise Refusal(f"JupyterLab already runs on {root}: open {address}, or stop it first ({note}).")
 
 
 def command(root: Path, notebook: Path, argv: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 KEPT = ("cellView", "jupyter", "nbgrader", "tags", "title")
-UNFINISHED = re.compile(r'^\s*"?(<{7}|>{7})(?![<>])|\ufffd', re.M)  # as git marks a text, and nbdime a cell
+UNFINISHED = re.compile(r'^\s*"?(<{7}|>{7})(?![<>])|^(={7}|\|{7})(?![=|])|\ufffd', re.M)  # as git and nbdime mark
 FIGURE = "figure"  # the tag of plotting code: folded, with its output open
 
 

@@ -178,6 +178,14 @@ def test_a_notebook_that_is_gone_or_broken_stops_nothing(folder, monkeypatch):
         assert summary_of(number) == f"No notebook of lesson {number} lies in this session's folder."
 
 
+def test_a_notebook_of_one_s_own_is_no_lesson_that_is_done(folder):
+    for name in ("00_mine", "02b_mine", "11_mine"):
+        (folder / f"{name}.ipynb").write_text(writes(new_notebook(cells=[new_code_cell("x = 1")])))
+    progress.keep("exercises", "first_01", True)
+    said = progress_at("01")
+    assert said.startswith("This is lesson 01. Done (all exercises hold): no lesson yet. Next: ") and "mine" not in said
+
+
 def test_a_lesson_displays_both_as_markdown(monkeypatch):
     shown = []
     monkeypatch.setattr(lesson, "display", shown.append)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -111,16 +112,35 @@ def test_a_folder_that_takes_nothing_is_a_sentence(started, checkout, monkeypatc
 
 def test_a_second_one_on_the_same_folder_is_refused_with_the_address_of_the_first(started, checkout):
     lab.run([])
-    (checkout / "RUNTIME").mkdir()
-    running = {"pid": os.getpid(), "root_dir": str(checkout), "url": "http://localhost:8888/"}
-    running |= {"token": "secret", "port": 8888, "hostname": "localhost"}
-    (checkout / "RUNTIME" / "jpserver-1.json").write_text(json.dumps(running))
-    said = r"JupyterLab already runs on .*: open \S+:8888/lab/tree/my_lessons.token=secret, or stop it first"
-    with pytest.raises(Refusal, match=said):
-        lab.run(["--fresh", "00"])
-    assert len(started) == len(copies_in(checkout)) == 1
-    lab.run(["--edit"])  # opens other files
+    with socket.create_server(("localhost", 0)) as server:
+        note_of(checkout, server.getsockname()[1])
+        said = r"JupyterLab already runs on .*: open \S+/lab/tree/my_lessons.token=secret, or stop it .*server-1.json"
+        with pytest.raises(Refusal, match=said):
+            lab.run(["--fresh", "00"])
+        assert len(started) == len(copies_in(checkout)) == 1
+        lab.run(["--edit"])  # opens other files
     assert len(started) == 2
+    lab.run([])  # nobody answers at that port now, whoever has the number of its process
+    assert len(started) == 3
+
+
+def note_of(checkout, port):
+    """Write what a server notes of itself, and notes of others that are broken."""
+    (checkout / "RUNTIME").mkdir()
+    running = {"pid": os.getpid(), "root_dir": str(checkout), "url": f"http://localhost:{port}/"}
+    for name, data in enumerate(["\udcff", "{", "[]", "{}", json.dumps(running | {"token": "secret", "port": port})]):
+        note = checkout / "RUNTIME" / f"jpserver-{(name + 3) % 6}.json"
+        note.write_bytes(data.encode(errors="surrogateescape"))
+    (checkout / "RUNTIME" / "jpserver-7.json").mkdir()
+
+
+@pytest.mark.parametrize("target", ["nowhere", "my_lessons", "file"])
+def test_a_my_lessons_that_is_a_link_to_no_folder_is_a_sentence(started, checkout, target):
+    (checkout / "file").touch()
+    (checkout / "my_lessons").symlink_to(target)
+    with pytest.raises(Refusal, match=f"my_lessons is a link to {target}, which is no folder: make the folder, or"):
+        lab.run([])
+    assert not started
 
 
 @pytest.mark.parametrize("text", ["{\n<<<<<<< HEAD\n}", '{"cells": 3}'])

@@ -108,7 +108,9 @@ def test_an_outline_says_what_the_source_decides(source):
         ("# %%\n<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> main\n", ", line 2: a merge left its mark here"),
         ("# %% [markdown]\n# Words.\n>>>>>>> 2fc9301\n", ", line 3: a merge left its mark here"),
         ("# %%\nx = 'M\udcfcller'\n", ", line 2: .* or it is not UTF-8"),
-        ("# %%\nx = 1\n=======\nx = 2\n", ": the cell 'x = 1' is no Python"),
+        ("# %%\nx = 1\n=======\nx = 2\n", ", line 3: a merge left its mark here"),
+        ("# %%\nx = 1\n||||||| 2fc9301\n", ", line 3: a merge left its mark here"),
+        ("# %%\nx = 1 +\n", ": the cell 'x = 1 .' is no Python"),
         ('# %% tags=["exercise"]\ny = 1\n', ": The exercise 'y = 1' has no nbgrader metadata"),
     ],
 )
