@@ -1,35 +1,72 @@
 # %% [markdown]
-# # Homework for lessons 04 and 05 · Placements and gates
+# # Homework for lessons 04 and 05 · A gate that does nothing
 #
-# 45 minutes. It needs lessons 04 and 05, and of the library only what they finished.
+# About 50 minutes. You need lessons 04 and 05, and of the library only what they built.
 #
-# By the end you can
+# In lesson 05 a gate of 0.0001 on each branch made a network of 192 blocks quiet at its start. A colleague uses such
+# gates too, and a norm besides, since he has read that newer language models normalise what a branch returns. We send a
+# batch through 48 of his blocks, with three different gates. At the end you will know where such a norm and such a gate
+# have to stand, how to test from outside whether a gate acts, and how to get rid of gates once a network is trained.
 #
-# - **build** a third placement of the norm, and not the one it is mistaken for;
-# - **remove** the gates of a trained branch, and keep what it computes;
-# - **find out** from outside where a block has its norms, whatever its code says.
-#
-# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
+# Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
 
 # %%
 import copy
+from contextlib import suppress
 
 import torch
 from torch import nn
 
-from residual_edu import LayerNorm, LayerScale, RMSNorm, SimpleFeedForward, pre_norm_residual
+from residual_edu import LayerNorm, LayerScale, SimpleFeedForward, pre_norm_residual
+
+from residual_course.checking.properties import close, unchanged
 from residual_course.exercises import attempt
-from residual_course.checking.properties import close
-from residual_course.checking.unchanged import unchanged
 from residual_course.lesson import setup
 
 device = setup()
+
+
+# %%
+def handed_residual(x, layer, norm_1, norm_2, gate):
+    """Return the stream after a branch with a gate, and with two norms."""
+    return x + norm_2(gate(layer(norm_1(x))))
+
+
+class Block(nn.Module):
+    def __init__(self, residual, gate, width=8):
+        super().__init__()
+        self.layer = SimpleFeedForward(width, 4 * width)
+        self.norm_1, self.norm_2 = (LayerNorm(width, eps=1e-12) for _ in "12")
+        self.gate = LayerScale(width, gate)
+        self.residual = residual
+
+    def forward(self, x):
+        parts = self.layer, self.norm_1, self.norm_2, self.gate
+        return self.residual(x, *parts)
+
+
 x = torch.randn(16, 8, generator=torch.Generator().manual_seed(3))
 
+
+def through_48(residual, gate):
+    torch.manual_seed(0)
+    stack = nn.Sequential(*[Block(residual, gate) for _ in range(48)])
+    moved = (stack(x) - x).square().mean().sqrt()
+    print(f"gates of {gate:6}: x has moved by {moved:.3f}")
+
+
+for gate in (1.0, 0.01, 0.0001):
+    through_48(handed_residual, gate)
+
 # %% [markdown]
+# The three numbers are nearly the same. With gates of 0.0001, x (whose size is 1) should hardly have moved at all, but
+# it moved as far as with gates of 1. We first build the norm, then look closely at gates, and then come back to his line.
+# (The norms' eps is 1e-12 here. PyTorch's 1e-5 would count beside numbers as small as these, and blur the picture.)
+#
 # ## A norm on both sides
 #
-# Pre-norm gives f an input of size 1. What f returns may still have any size: in lesson 05 a gate made it small. Nothing holds it there:
+# Why would anyone want a second norm? Pre-norm gives f an input of size 1, but what f returns may still have any size,
+# and it grows with the weights. A gate can start small, yet nothing holds it there:
 
 # %%
 torch.manual_seed(0)
@@ -38,20 +75,23 @@ for factor in (1, 10, 100):
     wide = copy.deepcopy(layer)
     wide.linear2.weight.data *= factor
     added = pre_norm_residual(x, wide, norm) - x
-    print(f"last weights times {factor}: the branch adds {added.square().mean().sqrt():.2f}")
+    size = added.square().mean().sqrt()
+    print(f"last weights times {factor:3}: the branch adds {size:.2f}")
 
 # %% [markdown]
-# A third placement normalises the input of a branch **and** its output, before that is added: x ← x + norm₂(f(norm₁(x))). This is called
-# peri-norm. It is easily confused with norm₂(x + f(norm₁(x))), which normalises the residual stream itself, as post-norm does.
+# A third placement, called peri-norm, normalises the input of a branch **and** its output, before that is added:
+# x ← x + norm₂(f(norm₁(x))). However large the weights become, the branch then adds something of size 1. It is easily
+# confused with norm₂(x + f(norm₁(x))), which normalises the stream itself, as post-norm does.
 #
-# ### Exercise 1 · 7 minutes · ●●○○○
+# ### Exercise 1 · Peri-norm (5 minutes)
 #
-# Return the peri-norm block's output, best with one call of a function that you know.
+# Return the peri-norm block's output, best with one call of a function that you know: it already has a place for
+# whatever is done to a branch before the sum.
 #
 # <details><summary>Hint 1</summary>What in <code>pre_norm_residual</code> comes after the layer, and before the
 # sum?</details>
-# <details><summary>Hint 2</summary>Its gates: a list of functions that are applied to the output of the branch. Any
-# function that keeps the shape can be one.</details>
+# <details><summary>Hint 2</summary>Its gates: a list of functions that are applied to the output of the branch, one
+# after the other. Any function that keeps the shape can be one.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "peri-norm", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -67,20 +107,15 @@ with attempt("peri_norm"):
     stream = 5 * torch.randn(4, 8, generator=torch.Generator().manual_seed(2)) + 3
     silent = peri_norm(stream, lambda z: 0 * z, LayerNorm(8), LayerNorm(8))
     close(silent, stream, "with a branch of zeros, the output", rtol=0)
-    for number, wanted in ((1.0, 16.0), (2.0, 53.0)):
-        given = torch.tensor([number])
-        with unchanged(x=given):
-            by_hand = peri_norm(given, lambda z: z * z + 1, lambda z: 2 * z, lambda z: 3 * z)  # x + 3 ((2 x)² + 1)
-        close(
-            by_hand,
-            torch.tensor([wanted]),
-            f"norm_1 = 2 z, layer = z² + 1, norm_2 = 3 z and x = {number:g}: the output",
-        )
-    given = torch.ones(1, requires_grad=True)
-    by_hand = peri_norm(given, lambda z: z * z + 1, lambda z: 2 * z, lambda z: 3 * z)
-    assert by_hand.requires_grad, "got an output without a gradient, wanted one"
-    by_hand.sum().backward()
-    close(given.grad, torch.tensor([25.0]), "the same with x = 1: the gradient of x, 1 + 24 x,")
+    # norm_1 = 2 z, layer = z² + 1, norm_2 = 3 z, so the output is x + 3 ((2 x)² + 1)
+    parts = lambda z: z * z + 1, lambda z: 2 * z, lambda z: 3 * z
+    given = torch.tensor([1.0, 2.0], requires_grad=True)
+    with unchanged(x=given):
+        found = peri_norm(given, *parts)
+    close(found, torch.tensor([16.0, 53.0]), "x + 3 ((2 x)² + 1) for x = (1, 2)")
+    assert found.requires_grad, "got an output without a gradient, wanted one"
+    found.sum().backward()
+    close(given.grad, torch.tensor([25.0, 49.0]), "its gradient, 1 + 24 x,")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "peri-norm-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -111,14 +146,17 @@ for size in (1, 1000):
 # %% [markdown]
 # ## A network without its gates
 #
-# A network has been trained with LayerScale, and is to run where there are no gates. Setting them to 1 would change what each branch adds:
+# Gates help a network to begin; once it is trained they are only one more multiplication. So one would like to take them
+# out before the network is shipped, [as the authors of ConvNeXt suggest](https://github.com/facebookresearch/ConvNeXt/issues/27).
+# They cannot simply be left out. Here is a pre-norm branch whose gates differ, as they do after a training:
 
 
 # %%
 def branch(width, seed=0):
     """Return a branch as after a training: its gates differ, and some are below 0."""
     torch.manual_seed(seed)
-    parts = nn.Sequential(LayerNorm(width), SimpleFeedForward(width, 2 * width), LayerScale(width))
+    norm, layer = LayerNorm(width), SimpleFeedForward(width, 2 * width)
+    parts = nn.Sequential(norm, layer, LayerScale(width))
     for parameter in parts.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     return parts
@@ -130,20 +168,21 @@ gap = (trained(x) - trained[:2](x)).abs().max()
 print(f"left out, they change an output by {gap:.2f}")
 
 # %% [markdown]
-# ### Exercise 2 · 14 minutes · ●●●○○
+# ### Exercise 2 · Take them out (9 minutes)
 #
-# Return a branch of the first two parts alone, norm and layer, which computes for every x what the three parts do. The given
+# A gate is a multiplication, and the layer before it ends in one too, so two numbers can be multiplied beforehand. Return
+# a branch of the first two parts alone, norm and layer, which computes for every x what the three parts do. The given
 # branch is needed again: it must stay as it is, and share no tensor with yours.
 #
-# <details><summary>Hint 1</summary>The gate multiplies feature i of the output. Which numbers of
-# <code>linear2</code> make feature i, and nothing else?</details>
+# <details><summary>Hint 1</summary>The gate multiplies feature i of the output. Which numbers of <code>linear2</code>
+# make feature i, and nothing else?</details>
 # <details><summary>Hint 2</summary>A linear layer's weight has the shape (outputs, inputs). In which shape does gamma
-# multiply its rows? And what besides the weight is multiplied by the gate?</details>
+# multiply its rows? And what besides the weight goes through the gate?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "without-gates", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def without_gates(branch):
-    """Return nn.Sequential(norm, layer) that computes what nn.Sequential(norm, layer, gates) does."""
+    """Return nn.Sequential(norm, layer) that computes what norm, layer, gates do."""
     ### BEGIN SOLUTION
     norm, layer, gates = copy.deepcopy(branch)
     with torch.no_grad():
@@ -158,11 +197,12 @@ with attempt("without_gates"):
     with unchanged(branch=trained, x=x):
         folded = without_gates(trained)
     close(folded(x), trained(x), "the output")
-    names, wanted = list(dict(folded.named_parameters())), list(dict(trained[:2].named_parameters()))
+    names = list(dict(folded.named_parameters()))
+    wanted = list(dict(trained[:2].named_parameters()))
     assert names == wanted, f"the parameters: got {names}, wanted {wanted}"
     even = copy.deepcopy(trained)
     nn.init.constant_(even[2].gamma, 0.1)
-    close(without_gates(even)(x), even(x), "with gates of 0.1 in all features: the output")
+    close(without_gates(even)(x), even(x), "with all gates at 0.1, the output")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "without-gates-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -187,113 +227,135 @@ for size, seed in ((8, 41), (12, 42), (1, 43)):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Where are the norms of this block?
+# ## Does the gate act?
 #
-# Another library's blocks are called `Block`, and their documentation does not say where the norms stand. The sizes of what they return do not tell either:
-
-
-# %%
-class Sealed(nn.Module):
-    """A block whose wiring is hidden."""
-
-    def __init__(self, wiring, width, make=LayerNorm, gate=1.0, seed=0):
-        super().__init__()
-        torch.manual_seed(seed)
-        f, first, second = SimpleFeedForward(width, 4 * width), make(width), make(width)
-        self.parts = nn.ModuleList([f, first, second]).double()
-        self.inner = {
-            "skip": lambda x: x + gate * f(x),
-            "pre": lambda x: x + gate * f(first(x)),
-            "post": lambda x: first(x + gate * f(x)),
-            "peri": lambda x: x + second(f(first(x))),
-        }[wiring]
-
-    def forward(self, x):
-        return self.inner(x)
-
-
-for wiring in ("skip", "pre", "post", "peri"):
-    returned = Sealed(wiring, 8, gate=2.5)(x.double())
-    print(f"{wiring}: input of size {x.square().mean().sqrt():.2f}, output {returned.square().mean().sqrt():.2f}")
-
-# %% [markdown]
-# ### Exercise 3 · 20 minutes · ●●●●○
+# Now back to the 48 blocks. We want a test for a single block, because a network may have many kinds of them, and one
+# that does not read the code. Think of the volume control of lesson 05: if you turn it to twice its value, then what is
+# added must become twice as large.
 #
-# Return `"skip"`, `"pre"`, `"post"` or `"peri"` for a block that maps rows of `width` features, in float64, to rows of the same width.
+# ### Exercise 3 · Measure: turn the gate (5 minutes)
 #
-# - `"post"`: the sum is normalised, whatever the branch receives.
-# - All norms are LayerNorm or RMSNorm with gains of 1 and biases of 0; the width is at least 8.
-# - The branch is an MLP of usual size, perhaps multiplied by one gate between 0.01 and 10, which may be frozen.
+# Return how many times larger what the block adds becomes when its `gate.gamma` is doubled: 2 for a gate that acts, and
+# 1 for one that does nothing. What it adds is `block(x) - x`, and its size is the root of the mean square. The block
+# must come back as it was.
 #
-# Look at outputs alone, not at attributes. Choose the inputs yourself.
-#
-# <details><summary>Hint 1</summary>Which of the four wirings fix the size of something in every row, and of what: of the output, or of what
-# is added to x?</details>
-# <details><summary>Hint 2</summary>Give the block x, and 100 times x. In which wirings does what it adds stay the
-# same?</details>
+# <details><summary>Hint</summary>Measure on a <code>copy.deepcopy</code> of the block. With which number do you have to
+# compare the size of what is added: with the size of x, or with what was added before?</details>
 
 
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "wiring-of", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def wiring_of(block, width):
-    """Return "skip", "pre", "post" or "peri", from the block's outputs alone."""
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "gate-effect", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def gate_effect(block, x):
+    """Return the growth of what the block adds, when its gate is doubled."""
     ### BEGIN SOLUTION
-    rows = torch.randn(32, width, dtype=torch.float64)
-    with torch.no_grad():
-        output, far = block(rows), block(100 * rows)
-
-    def fixed(some):
-        return bool((some.square().mean(-1).sqrt() - 1).abs().max() < 0.01)
-
-    if fixed(output):
-        return "post"
-    if fixed(output - rows):
-        return "peri"
-    return "pre" if torch.allclose(far - 100 * rows, output - rows, rtol=1e-2, atol=1e-5) else "skip"
+    louder = copy.deepcopy(block)
+    louder.gate.gamma.data *= 2
+    before, after = ((one(x) - x).square().mean().sqrt() for one in (block, louder))
+    return (after / before).item()
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "wiring-of-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-with attempt("wiring_of"):
-    cases = [("skip", 1.0), ("pre", 1.0), ("post", 1.0), ("peri", 1.0), ("pre", 2.5), ("post", 0.1), ("skip", 0.05)]
-    for wanted, gate in cases:
-        for make in (LayerNorm, RMSNorm):
-            block = Sealed(wanted, 8, make, gate).eval()
-            with unchanged(block=block):
-                found = wiring_of(block, 8)
-            assert found == wanted, f"{wanted}, {make.__name__}, gate {gate}: got {found!r}, wanted {wanted!r}"
-            assert not block.training, "its mode: got training, wanted it as it was"
+# %% nbgrader={"grade": true, "grade_id": "gate-effect-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("gate_effect"):
+    ways = {
+        2.0: lambda x, layer, norm_1, norm_2, gate: x + gate(layer(norm_1(x))),
+        1.0: lambda x, layer, norm_1, norm_2, gate: x + layer(norm_1(x)),
+        4.0: lambda x, layer, norm_1, norm_2, gate: x + gate(gate(layer(x))),
+    }
+    for wanted, way in ways.items():
+        for start in (1.0, 0.01):
+            block = Block(way, start)
+            with unchanged(block=block, x=x):
+                found = gate_effect(block, x)
+            close(found, wanted, f"for a gate of {start} that counts {wanted:g}, it", 0.01)
 
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "wiring-of-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "gate-effect-hidden", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-class Mistaken(nn.Module):
-    """norm₂(x + f(norm₁(x))): the sum is normalised."""
-
-    def __init__(self, width):
+class Outer(nn.Module):
+    def __init__(self, way, start):
         nn.Module.__init__(self)
-        self.one = nn.ModuleList([SimpleFeedForward(width, width), LayerNorm(width), LayerNorm(width)]).double()
+        self.gate, self.inner, self.way = LayerScale(5, start), SimpleFeedForward(5, 5), way
+        nn.init.normal_(self.gate.gamma, std=start)
 
-    def forward(self, rows):
-        layer, before, after = self.one
-        return after(rows + layer(before(rows)))
+    def forward(self, tokens):
+        return tokens + self.way(self.inner(tokens), self.gate)
 
 
-trials = [(Mistaken(16), 16, "post")]
-for seed, (width, gate) in enumerate(((8, 0.01), (8, 5.7), (16, 0.3), (32, 9.0), (24, 3.5), (64, 0.02), (12, 4.2))):
-    for wanted in ("skip", "pre", "post", "peri"):
-        for make in (LayerNorm, RMSNorm):
-            trials.append((Sealed(wanted, width, make, gate, 50 + seed), width, wanted))
-for block, width, wanted in trials:
-    block.eval()
-    with unchanged(block=block):
-        found = wiring_of(block, width)
-    assert found == wanted, f"a block of width {width}: got {found!r}, wanted {wanted!r}"
-    assert not block.training, "its mode: got training, wanted it as it was"
+torch.manual_seed(44)
+other_ways = {2.0: lambda z, g: g(z), 1.0: lambda z, g: z, 0.5: lambda z, g: z / g.gamma, 8.0: lambda z, g: g(g(g(z)))}
+for wanted, way in other_ways.items():
+    for start, scale in ((3.0, 1.0), (0.05, 1.0), (0.5, 30.0)):
+        outer, tokens = Outer(way, start).double().eval(), scale * torch.randn(4, 3, 5).double() + scale
+        with unchanged(block=outer, x=tokens):
+            found = gate_effect(outer, tokens)
+        close(float(found), wanted, f"for a gate that counts {wanted:g}, of {start}, it", rtol=1e-3)
+### END HIDDEN TESTS
+
+# %%
+with suppress(NotImplementedError):  # prints as soon as exercise 3 is written
+    for start in (1.0, 0.01):
+        effect = gate_effect(Block(handed_residual, start), x)
+        print(f"a gate of {start:4}, doubled: {effect:.2f} times as much is added")
+
+# %% [markdown]
+# ### Exercise 4 · Mend his line (6 minutes)
+#
+# As soon as your function is written, the cell above shows what his gates are worth. Look at his line again:
+# `x + norm_2(gate(layer(norm_1(x))))`. Write it so that the branch keeps its two norms, and the gate acts on what is
+# added.
+#
+# <details><summary>Hint</summary>What does a norm return for z, and what for 0.0001 · z? Then say what each of the parts
+# receives, from the innermost to the outermost.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "mended-gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mended_residual(x, layer, norm_1, norm_2, gate):
+    """Return the stream after a branch with two norms, and with a gate that acts."""
+    ### BEGIN SOLUTION
+    return pre_norm_residual(x, layer, norm_1, [norm_2, gate])
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mended-gate-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("mended_residual"):
+    norm = LayerNorm(8)
+    for start in (0.5, 0.001):
+        gate = LayerScale(8, start)
+        for name, f in {"as drawn": layer, "times 100": wide}.items():
+            given = x.clone()
+            with unchanged(x=given):
+                added = mended_residual(given, f, norm, norm, gate) - x
+            what = f"a gate of {start}, weights {name}: the size of what is added"
+            close(added.square().mean().sqrt(), start, what, 0.01)
+    mended_residual(x, layer, norm, norm, gate).square().sum().backward()
+    assert gate.gamma.grad is not None, "gamma: got no gradient, wanted one"
+    for start in (1.0, 0.01, 0.0001):
+        through_48(mended_residual, start)
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "mended-gate-hidden", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+torch.manual_seed(45)
+mlp, first, second, gates = SimpleFeedForward(6, 12), LayerNorm(6), LayerNorm(6), LayerScale(6)
+for p in (*first.parameters(), *second.parameters(), gates.gamma):
+    nn.init.normal_(p)
+calls = []
+mlp.register_forward_hook(lambda *_: calls.append(1))
+leaves = [p for part in (mlp, first, second, gates) for p in part.parameters()]
+for run, shape in enumerate([(7, 6), (2, 3, 6)], start=1):
+    given, pull = (9 * torch.randn(shape) - 2).requires_grad_(), torch.randn(shape)
+    with unchanged(x=given):
+        got = mended_residual(given, mlp, first, second, gates)
+    assert len(calls) == run, f"calls of the layer: got {len(calls)}, wanted {run}"
+    want = given + gates(second(mlp.linear2(torch.relu(mlp.linear1(first(given))))))
+    close(got, want, "with norms and gates that differ: the output")
+    assert got.requires_grad, "got an output without a gradient, wanted one"
+    wanted = torch.autograd.grad((pull * want).sum(), [given, *leaves])
+    found = torch.autograd.grad((pull * got).sum(), [given, *leaves], allow_unused=True)
+    for mine, right in zip(found, wanted, strict=True):
+        assert mine is not None, "a gradient: got none, wanted one for x and each parameter"
+        close(mine, right, "a gradient")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# | what you used | where it holds |
-# |---|---|
-# | peri-norm fixes the size of what a branch adds; the stream is still a sum | any branch |
-# | a gate for each feature is a factor of the last layer's rows and bias | when the branch ends in a linear layer; its training differs |
-# | post-norm fixes the size of the output, peri-norm of what is added; pre-norm adds the same at any size of x | norms with gains of 1 |
+# A norm removes whatever multiplies its whole input, so a factor that is to act has to stand after it. His blocks trained
+# without an error, and no curve of the loss says that a parameter has no effect. Turn it, and look whether anything moves.

@@ -50,58 +50,30 @@ def in_place(x, f, n1, n2):
     return x
 
 
-def sizes(rows):
-    return rows.square().mean(-1).sqrt()
+def turned(turn, of=copy.deepcopy, size=lambda added, x: added.square().mean().sqrt()):
+    """Return an answer that turns the gate so, and takes this for the size of what is added."""
 
-
-def by_outputs(within=0.01, far=100.0, size=sizes):
-    """Return an answer that looks at the sizes of outputs and of what is added, at two sizes of the input."""
-
-    def wiring(block, width):
-        x = torch.randn(32, width, dtype=torch.float64)
+    def effect(block, x):
+        before = size(block(x) - x, x)
+        louder = of(block)
         with torch.no_grad():
-            out, distant = block(x), block(far * x)
-        for name, rows in (("post", out), ("peri", out - x)):
-            if (size(rows) - 1).abs().max() < within:
-                return name
-        return "pre" if torch.allclose(distant - far * x, out - x, rtol=1e-2, atol=1e-5) else "skip"
+            turn(louder.gate.gamma)
+        return (size(louder(x) - x, x) / before).item()
 
-    return wiring
+    return effect
 
 
-def by_means(block, width):
-    return by_outputs(size=lambda rows: sizes(rows).mean())(block, width)
+def doubled(gamma):
+    gamma.mul_(2)
 
 
-def by_growth(block, width):
-    """Compare the sizes of what comes out of 1 and of 100 times x."""
-    x = torch.randn(32, width, dtype=torch.float64)
-    with torch.no_grad():
-        growth = (sizes(block(100 * x)) / sizes(block(x))).mean()
-    return "post" if growth < 2 else "skip" if growth > 99.9 else "pre"
+def rounded(block, x):
+    return round(turned(doubled)(block, x))
 
 
-def leaves_training_mode(block, width):
-    block.train()
-    return by_outputs()(block, width)
-
-
-def by_the_variance(block, width):
-    """Take the spread of a row for its size: right for LayerNorm alone."""
-    return by_outputs(size=lambda rows: rows.std(-1, correction=0), within=1e-3)(block, width)
-
-
-def by_two_sizes_of_the_output(block, width):
-    """Find a fixed size by comparing 10 with 1,000 times x."""
-    x = torch.randn(8, width, dtype=torch.float64)
-    with torch.no_grad():
-        near, far = block(10 * x), block(1000 * x)
-    if torch.allclose(sizes(far), torch.ones(8).double(), atol=1e-3):
-        return "post"
-    added, later = near - 10 * x, far - 1000 * x
-    if not torch.allclose(added, later, rtol=1e-3, atol=1e-4):
-        return "skip"
-    return "peri" if torch.allclose(sizes(added), torch.ones(8).double(), atol=1e-2) else "pre"
+def by_call(block, x):
+    gates = {"gate.gamma": 2 * block.gate.gamma}
+    return (torch.func.functional_call(block, gates, (x,)) - x).norm() / (block(x) - x).norm()
 
 
 def one_part_after_the_other(x, f, n1, n2):
@@ -124,12 +96,24 @@ WRONG = {
         shares_the_norm,
         gates_of_one,
     ],
-    "wiring_of": [by_means, by_growth, leaves_training_mode, by_the_variance],
+    "gate_effect": [
+        turned(doubled, of=lambda block: block),
+        turned(lambda gamma: gamma.add_(1)),
+        turned(doubled, size=lambda added, x: (x + added).square().mean().sqrt()),
+        rounded,
+    ],
+    "mended_residual": [
+        lambda x, f, n1, n2, gate: gate(x + n2(f(n1(x)))),
+        lambda x, f, n1, n2, gate: x + n2(f(gate(n1(x)))),
+        lambda x, f, n1, n2, gate: x + gate(f(n1(x))),
+        lambda x, f, n1, n2, gate: x + gate.gamma.abs() * n2(f(n1(x))),
+    ],
 }
 
 
 RIGHT = {
     "peri_norm": [one_part_after_the_other, lambda x, f, n1, n2: n2(f(n1(x))).add(x)],
     "without_gates": [diagonal],
-    "wiring_of": [by_two_sizes_of_the_output, by_outputs(within=0.03, far=1000.0)],
+    "gate_effect": [by_call],
+    "mended_residual": [lambda x, f, n1, n2, gate: pre_norm_residual(x, lambda z: gate(n2(f(z))), n1)],
 }
