@@ -30,61 +30,32 @@ def stays_where_the_gate_is_zero(x, condition, layer, norm, projection):
     return pre_norm_residual(x, layer, found.modulate(norm), [found.apply_gate]) if found.gate.any() else x
 
 
-def moves(f, x, condition, sample=0, new=None):
-    """How far another condition of one sample moves all positions, and the output's largest number."""
-    other = condition.clone()
-    other[sample] = torch.randn_like(other[sample]) if new is None else new
-    with torch.no_grad():
-        before = f(x, condition)
-        return f(x, other) - before, before.abs().max()
+def described(little=1e-8, new=torch.randn_like, samples=range, size=lambda moved: moved.abs().amax(1)):
+    """Return an answer that exchanges conditions so, and looks so at what moves."""
+
+    def answer(f, x, condition):
+        before, found = f(x, condition), "ignored"
+        for sample in samples(len(x)):
+            other = condition.clone()
+            other[sample] = new(other[sample])
+            moved = size((f(x, other) - before).flatten(1)) > little * before.abs().max()
+            if moved.sum() > moved[sample]:
+                return "mixed"
+            found = "used" if moved[sample] else found
+        return found
+
+    return answer
 
 
-def word(moved, largest, sample=0, little=1e-8):
-    others = torch.cat([moved[:sample], moved[sample + 1 :]])
-    size, spread = moved[sample].abs().max(), (moved[sample] - moved[sample, :1]).abs().max()
-    if others.abs().max() > little * largest:
-        return "mixed"
-    if size <= little * largest:
-        return "ignored"
-    return "own" if spread > max(1e-4 * size, little * largest) else "same"
-
-
-def roughly(f, x, condition):
-    return word(*moves(f, x, condition), little=1e-2)
-
-
-def last_sample_alone(f, x, condition):
-    return word(*moves(f, x, condition, len(x) - 1), len(x) - 1)
-
-
-def first_channel_alone(f, x, condition):
-    found = set()
-    for at in range(len(x)):
-        moved, largest = moves(f, x, condition, at)
-        found.add(word(moved[..., :1], largest, at))
-    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
-
-
-def every_sample(f, x, condition):
-    found = [word(*moves(f, x, condition, at), at) for at in range(len(x))]
-    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
-
-
-def by_a_step_of_one(f, x, condition):
-    found = [word(*moves(f, x, condition, at, condition[at] + 1), at) for at in range(len(x))]
-    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
+def all_at_once(f, x, condition):
+    return "ignored" if torch.equal(f(x, condition), f(x, torch.randn_like(condition))) else "used"
 
 
 def by_jacobian(f, x, condition):
-    slopes = torch.autograd.functional.jacobian(lambda c: f(x, c), condition).flatten(4)  # out: batch, place, channel
-    found, largest = set(), f(x, condition).abs().max()
-    for at in range(len(x)):
-        for sample in range(len(x)):
-            size = slopes[sample, :, :, at].abs().max()
-            if size > 1e-9 * largest:
-                even = (slopes[sample, :, :, at] - slopes[sample, :1, :, at]).abs().max() <= 1e-4 * size
-                found.add("mixed" if sample != at else "same" if even else "own")
-    return next((kind for kind in ("mixed", "own", "same") if kind in found), "ignored")
+    slopes = torch.autograd.functional.jacobian(lambda c: f(x, c), condition)
+    sizes = slopes.reshape(len(x), x[0].numel(), len(x), -1).abs().amax((1, 3))
+    moved = sizes > 1e-9 * f(x, condition).abs().max()
+    return "mixed" if (moved & ~torch.eye(len(x), dtype=torch.bool)).any() else "used" if moved.any() else "ignored"
 
 
 def by_einsum(x, condition, layer, norm, projection):
@@ -131,12 +102,17 @@ def by_torch(layer, x, words, counts):
 WRONG = {
     "modulated": [sequences_alone, scale_and_shift_exchanged, detached_branch, stays_where_the_gate_is_zero],
     "read_words": [counts_of_the_first_sample, weights_cut_after_the_softmax, cut_to_the_shortest, detached_scores],
-    "describe_condition": [roughly, last_sample_alone, first_channel_alone, by_a_step_of_one],
+    "describe_condition": [
+        all_at_once,
+        described(samples=lambda n: [0]),
+        described(little=0),
+        described(size=lambda moved: moved.mean(1).abs()),
+    ],
 }
 
 
 RIGHT = {
     "modulated": [by_einsum],
     "read_words": [words_in_a_loop, by_torch],
-    "describe_condition": [every_sample, by_jacobian],
+    "describe_condition": [described(new=lambda c: c + torch.rand_like(c)), by_jacobian],
 }
