@@ -3,7 +3,9 @@
 They are the extra ``peers`` of pyproject.toml, which ``python course.py test --all`` installs.
 """
 
+import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from .stacks import hooks, rms
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of others
 TOKENS = torch.randint(0, 50, (3, 7), generator=torch.Generator().manual_seed(0))
 IMAGES = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0)).double()
+PAGE = Path(__file__).parents[3] / "docs/your_network.md"
 SIZES = {"vocab_size": 50, "use_cache": False}
 
 
@@ -109,3 +112,13 @@ def test_the_sizes_are_those_of_autograd(peer, checkpointing):
     assert flow.added.shape == (2, len(blocks)) and hooks(model) == before
     for name, each in want.items():
         torch.testing.assert_close(getattr(flow, name), each.expand(2, -1), rtol=1e-10, atol=1e-12, msg=name)
+
+
+def test_the_page_on_your_own_network_runs_and_shows_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S):
+        exec(block, scope)
+    falls = {name: flow.stream_gradient[-1, -1] / flow.stream_gradient[-1, 0] for name, flow in scope["flows"].items()}
+    assert falls.pop("no skips") > 500 and list(falls) == ["GPT-2", "Llama", "ViT"] and max(falls.values()) <= 1
+    assert (tmp_path / "your_network.png").read_bytes().startswith(b"\x89PNG")
