@@ -89,7 +89,7 @@ def _compare(f: Any, *there: str, rate: float = 0.0, normed: bool = True, with_c
 
 
 def _written(f: Any) -> None:
-    def called(x: Tensor, condition: Tensor | None) -> Tensor:
+    def called(x: Tensor, condition: Tensor | None = None) -> Tensor:
         raise Unmet("it calls the block itself: write the lines that the block's forward is made of")
 
     made = block(*BRANCHES)

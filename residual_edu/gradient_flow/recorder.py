@@ -44,8 +44,8 @@ class GradientFlowRecorder:
     activation = result("activation", "The stream before each block, after the last.")
     added = result("added", "What each block adds to the stream.")
     stream_gradient = result("stream_gradient", "The gradient where ``activation`` is.")
-    skip_gradient = result("stream_gradient", "Its part along each skip.", start=1)
-    branch_gradient = result("branch_gradient", "Its part through each branch.")
+    skip_gradient = result("stream_gradient", "The gradient along each skip.", start=1)
+    branch_gradient = result("branch_gradient", "The gradient through each branch.")
     weight_gradient = result("weight_gradient", "The gradient of each block's weights.")
 
     def __init__(

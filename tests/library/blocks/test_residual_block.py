@@ -85,8 +85,8 @@ def test_values_and_gradients_of_all_patterns(there, space):
 
 
 def test_three_branches_left_out_return_the_very_same_tensor():
-    made, (x, c) = block(False, False, False), signals(5)
-    assert made(x, None) is x and made(x, c) is x and not made.state_dict()
+    made, (x, c) = ResidualBlock(OFF, OFF), signals(5)  # those that are not given are left out
+    assert made(x) is x and made(x, c) is x and not made.state_dict()
 
 
 def test_one_dropout_for_all_branches_which_draws_anew_and_never_touches_the_stream():
