@@ -1,48 +1,77 @@
 # %% [markdown]
-# # Homework for lessons 08a and 08b · Masks and convolutions
+# # Homework for lessons 08a and 08b · What depends on what?
 #
-# 45 minutes. It needs lessons 08a and 08b, and of the library only what they finished.
+# About 50 minutes. You need lessons 08a and 08b, and of the library only what they built.
 #
-# By the end you can
+# A layer that mixes positions seldom fails with an error. Its shapes are right, it trains, and an output
+# depends on something that it should not depend on. At the end of this homework you will have written a mask
+# that lets each position attend to exactly what you decided, and a function that finds out from a layer's
+# outputs alone what kind of map it is. With its help you will have mended a convolution that was none.
 #
-# - **build** a mask with which each position attends to the beginning of a text and to the last few positions;
-# - **write** a kernel that delays each channel by its own number of positions;
-# - **tell** a convolution from three other kinds of maps, from its outputs alone.
-#
-# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
+# Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
 
 # %%
 import torch
 
 from residual_edu import attention, long_convolution
+
+from residual_course.checking.properties import close, unchanged
 from residual_course.exercises import attempt
-from residual_course.checking.properties import close
-from residual_course.checking.unchanged import unchanged
 from residual_course.lesson import setup
 
 device = setup()
 
 # %% [markdown]
-# ## A window, and the beginning
+# Eight times a day we note for each of three rooms how long its heating was on, averaged over many days. So
+# the readings lie on a circle, in which the first follows the last. A room keeps half of its warmth until the
+# next reading. Its warmth is then a convolution of its heating with the kernel 1, ½, ¼ and so on, and lesson
+# 08b computed such a convolution as a product of two spectra. Here is how somebody wrote that for all rooms at
+# once. We heat room 0 alone, at reading 3:
+
+
+# %%
+def filtered(x, kernel):
+    """Convolve x, (batch, positions, channels), with a kernel, (positions, channels), on a circle."""
+    spectrum = torch.fft.rfft(x) * torch.fft.rfft(kernel)
+    return torch.fft.irfft(spectrum, x.shape[-1])
+
+
+heating = torch.zeros(1, 8, 3)
+heating[0, 3, 0] = 1
+halves = 0.5 ** torch.arange(8.0)[:, None].expand(8, 3)
+for reading, rooms in enumerate(filtered(heating, halves)[0].tolist()):
+    print(f"reading {reading}:", *(f"{warmth:.3f}" for warmth in rooms))
+
+# %% [markdown]
+# The shape is right, and nothing else is. Room 0 should be warm at reading 3 and cool down from there on.
+# Instead all three rooms are a little warm, at reading 3 only. With real data you would see a table of
+# plausible numbers and no trace of this, so you need a test that does not depend on your eye for it.
 #
-# A query of lesson 08a attends to its whole past, so a long text makes long rows of weights. Models that generate long
-# texts often attend to a window of the last positions, and to the first few as well: in
-# [one study](https://arxiv.org/abs/2309.17453) the output got much worse without them. Here is the mask of lesson 08a,
-# and what `triu` cuts away for a window of two positions:
+# ## Who may attend to whom?
+#
+# In attention, a mask decides what an output may depend on. A query of lesson 08a attends to its whole past,
+# and in a long text that is too much to keep. A model that writes for hours can attend to a **window** of the
+# last few positions instead. But in [one study](https://arxiv.org/abs/2309.17453) such models wrote much worse
+# as soon as the first positions of the text had left the window, and well again when these few stayed in sight
+# for good. So we need a mask with both. Here is the window alone, of two positions, with `tril` and `triu`:
 
 # %%
 past = torch.ones(6, 6).tril()
 print(past.triu(-1).int())
 
 # %% [markdown]
-# ### Exercise 1 · 12 minutes · ●●●○○
+# ### Exercise 1 · A window and the beginning (8 minutes)
 #
-# Return the mask, (length, length), True where a query (row) may attend to a key (column): at its own position, at the
-# `window - 1` positions before it, and at the first `first` positions, but never at a later one.
+# Two conditions that are joined in the wrong way give a mask that looks right in its lower rows and lets the
+# first rows see the future. Therefore you write the mask from its conditions, and look at its first rows too.
 #
-# <details><summary>Hint 1</summary>Two masks are joined. By "and" or by "or"? And which rule holds for both?</details>
-# <details><summary>Hint 2</summary>Write three conditions on a row number and a column number. Which two of them are
-# alternatives, and which must always hold? The one on columns alone broadcasts over the rows.</details>
+# Return it, (length, length), True where a query (row) may attend to a key (column): at its own position, at
+# the `window - 1` positions before it, and at the first `first` positions of the text, but never at a later one.
+#
+# <details><summary>Hint 1</summary>Write three conditions on a row number and a column number. Which two of them
+# are alternatives, and which one must hold in any case?</details>
+# <details><summary>Hint 2</summary>A column of row numbers, <code>torch.arange(length)[:, None]</code>, compared with
+# a row of column numbers gives a whole table. A condition on columns alone is broadcast over the rows.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "window-and-start", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -71,90 +100,27 @@ with attempt("window_and_start"):
 ### BEGIN HIDDEN TESTS
 for size, reach, kept in ((6, 3, 2), (9, 1, 3), (7, 2, 0), (4, 9, 1), (5, 2, 5), (1, 1, 1)):
     allowed = [[j <= i and (i - j < reach or j < kept) for j in range(size)] for i in range(size)]
-    found = window_and_start(size, reach, kept).tolist()
+    found = window_and_start(size, reach, kept)
+    assert found.dtype == torch.bool, f"the dtype: got {found.dtype}, wanted torch.bool"
+    found = found.tolist()
     assert found == allowed, f"length, window and first {size, reach, kept}: got {found}, wanted {allowed}"
-### END HIDDEN TESTS
-
-# %% [markdown]
-# ## A kernel that delays
-#
-# A kernel that is 1 at lag n and 0 elsewhere copies the input of n positions before: in lesson 08b one tap at lag 40
-# predicted a neuron's voltage nearly as well as 256 learned taps. `long_convolution`, the package's FFT convolution,
-# takes a kernel of shape (1, taps, channels), so each channel may have its own.
-
-# %%
-signal = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 4, 1)
-kernel = torch.tensor([0.0, 1.0, 0.0]).view(1, 3, 1)
-for padding in ("causal", "zero", "circular"):
-    print(f"{padding:9}", long_convolution(signal, kernel, padding).flatten().round().int().tolist())
-
-# %% [markdown]
-# ### Exercise 2 · 10 minutes · ●●○○○
-#
-# The same kernel delays by one only with `"causal"`: otherwise its middle tap has lag 0. Return the kernel with which
-# `long_convolution(x, kernel, "causal")` delays channel c by `delays[c]` positions, and adds the same signal times
-# `echo` one position later. Use as few taps as possible.
-#
-# <details><summary>Hint 1</summary>Which tap of a causal kernel has lag 0? And which lag has the last echo of the
-# channel with the longest delay?</details>
-# <details><summary>Hint 2</summary>Each channel has two taps that are not zero. Write them down for delays [2, 0]; then
-# start from zeros and fill in two numbers for each channel.</details>
-
-
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "delays", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def delay_kernel(delays, echo):
-    """Return a kernel, (1, taps, channels), for a list of whole numbers of at least 0."""
-    ### BEGIN SOLUTION
-    taps = torch.zeros(1, max(delays) + 2, len(delays))
-    for channel, delay in enumerate(delays):
-        taps[0, delay, channel] = 1
-        taps[0, delay + 1, channel] = echo
-    return taps
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "delays-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-with attempt("delay_kernel"):
-    impulse = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0]).view(1, 5, 1)
-    found = delay_kernel([1], 0.5)
-    late = long_convolution(impulse, found, "causal").flatten()
-    close(late, torch.tensor([0, 1, 0.5, 0, 0]), "one channel, one position late: the output")
-    late = long_convolution(impulse.expand(1, 5, 2), delay_kernel([1, 1], 2.0), "causal")
-    close(late[0].T, torch.tensor([[0.0, 1, 2, 0, 0]]).expand(2, 5), "delays [1, 1], echo 2: the output")
-    delays = [2, 0]
-    with unchanged(delays=delays):
-        found = delay_kernel(delays, -3.0)
-    assert found.shape == (1, 4, 2), f"the shape for delays [2, 0]: got {tuple(found.shape)}, wanted (1, 4, 2)"
-    late = long_convolution(impulse.expand(1, 5, 2), found, "causal")
-    close(
-        late[0].T, torch.tensor([[0.0, 0, 1, -3, 0], [1, -3, 0, 0, 0]]), "delays [2, 0], channel by channel: the output"
-    )
-
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "delays-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-noise = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(81))
-for lags, part in (([0, 4, 2], -0.25), ([3, 0, 1], 2.0), ([0, 0, 0], 0.0)):
-    with unchanged(delays=lags):
-        made = delay_kernel(lags, part)
-    shapes = [(1, max(lags) + more, 3) for more in ((2,) if part else (1, 2))]  # an echo of 0 needs no tap
-    assert tuple(made.shape) in shapes, f"the shape for delays {lags}: got {tuple(made.shape)}, wanted {shapes[-1]}"
-    behind = torch.zeros(2, 9, 3)
-    for c, lag in enumerate(lags):
-        behind[:, lag:, c] += noise[:, : 9 - lag, c]
-        behind[:, lag + 1 :, c] += part * noise[:, : 8 - lag, c]
-    close(long_convolution(noise, made, "causal"), behind, f"delays {lags}, echo {part}: the output")
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## What kind of map is it?
 #
-# Take the circle of lesson 08b, on which position 0 follows the last. A convolution on it, one channel at a time, has
-# three properties: it is linear; it commutes with shifts (shifting its input around the circle shifts its output); and
-# no channel depends on another. A map with the first two that mixes channels is a whole table of convolutions, one for
-# each pair of channels. Four maps:
+# A mask can be printed. What another layer depends on, we have to find out from its outputs, so we first need to
+# say what a convolution is. On a circle, and one channel at a time, it has three properties:
+#
+# 1. it is **linear**: f(a x + b y) = a f(x) + b f(y) for all signals x and y and all numbers a and b;
+# 2. it **commutes with shifts**: if the input is turned around the circle by n positions, so is the output;
+# 3. each channel is **by itself**: no output channel depends on another input channel.
+#
+# No other map has all three. Of the next four, only the last has. We try a cheap form of the first two
+# properties, doubling the input and a shift by 3:
 
 # %%
-x = torch.randn(1, 12, 4, generator=torch.Generator().manual_seed(1))
+x = torch.randn(1, 12, 4, generator=torch.Generator().manual_seed(808))
 ways = {
     "attention": lambda z: attention(z, z, z),
     "a scale for each place": lambda z: z * torch.arange(1.0, 13.0)[:, None],
@@ -167,23 +133,27 @@ for name, way in ways.items():
     print(f"{name:23} doubles with its input: {linear!s:5}  commutes with a shift by 3: {commutes}")
 
 # %% [markdown]
-# ### Exercise 3 · 15 minutes · ●●●●○
+# Attention without positions commutes with shifts, and it is not linear, because its weights depend on the
+# signal. But the cheap form can be fooled: a ReLU doubles with its input too, and a map that treats every
+# third position in its own way commutes with a shift by 3.
 #
-# `f` takes and returns tensors (batch, positions, channels), the positions on a circle. Call it as often as you like,
-# with any input of the shape of x, and return what it is, in one word:
+# ### Exercise 2 · One word for a map (12 minutes)
+#
+# A test that can be fooled is worse than none, because you would trust it. So write one that tries each property
+# as it is stated. `f` takes and returns tensors (batch, positions, channels). Call it as often as you like, with any
+# input of the shape of x, and return what it is, in one word:
 #
 # - "nonlinear": it is not linear;
-# - "placed": linear, and it does not commute with all shifts;
-# - "mixed": linear, commutes with all shifts, and an output channel depends on another input channel;
-# - "convolution": linear, commutes with all shifts, each channel by itself.
+# - "placed": it is linear, and does not commute with all shifts;
+# - "mixed": it is linear and commutes with all shifts, and an output channel depends on another input channel;
+# - "convolution": it has all three properties.
 #
-# A difference of 1e-4 counts as rounding; leave x as it is.
+# A difference of at most 1e-4 is rounding. Leave x as it is.
 #
-# <details><summary>Hint 1</summary>Linear is more than doubling with the input: a ReLU does that too. What about a sum
-# of two signals, one of them with a negative factor? And what about a constant that is added?</details>
-# <details><summary>Hint 2</summary>Write each property as an equation between outputs of f: one with two random signals
-# and two factors, one with <code>roll</code>, one with a signal in which all channels but one are 0. Some functions
-# commute with a shift by 2 or 3 and not by 1.</details>
+# <details><summary>Hint 1</summary>Which numbers a and b would a ReLU not survive? And a constant that is
+# added to every output?</details>
+# <details><summary>Hint 2</summary>Each property is an equation between two outputs of f. For the third, compare
+# what f makes of a signal with what it makes of the same signal in which all channels but one are 0.</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "kind-of-map", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -211,30 +181,27 @@ def kind_of_map(f, x):
 # %% nbgrader={"grade": true, "grade_id": "kind-of-map-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 with attempt("kind_of_map"):
     taps, thirds = torch.randn(1, 5, 4, generator=torch.Generator().manual_seed(2)), torch.ones(12, 1)
-    thirds[::3] = 2
+    thirds[::3], kept = 2, x.clone()
     kinds = dict(zip(ways, ("nonlinear", "placed", "mixed", "convolution"), strict=True))
     cases = {name: (ways[name], kind) for name, kind in kinds.items()} | {
         "a convolution on the circle": (lambda z: long_convolution(z, taps, "circular"), "convolution"),
         "a ReLU after a convolution": (lambda z: long_convolution(z, taps, "circular").relu(), "nonlinear"),
-        "a convolution on a line": (lambda z: long_convolution(z, taps, "zero"), "placed"),
-        "a shift, and a sum over channels": (lambda z: z.roll(1, 1) + z.sum(-1, keepdim=True), "mixed"),
         "a shift, plus a constant": (lambda z: z.roll(2, 1) + 1, "nonlinear"),
         "a shift, with every third position doubled": (lambda z: z.roll(1, 1) * thirds, "placed"),
         "the last channel of the one before": (
             lambda z: torch.cat([z[..., :-1], z[..., 2:3].roll(1, 1)], -1),
             "mixed",
         ),
-        "absolute values": (lambda z: z.abs() - z.roll(1, 1).abs(), "nonlinear"),
         "squares, every third doubled": (lambda z: z.square() * thirds, "nonlinear"),
     }
     for called, (f, wanted) in cases.items():
-        with unchanged(x=x):
-            found = kind_of_map(f, x)
+        found = kind_of_map(f, x)
+        assert torch.equal(x, kept), f"{called}: got another x after the call, wanted x as it was"
         assert found == wanted, f"{called}: got {found!r}, wanted {wanted!r}"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "kind-of-map-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-source = torch.Generator().manual_seed(82)
+source = torch.Generator().manual_seed(8082)
 probe, few = torch.randn(2, 12, 3, generator=source), torch.randn(1, 3, 3, generator=source)
 mixing, blend = torch.randn(12, 12, generator=source), torch.randn(3, 3, generator=source)
 
@@ -258,6 +225,7 @@ maps = {
     "a convolution on a line": (lambda z: long_convolution(z, few, "zero"), "placed"),
     "a causal convolution": (lambda z: long_convolution(z, few, "causal"), "placed"),
     "a fixed matrix": (lambda z: mixing @ z, "placed"),
+    "positions in the opposite order": (lambda z: z.flip(1), "placed"),
     "every other position": (lambda z: z * (torch.arange(12) % 2)[:, None], "placed"),
     "every third position, channels mixed": (lambda z: z @ blend * (torch.arange(12) % 3 == 1)[:, None], "placed"),
     "a ReLU after a convolution": (lambda z: long_convolution(z, few, "circular").relu(), "nonlinear"),
@@ -269,16 +237,77 @@ maps = {
     "a cube": (lambda z: z.roll(1, 1).pow(3), "nonlinear"),
     "a gate": (lambda z: z * z.roll(1, 1), "nonlinear"),
 }
+kept = probe.clone()
 for called, (way, truth) in maps.items():
-    with unchanged(x=probe):
-        found = kind_of_map(way, probe)
+    found = kind_of_map(way, probe)
+    assert torch.equal(probe, kept), f"{called}: got another x after the call, wanted x as it was"
     assert found == truth, f"{called}: got {found!r}, wanted {truth!r}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# | what you used | where it holds |
-# |---|---|
-# | masks are joined by "or" where either condition is enough, by "and" where both are needed | True means: may attend |
-# | tap n of a causal kernel is a delay by n | `"causal"`; otherwise the middle tap has lag 0 |
-# | linear, commutes with shifts, each channel by itself: a convolution on the circle | no ends; on a line the second fails near the ends |
-# | with channels mixed it is a table of convolutions, one for each pair of channels | the same |
+# ## Back to the filter
+#
+# Now you have the test. It needs no second implementation to compare with, and no idea of what the right
+# numbers are. The filter claims to be a convolution on a circle, so we ask it, with a random kernel:
+
+# %%
+kernel = torch.randn(12, 4, generator=torch.Generator().manual_seed(3))
+try:
+    print("the filter is:", kind_of_map(lambda z: filtered(z, kernel), x))
+except NotImplementedError:
+    print("This cell needs exercise 2.")
+
+# %% [markdown]
+# ### Exercise 3 · Mend it (8 minutes)
+#
+# The answer tells you where to look: the filter treats places differently, so it does not turn its kernel along
+# the axis of the positions. Write the filter right. The kernel, (taps, channels), may now have
+# fewer taps than there are positions, because what is left out is 0. Output i is the sum of kernel[m] times the
+# input m positions before i on the circle, in each channel by itself, for any number of positions.
+#
+# <details><summary>Hint 1</summary>Which axis does <code>torch.fft.rfft</code> transform if you do not say?</details>
+# <details><summary>Hint 2</summary>Both spectra need the same frequencies; the argument <code>n</code> of
+# <code>rfft</code> fills a signal up with zeros to n positions. And how should <code>irfft</code> know whether there
+# were 8 positions or 9?</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "mended-filter", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mended_filter(x, kernel):
+    """Convolve x, (batch, positions, channels), with a kernel, (taps, channels), on a circle."""
+    ### BEGIN SOLUTION
+    n = x.shape[1]
+    spectrum = torch.fft.rfft(x, dim=1) * torch.fft.rfft(kernel, n, dim=0)
+    return torch.fft.irfft(spectrum, n, dim=1)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mended-filter-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("mended_filter"):
+    warm = mended_filter(heating, halves)
+    close(warm[0, :, 0], halves[:, 0].roll(3), "the warmth of room 0, which is heated at reading 3")
+    close(warm[0, :, 1:], torch.zeros(8, 2), "the warmth of rooms 1 and 2, which are not heated")
+    signal = torch.tensor([[1.0, 2, 3, 4], [5, 6, 7, 8]])[..., None]
+    two_taps = torch.tensor([[1.0], [10]])
+    wanted = torch.tensor([[41.0, 12, 23, 34], [85, 56, 67, 78]])
+    close(mended_filter(signal, two_taps)[..., 0], wanted, "1, 2, 3, 4 and 5, 6, 7, 8 with the taps 1 and 10")
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "mended-filter-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+chance = torch.Generator().manual_seed(83)
+for batch, positions, channels, taps in ((2, 9, 3, 9), (1, 6, 6, 2), (3, 5, 2, 1), (2, 7, 7, 7), (1, 1, 2, 1)):
+    signal, kernel = (
+        torch.randn(batch, positions, channels, generator=chance),
+        torch.randn(taps, channels, generator=chance),
+    )
+    around = sum(kernel[m] * signal.roll(m, 1) for m in range(taps))
+    with unchanged(x=signal, kernel=kernel):
+        found = mended_filter(signal, kernel)
+    close(found, around, f"{positions} positions, {channels} channels and {taps} taps: the output")
+    found = mended_filter(signal.double(), kernel.double())
+    close(found, around.double(), f"{positions} positions in float64: the output", rtol=1e-5)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# `torch.fft.rfft` transforms the last axis, which here holds the channels. No shape gives that away, so users of
+# published code [have to ask](https://github.com/aikunyi/FilterNet/issues/3) along which axis its filter runs. You
+# need not ask: decide what an output may depend on, and try whether it depends on anything else.

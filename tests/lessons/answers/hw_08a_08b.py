@@ -17,18 +17,6 @@ def past(length):
     return attention_mask(length, length, causal=True)
 
 
-def kernel(delays, echo, taps, place=lambda delay, taps: delay):
-    found = torch.zeros(1, taps, len(delays))
-    for channel, delay in enumerate(delays):
-        found[0, place(delay, taps), channel] = 1
-        found[0, min(place(delay, taps) + 1, taps - 1), channel] += echo
-    return found
-
-
-def first_delay_for_all(delays, echo):
-    return kernel([delays[0]] * len(delays), echo, max(delays) + 2)
-
-
 def same(a, b, tolerance=1e-4):
     return bool((a - b).abs().max() <= tolerance)
 
@@ -85,15 +73,27 @@ def in_another_order(f, x):
     return kind(f, x)
 
 
-def sorts_what_it_is_given(delays, echo):
-    found = kernel(list(delays), echo, max(delays) + 2)
-    delays.sort()
-    return found
+def filtered(x, kernel, n=None, back=None, turn=lambda spectrum: spectrum):
+    """Multiply spectra of n positions, and go back to as many."""
+    n = n or x.shape[1]
+    spectrum = torch.fft.rfft(x, n, dim=1) * turn(torch.fft.rfft(kernel, n, dim=0))
+    return torch.fft.irfft(spectrum, back or n, dim=1)[:, : x.shape[1]]
 
 
-def one_hot(delays, echo):
-    taps = torch.nn.functional.one_hot(torch.tensor(delays), max(delays) + 2).T.double()
-    return (taps + echo * taps.roll(1, 0))[None]
+def over_channels_too(x, kernel):
+    spectrum = torch.fft.fft2(x) * torch.fft.fft2(kernel, (x.shape[1], x.shape[2]))
+    return torch.fft.ifft2(spectrum).real
+
+
+def as_a_sum(x, kernel):
+    return torch.stack([tap * x.roll(m, 1) for m, tap in enumerate(kernel)]).sum(0)
+
+
+def as_a_matrix(x, kernel):
+    """Row i, column j of each channel's matrix is the tap i - j, around the circle."""
+    position = torch.arange(x.shape[1])
+    full = torch.cat([kernel, kernel.new_zeros(x.shape[1] - len(kernel), x.shape[2])])
+    return torch.einsum("ijc,bjc->bic", full[(position[:, None] - position) % x.shape[1]], x)
 
 
 WRONG = {
@@ -103,17 +103,17 @@ WRONG = {
         lambda length, window, first: past(length) & (near(length, window + 1) | start(length, first)),
         lambda length, window, first: past(length) & (near(length, window) | start(length, max(first, 1))),
     ],
-    "delay_kernel": [
-        lambda delays, echo: kernel(delays, echo, max(delays) + 2, lambda delay, taps: taps - 2 - delay),
-        first_delay_for_all,
-        lambda delays, echo: kernel(delays, echo, sum(delays) + 2),
-        sorts_what_it_is_given,
-    ],
     "kind_of_map": [
         answers_with(is_linear=affine),
         answers_with(commutes=lambda f, x: turned(f, x, 2)),
         answers_with(is_apart=lambda f, x: apart(f, x, channels=[0])),
         in_another_order,
+    ],
+    "mended_filter": [
+        lambda x, kernel: filtered(x, kernel, back=x.shape[1] // 2 * 2),
+        lambda x, kernel: filtered(x, kernel, n=2 * x.shape[1]),
+        lambda x, kernel: filtered(x, kernel, turn=torch.conj),
+        over_channels_too,
     ],
 }
 
@@ -125,6 +125,6 @@ RIGHT = {
         ),
         lambda length, window, first: (torch.ones(length, length).triu(1 - window) + start(length, first)).tril() > 0,
     ],
-    "delay_kernel": [one_hot, lambda delays, echo: kernel(delays, echo, max(delays) + (2 if echo else 1))],
     "kind_of_map": [answers_with(commutes=turned)],
+    "mended_filter": [as_a_sum, as_a_matrix],
 }
