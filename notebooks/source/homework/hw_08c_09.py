@@ -1,70 +1,114 @@
 # %% [markdown]
-# # Homework for lessons 08c and 09 · Memory, cost, and four runs
+# # Homework for lessons 08c and 09 · Two texts in one row
 #
-# 50 minutes. It needs lessons 08c and 09, and of the library only what they finished.
+# About 50 minutes. You need lessons 08c and 09, and of the library only what they built.
 #
-# By the end you can
+# Texts differ in length, so training code packs several of them into one row of a batch, one after the other,
+# and saves the padding. Attention gets a mask that keeps them apart. A scan has no mask: its state goes
+# through the whole row. At the end you will have a scan that can forget on command, and with it a mixer that
+# reads each text of a row as if it stood alone. In between we ask of four runs of lesson 09 what a second
+# change of a network is worth beside a first.
 #
-# - **program** a selective scan: a running sum that restarts where an input says so;
-# - **find** the length from which one layer is more expensive than another;
-# - **say** of four runs whether one change does less, or more, beside another.
-#
-# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
+# Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
 
 # %%
-import inspect
-import sys
-
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from residual_edu import MLP, Attention, Mamba, MambaLayer, QKVSequenceMixer, selective_scan
+from residual_edu import selective_scan
+
+from residual_course.checking.properties import close, unchanged
 from residual_course.exercises import attempt
-from residual_course.checking.properties import close
-from residual_course.checking.unchanged import unchanged
-from residual_course.lesson import setup
+from residual_course.lesson import setup, stored_runs
 
 device = setup()
 
 # %% [markdown]
-# ## A running sum with resets
-#
-# The scan keeps exp(Δ A) of its state and adds Δ x B. A very small step keeps nearly all of the state and adds nearly
-# nothing; a large one discards the state and adds much. With A = -1, B = C = 1 and x = 1:
+# Here is the core of Mamba in a small form: a causal convolution of two taps, and a scan with one head, A = −1.
+# We pack a text of five positions and one of three into a row. Then we put another first text there.
+
 
 # %%
-ones = torch.ones(1, 5, 1, 1, dtype=torch.float64)
-for step in (0.001, 1.0, 50.0):
-    y = selective_scan(ones, step * ones[..., 0], -ones[0, 0, :, 0], ones[..., 0], ones[..., 0])
-    print(f"step {step:6}:", " ".join(f"{value:.3f}" for value in y.flatten()))
+class Mixer(nn.Module):
+    """A convolution of two taps, then a scan whose dt, B and C depend on its input."""
+
+    def __init__(self, width=8, state=4):
+        super().__init__()
+        self.now, self.before = (nn.Parameter(torch.randn(width)) for _ in range(2))
+        self.sizes = [1, state, state]
+        self.choose = nn.Linear(width, sum(self.sizes))
+
+    def forward(self, x):  # (batch, time, width)
+        earlier = F.pad(x, (0, 0, 1, -1))  # at each position, the input of the position before
+        u = F.silu(self.now * x + self.before * earlier)
+        dt, B, C = self.choose(u).split(self.sizes, dim=-1)
+        return selective_scan(u[:, :, None], F.softplus(dt), -torch.ones_like(dt[0, 0]), B, C)[:, :, 0]
+
+
+mixer, first, second, other = Mixer(), *torch.randn(1, 13, 8).split([5, 3, 5], dim=1)
+packed = mixer(torch.cat([first, second], dim=1))[:, 5:]
+moved = mixer(torch.cat([other, second], dim=1))[:, 5:] - packed
+print(f"second text, largest output: {packed.abs().max():.2f}")
+print(f"moved by another first text: {moved.abs().max():.2f}")
 
 # %% [markdown]
-# ### Exercise 1 · 20 minutes · ●●●●○
+# The second text is the same in both rows, so its outputs should not move at all. No error is raised, and the
+# network learns from texts that seem to begin in the middle of other ones.
+# [Published code](https://github.com/PrimeIntellect-ai/prime-rl/issues/3000) has trained like this. Before we can mend
+# it, we need a scan that forgets.
 #
-# Return the running sum of x, (batch, time), that restarts wherever `reset`, (batch, time) and boolean, is True: the
-# number at such a place is the first of the new sum. Make it one call of `selective_scan` in float64, with a step that
-# you choose for each position, and no loop of your own over the positions; an error of a thousandth of the largest sum
-# is allowed. The result has x's shape and dtype.
+# ## A step that forgets
 #
-# <details><summary>Hint 1</summary>Which step discards the whole state, and which one keeps it? The scan adds Δ x B:
-# which B makes that x itself, whatever Δ is?</details>
-# <details><summary>Hint 2</summary>With A = -1, compute exp(-Δ) for Δ = 50 and for Δ = 1e-8. <code>torch.where</code>
-# chooses between two numbers at each position. The scan takes x as (batch, time, 1, 1), dt as (batch, time, 1), A as
-# (1,).</details>
+# A scan keeps exp(dt A) of its state and adds dt x B. So a very short step keeps nearly all and adds nearly
+# nothing, and a very long one drops all and adds much. Here are scans of five ones, with A = −1, B = C = 1 and the
+# same step everywhere:
+
+
+# %%
+def scanned(x, dt, B):
+    """Scan numbers x with steps dt, each (batch, time), in float64; A is -1 and C is 1."""
+    x, dt, B = (part.double()[..., None] for part in (x, dt, B))
+    return selective_scan(x[..., None], dt, -torch.ones_like(dt[0, 0]), B, torch.ones_like(B))[..., 0, 0]
+
+
+ones = torch.ones(1, 5)
+for step in (0.001, 1.0, 50.0):
+    print(f"step {step:6}:", *(f"{y:.3f}" for y in scanned(ones, step * ones, ones).flatten()))
+
+# %% [markdown]
+# Neither end of this dial is what we want: at one end the sum hardly grows, and at the other each 1 counts as 50.
+# Keeping and adding hang together, because both depend on dt. But B is a factor of what is added, and of that alone.
+#
+# ### Exercise 1 · The sum since the last reset (10 minutes)
+#
+# We begin with the simplest memory that has to forget, because you can check it in your head. Return the running
+# sum of x, (batch, time), that restarts wherever `reset`, (batch, time) and boolean, is True: the number at such a
+# place is the first of the new sum. For x = 1, 2, 3, 4 with a reset at the 3 it is 1, 3, 3, 7.
+#
+# Make it one scan in float64, such as one call of `scanned`, with a dt and a B that you choose for each position, and
+# no loop of your own. An error of a thousandth of the largest sum is allowed. The result has x's shape and dtype.
+#
+# <details><summary>Hint 1</summary>Which dt drops the whole state, and which one keeps it? What is added is
+# dt x B. Which B makes that x, whatever dt is?</details>
+# <details><summary>Hint 2</summary><code>torch.where(reset, a, b)</code> chooses between two numbers at each
+# position. How much is left of a state after 1,000 steps of 0.001? Of 1e-8?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "sum-since-reset", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def sum_since_reset(x, reset):
     """Return the running sum of x, (batch, time), which restarts at each reset."""
     ### BEGIN SOLUTION
-    wide = x.double()[..., None, None]
-    dt = torch.where(reset, 50.0, 1e-8).double()[..., None]
-    minus, one = -torch.ones(1, dtype=torch.float64), torch.ones_like(dt)
-    return selective_scan(wide, dt, minus, 1 / dt, one)[..., 0, 0].to(x.dtype)
+    dt = torch.where(reset, 50.0, 1e-8).double()
+    return scanned(x, dt, 1 / dt).to(x.dtype)
     ### END SOLUTION
 
 
 # %% nbgrader={"grade": true, "grade_id": "sum-since-reset-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+import inspect
+import sys
+
+
 def scans_of(function, *inputs):
     """Return the result of a call, and the arguments of each call of selective_scan within it."""
     calls, before, scan = [], sys.getprofile(), inspect.unwrap(selective_scan).__code__
@@ -147,127 +191,43 @@ assert many < few + 45, f"lines that run for 10 and for 100 positions: got {few}
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## From which length is it more expensive?
+# ## What is a second change worth?
 #
-# `flop_count` returns the cost of a layer for one sample of a number of positions. Attention costs something for every
-# pair of positions, its projections for every position: which of the two costs more depends on the length.
+# Lesson 09 changed its ViT in two ways that helped: the table of positions starts at 0.3 in place of 0.02 (change
+# A), and the block is ViT-5's (change B). If each helps alone, is B still worth as much once you have A? That is a
+# question about four networks. Their test losses after 300 steps are stored, for three seeds:
 
 # %%
-mixer = Attention(64, 4, apply_qk_norm=False, use_rope=False)
-whole = QKVSequenceMixer(64, mixer)
-for positions in (64, 128, 256):
-    pairs = mixer.flop_count(positions)
-    print(f"{positions} positions: pairs {pairs:,}, projections {whole.flop_count(positions) - pairs:,}")
-
-# %% [markdown]
-# ### Exercise 2 · 15 minutes · ●●●○○
-#
-# Return the smallest number of positions, from 1 to `limit`, at which `one` costs **more** than `other`, or None where
-# there is none. Once it costs more it does so for every longer signal, so you need not try every length; `limit` may be
-# a million, and fewer than 200 calls of `flop_count` are enough.
-#
-# <details><summary>Hint 1</summary>Compare the costs at the middle length. In which half is the first such
-# length?</details>
-# <details><summary>Hint 2</summary>Bisection: keep one length at which <code>one</code> does not cost more and one at
-# which it does. Which two lengths can you begin with, and when is there none? When do you stop?</details>
-
-
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "costs-more-from", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def costs_more_from(one, other, limit):
-    """Return the smallest number of positions at which one.flop_count is above other.flop_count, or None."""
-    ### BEGIN SOLUTION
-    below, above = 0, limit
-    if one.flop_count(limit) <= other.flop_count(limit):
-        return None
-    while above - below > 1:
-        middle = (below + above) // 2
-        if one.flop_count(middle) > other.flop_count(middle):
-            above = middle
-        else:
-            below = middle
-    return above
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "costs-more-from-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-class Price:
-    """Costs each * positions + pair * positions², and counts how often its cost was computed."""
-
-    def __init__(self, each, pair=0):
-        self.each, self.pair, self.calls = each, pair, 0
-
-    def flop_count(self, positions):
-        self.calls += 1
-        return self.each * positions + self.pair * positions**2
-
-
-with attempt("costs_more_from"):
-    feed_forward = MLP(64, "gelu", nn.Identity, expansion_factor=2)
-    square, line = Price(0, pair=1), Price(1000)
-    for called, one, other, limit, wanted in (
-        ("attention with its projections, and the MLP,", whole, feed_forward, 1000, 1),
-        ("the MLP, and attention with its projections,", feed_forward, whole, 1000, None),
-        ("n² and 1000 n, which are equal at 1000,", square, line, 1_000_000, 1001),
-    ):
-        found = costs_more_from(one, other, limit)
-        assert found == wanted, f"{called} up to {limit}: got {found}, wanted {wanted}"
-    assert square.calls < 200, f"calls of flop_count for a limit of a million: got {square.calls}, wanted below 200"
-
-
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "costs-more-from-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-class Strict(Price):
-    def flop_count(self, positions):
-        assert positions >= 1, f"positions handed to flop_count: got {positions}, wanted 1 or more"
-        return Price.flop_count(self, positions)
-
-
-for square, line, border in ((1, 7, 8), (3, 10, 4), (1, 999_998, 999_999), (2, 1, 1)):
-    pricey = Strict(0, square)
-    found = costs_more_from(pricey, Strict(line), 1_000_000)
-    assert found == border, f"{square} n² and {line} n: got {found}, wanted {border}"
-    assert pricey.calls < 200, f"calls of flop_count: got {pricey.calls}, wanted below 200"
-for limit, border in ((50, None), (51, 51), (1, None)):
-    found = costs_more_from(Strict(0, 1), Strict(50), limit)
-    assert found == border, f"n² and 50 n up to {limit}: got {found}, wanted {border}"
-scan = Mamba(lambda: MambaLayer(32, d_state=16, headdim=16, chunk_size=16))
-full = QKVSequenceMixer(32, Attention(32, 4, apply_qk_norm=False, use_rope=False))
-found = costs_more_from(full, scan, 100_000)
-costs = [(full.flop_count(n), scan.flop_count(n)) for n in (found - 1, found)]
-assert costs[0][0] <= costs[0][1] and costs[1][0] > costs[1][1], (
-    f"attention against a scan: got {found}, where the costs at {found - 1} and {found} are {costs}, wanted a border"
-)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# ## What does a second change add?
-#
-# Do two changes of a network that each help also help together? That is a question about four networks: with neither
-# change, with one, with the other, with both. Test losses of three seeds, for a change A and a change B:
-
-# %%
-losses = {
-    (False, False): [1.14, 1.05, 0.85],  # neither
-    (True, False): [0.61, 0.77, 0.78],  # A alone
-    (False, True): [0.80, 0.66, 0.57],  # B alone
-    (True, True): [0.68, 0.67, 0.69],  # both
+names = {
+    (False, False): "neither",
+    (True, False): "A, table from 0.3",
+    (False, True): "B, ViT-5",
+    (True, True): "both",
 }
-alone = [b - neither for neither, b in zip(losses[False, False], losses[False, True], strict=True)]
-print("what B alone adds to the loss, seed by seed:", *(f"{added:+.2f}" for added in alone))
+stored = stored_runs("09_seven_changes")["runs"].values()
+labels = ["ViT", "table from 0.3", "ViT-5", "ViT-5, table from 0.3"]
+losses = {pair: [run[label] for run in stored] for pair, label in zip(names, labels, strict=True)}
+for pair, name in names.items():
+    print(f"{name:17}", *(f"{loss:.2f}" for loss in losses[pair]))
 
 # %% [markdown]
-# ### Exercise 3 · 12 minutes · ●●●○○
+# With both changes the loss is lowest in every column, and a paper would print that row in bold type. It does not
+# answer the question. It would be lowest too if B were worth as much beside A as alone, or more.
 #
-# `losses` has such a list for each of the four pairs (A, B), the same seeds in the same order, at least one seed. What B
-# adds to the loss is a difference of two runs **of the same seed**. Compare what B adds beside A with what it adds alone:
+# ### Exercise 2 · What B adds beside A (8 minutes)
 #
-# - "less": in every seed the loss beside A is lowered by less than alone (or raised by more), by more than `least`;
-# - "more": in every seed it is lowered by more than alone, by more than `least`;
-# - "cannot tell": everything else.
+# Seeds differ too, in the second line by 0.22. So we compare runs **of the same seed**: what B adds to the loss is a
+# difference of two runs of one column. `losses` has such a list for each of the four pairs (A, B), the same seeds in
+# the same order, at least one seed. Compare what B adds beside A with what it adds alone, and return
 #
-# <details><summary>Hint 1</summary>Which two of the four lists show what B adds beside A?</details>
-# <details><summary>Hint 2</summary>Two differences a seed, and then the difference of these. How many of the four lists
-# have a plus sign in it?</details>
+# - "less" if in every seed B lowers the loss beside A by less than alone (or raises it by more), by more than `least`;
+# - "more" if in every seed it lowers the loss beside A by more than alone, by more than `least`;
+# - "cannot tell" in all other cases.
+#
+# <details><summary>Hint 1</summary>Which two of the four lists show what B adds beside A, and which two what it adds
+# alone?</details>
+# <details><summary>Hint 2</summary>For each seed you have two differences, and then the difference of these. B lowers
+# the loss, so both differences are usually negative: which sign has a B that is worth less beside A?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "beside", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -325,6 +285,11 @@ hidden = {
     ),
     "seeds in an order of their own": (four_lists([1.0, 2.0], [0.9, 1.9], [0.5, 1.5], [0.7, 1.7]), 0.1, "less"),
     "the same, within least": (four_lists([1.0, 2.0], [0.9, 1.9], [0.5, 1.5], [0.7, 1.7]), 0.4, "cannot tell"),
+    "one seed learns more than the other": (
+        four_lists([3.0, 2.0], [2.5, 1.5], [1.0, 1.5], [1.0, 1.4]),
+        0.1,
+        "less",
+    ),
     "no difference at all": (four_lists([1.0], [1.0], [1.0], [1.0]), 0.0, "cannot tell"),
     "four seeds": (
         four_lists([4.0, 3.0, 2.0, 1.0], [3.0, 2.0, 1.5, 0.9], [3.5, 2.5, 1.8, 0.8], [1.0, 0.5, 0.2, 0.1]),
@@ -340,8 +305,115 @@ for called, (given, least, truth) in hidden.items():
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# | what you used | where it holds |
-# |---|---|
-# | the step sets what is kept and what is added; B cancels its factor | A below 0; float64, since 1/Δ is large |
-# | a cost that grows with the square of the length exceeds a linear one, from some length on | any widths; the counts tell from which |
-# | what a change adds beside another is a difference of two differences, seed by seed | a few seeds that agree; where they do not, nothing is told |
+# ## Back to the two texts
+#
+# Somebody has given the mixer a second input, `start`, which is True where a text begins. There the step becomes
+# long, so that the scan forgets. We ask two questions. Which positions of the first text still move an output of the
+# second? And does the second text get what it gets alone?
+
+
+# %%
+class Packed(Mixer):
+    def forward(self, x, start):  # (batch, time, width), (batch, time)
+        earlier = F.pad(x, (0, 0, 1, -1))
+        u = F.silu(self.now * x + self.before * earlier)
+        dt, B, C = self.choose(u).split(self.sizes, dim=-1)
+        dt = torch.where(start[..., None], 50.0, F.softplus(dt))
+        return selective_scan(u[:, :, None], dt, -torch.ones_like(dt[0, 0]), B, C)[:, :, 0]
+
+
+def measure(kind):
+    torch.manual_seed(0)
+    packed = kind()
+    row, start = torch.cat([first, second], dim=1), torch.arange(8)[None] == 5
+    found, moving = packed(row, start)[:, 5:], []
+    for place in range(5):
+        changed = row.clone()
+        changed[:, place] += 1
+        if (packed(changed, start)[:, 5:] - found).abs().max() > 1e-6:
+            moving.append(place)
+    alone = packed(second, start[:, 5:] & False)
+    print(f"positions that move the second text: {moving}, difference from alone: {(found - alone).abs().max():.4f}")
+
+
+measure(Packed)
+
+# %% [markdown]
+# The scan forgets: positions 0 to 3 have no effect any more. But position 4 has one, and the second text gets
+# something quite different from what it gets alone.
+#
+# ### Exercise 3 · Mend it (10 minutes)
+#
+# There are two faults, and whichever you mend first, the second number stays wrong. That is why we measured twice: a
+# test that only asks whether the first text has an effect would have been content too early. Write `forward` so that
+# each text of each row gets the outputs that it gets alone. Use one scan for the whole batch, since a loop over the
+# texts would lose what packing saves. Where `start` is False everywhere, a row is one text. You can call
+# `measure(MendedPacked)` after each change.
+#
+# <details><summary>Hint 1</summary>Position 4 is next to the border. Which line lets a position receive something from
+# the one before it, without the scan?</details>
+# <details><summary>Hint 2</summary>In exercise 1 the long step did two things, and you undid one of them. How much
+# should the first position of a text add?</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "mended-packed", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class MendedPacked(Packed):
+    def forward(self, x, start):  # (batch, time, width), (batch, time)
+        ### BEGIN SOLUTION
+        start = start[..., None]
+        earlier = F.pad(x, (0, 0, 1, -1)).masked_fill(start, 0)
+        u = F.silu(self.now * x + self.before * earlier)
+        dt, B, C = self.choose(u).split(self.sizes, dim=-1)
+        own = F.softplus(dt)
+        dt = torch.where(start, 50.0, own)
+        return selective_scan(u[:, :, None], dt, -torch.ones_like(dt[0, 0]), B * own / dt, C)[:, :, 0]
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mended-packed-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+def each_alone(mixer, x, start):
+    """Return what each text of each row gets from the mixer of the beginning."""
+    rows = []
+    for row, begins in zip(x, start, strict=True):
+        places = [place for place in begins.nonzero().flatten().tolist() if place]
+        texts = row[None].tensor_split(places, dim=1)
+        rows.append(torch.cat([Mixer.forward(mixer, text) for text in texts], dim=1))
+    return torch.cat(rows)
+
+
+with attempt("MendedPacked"):
+    torch.manual_seed(3)
+    mended, x = MendedPacked(), torch.randn(1, 9, 8)
+    for places in ([], [5], [2, 6]):
+        start = torch.zeros(1, 9).bool()
+        start[:, places] = True
+        with unchanged(x=x, start=start):
+            found, calls = scans_of(mended, x, start)
+        close(found, each_alone(mended, x, start), f"a row in which texts begin at {places or 'no place'}: the output")
+        assert len(calls) == 1, f"calls of selective_scan: got {len(calls)}, wanted 1"
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "mended-packed-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+torch.manual_seed(93)
+for batch, time, width, often in ((3, 12, 8, 0.3), (2, 20, 5, 0.1), (1, 1, 8, 1.0), (4, 6, 3, 1.0), (2, 7, 8, 0.0)):
+    mended, x = MendedPacked(width).double(), torch.randn(batch, time, width).double().requires_grad_()
+    mended.choose.bias.data[0] = -3  # short steps: a state lasts
+    start, pull = torch.rand(batch, time) < often, torch.randn(batch, time, width)
+    with unchanged(x=x, start=start, mixer=mended):
+        found, calls = scans_of(mended, x, start)
+    assert len(calls) == 1, f"calls of selective_scan for {batch} rows: got {len(calls)}, wanted 1"
+    wanted, leaves = each_alone(mended, x, start), [x, *mended.parameters()]
+    close(found, wanted, f"{batch} rows of {time}, with {int(start.sum())} beginnings: the output")
+    assert found.requires_grad, "got an output without a gradient, wanted one"
+    mine, theirs = (torch.autograd.grad((pull * y).sum(), leaves, allow_unused=True) for y in (found, wanted))
+    for which, (one, right) in enumerate(zip(mine, theirs, strict=True)):
+        what = f"the gradient of parameter {which}" if which else "the gradient of x"
+        assert one is not None, f"{what}: got none, wanted one"
+        close(one, right, what)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Every part that carries something from one position to the next has to be told where a text begins, and Mamba has
+# two of them; in [Lfm2](https://github.com/huggingface/transformers/pull/46588) the convolution had been forgotten.
+# A step that is long enough to forget also adds too much, so "the first text has no effect" is too weak a test. The
+# strong one is that a text in a row gets exactly what it gets alone.
