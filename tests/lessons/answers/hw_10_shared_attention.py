@@ -1,11 +1,9 @@
-"""Right and wrong answers to `add_shared_attention` of the homework of lesson 10."""
+"""Right and wrong answers to `SharedAttention` of the homework of lesson 10."""
 
 import torch
 from torch import nn
 
-from residual_edu import AttentionBase, cache_length, extend
-from residual_edu.configurable import position_registry
-from residual_edu.parts.attention import attention_mask, split_heads
+from residual_edu import AttentionBase, attention_mask, cache_length, extend, split_heads
 
 
 class Shared(AttentionBase):
@@ -13,9 +11,8 @@ class Shared(AttentionBase):
 
     def __init__(self, config):
         super().__init__(config)
-        self.q_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
-        self.kv_proj = nn.Linear(self.d_model, self.head_dim, bias=config.bias)
-        self.o_proj = nn.Linear(self.d_model, self.d_model, bias=config.bias)
+        self.q_proj, self.o_proj = (nn.Linear(self.d_model, self.d_model) for _ in range(2))
+        self.kv_proj = nn.Linear(self.d_model, self.head_dim)
 
     def forward(self, x, mask=None, cache=None):
         start = cache_length(cache)
@@ -60,27 +57,13 @@ class AlwaysCausal(Shared):
         return attention_mask(x.shape[1], start + x.shape[1], causal=True)
 
 
-def adding(attention):
-    """An answer to the exercise."""
-    return lambda registry: registry.register("shared", type(attention.__name__, (attention,), {}))
-
-
-class ByHand(nn.Module):
-    """Without AttentionBase: the scores are written out, all heads in the rows of one product."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.heads, self.dim = config.n_heads, config.head_dim
-        self.q_proj, self.o_proj = (nn.Linear(config.d_model, config.d_model, bias=config.bias) for _ in range(2))
-        self.kv_proj = nn.Linear(config.d_model, config.head_dim, bias=config.bias)
-        self.position = position_registry.get(config.position)(config)
+class ByHand(Shared):
+    """The scores are written out, all heads in the rows of one product."""
 
     def forward(self, x, mask=None, cache=None):
-        new = self.kv_proj(x)
-        held = new if cache is None else torch.cat([cache[0], new], dim=1)
-        start = held.shape[1] - x.shape[1]
-        query = self.position.rotate(self.q_proj(x).unflatten(-1, (self.heads, self.dim)).transpose(1, 2), start)
-        scores = query @ self.position.rotate(held, 0)[:, None].mT / self.dim**0.5
+        held = self.kv_proj(x) if cache is None else torch.cat([cache[0], self.kv_proj(x)], dim=1)
+        query = self.turned_query(split_heads(self.q_proj(x), self.n_heads), held.shape[1] - x.shape[1])
+        scores = query @ self.position.rotate(held, 0)[:, None].mT / self.head_dim**0.5
         bias = self.position.bias(query, held.shape[1])
         scores = scores if bias is None else scores + bias
         if mask is not None:
@@ -98,9 +81,5 @@ class InHalves(Shared):
         return torch.cat(cache, dim=-1), cache
 
 
-def registered_in_a_line(registry):
-    registry.entries["shared"] = lambda config: Shared(config)
-
-
-WRONG = {"add_shared_attention": [*map(adding, (QueriesFromZero, KeepsAHeadForEach, KeepsInItself, AlwaysCausal))]}
-RIGHT = {"add_shared_attention": [*map(adding, (ByHand, InHalves)), registered_in_a_line]}
+WRONG = {"SharedAttention": [QueriesFromZero, KeepsAHeadForEach, KeepsInItself, AlwaysCausal]}
+RIGHT = {"SharedAttention": [ByHand, InHalves]}
