@@ -101,17 +101,10 @@ def test_the_learners_own_interrupt_passes_and_all_is_put_back():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        (lambda: torch.set_grad_enabled(False), "torch.is_grad_enabled() at False, where it was True"),
-        (lambda: torch.set_default_dtype(torch.float64), "torch.get_default_dtype() at torch.float64, where it was"),
-        (lambda: torch.set_default_device("meta"), "torch.get_default_device() at meta, where it was cpu before"),
-    ],
-)
-def test_a_setting_that_an_answer_leaves_behind_is_told_and_put_back(change, name):
-    assert outcome(change).trouble.startswith(f"it left {name}") and outcome(change).mechanical
-    assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+def test_a_setting_that_an_answer_leaves_behind_is_told_and_put_back():
+    """Which settings there are, test_unchanged.py and test_known_state.py say."""
+    found = outcome(lambda: torch.set_default_device("meta"))
+    assert found.mechanical and found.trouble.startswith("it left torch.get_default_device() at meta, where it was cpu")
     assert torch.get_default_device().type == "cpu"
 
 

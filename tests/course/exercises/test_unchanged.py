@@ -48,6 +48,7 @@ def test_what_is_only_read_passes():
         (lambda h: h["layers"][0].register_buffer("b", torch.ones(1)), "it added `layers[0].b`; "),
         (lambda h: h["norm"](draw(3, 2).float()), "it changed `norm.running_mean` in place; "),
         (lambda h: torch.set_grad_enabled(False), "it left torch.is_grad_enabled() at False, where it was True before"),
+        (lambda h: torch.set_default_dtype(torch.float64), "it left torch.get_default_dtype() at torch.float64, where"),
         (lambda h: torch.manual_seed(3), "it left the seed of torch's random numbers at 3, where it was 0 before"),
     ],
 )
