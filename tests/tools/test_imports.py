@@ -13,10 +13,9 @@ import residual_edu
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ["errors", "config", "parts", "mixers", "blocks", "configurable", "networks", "gradient_flow"]
-COURSE = "data datasets training plots contents companion progress explorers checking exercises summary lesson commands"
-ORDER = (
-    [f"residual_edu.{room}" for room in LIBRARY] + [f"residual_course.{room}" for room in COURSE.split()] + ["tools"]
-)
+COURSE = "newer data datasets training plots contents companion progress explorers checking exercises summary lesson"
+ROOMS = [*COURSE.split(), "commands"]
+ORDER = [f"residual_edu.{room}" for room in LIBRARY] + [f"residual_course.{room}" for room in ROOMS] + ["tools"]
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for package in ("residual_edu", "residual_course", "tools")
