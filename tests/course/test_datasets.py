@@ -130,6 +130,6 @@ def test_letters_are_moved_and_as_large_as_asked_for():
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ImportError, match=r"scikit-learn, which is not installed: pip install 'residual_edu\[lab\]'$"):
         digits()
