@@ -1,5 +1,6 @@
 """What is said where a notebook asks for what the installed package does not have: it may be newer than the package."""
 
+import re
 import sys
 from importlib.metadata import version
 from types import TracebackType
@@ -8,7 +9,7 @@ from typing import Any
 
 def newer(said: str) -> str:
     """Return a sentence for the message of a failed import from this course, and nothing for another's."""
-    if "residual_" not in said:
+    if not re.search(r"(named|from) 'residual_", said):
         return ""
     installed = f"residual_edu {version('residual_edu')}, which is installed here"
     return f"{said.partition(' (/')[0]}: unless it is misspelled, this notebook is newer than {installed}"

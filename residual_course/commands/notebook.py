@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import jupytext
+import nbformat
 from nbformat import NotebookNode, from_dict
 
 from residual_course.commands.answers import apart
@@ -61,7 +61,11 @@ def read_notebook(path: Path) -> NotebookNode:
         line = text.count("\n", 0, fault.end()) + 1
         raise Refusal(f"{path}, line {line}: a merge left its mark here, or it is not UTF-8: mend it, and try again.")
     try:
-        return jupytext.reads(text, fmt="ipynb" if path.suffix == ".ipynb" else "py:percent")
+        if path.suffix == ".ipynb":
+            return nbformat.reads(text, as_version=4)
+        import jupytext  # for sources alone: it takes half a second
+
+        return jupytext.reads(text, fmt="py:percent")
     except Exception:  # nbformat raises whatever its own code stumbles over
         raise Refusal(f"{path} cannot be read as a notebook: get it anew, or build it.") from None
 
