@@ -28,21 +28,37 @@ def without_a_gradient_before_the_first(stack, x):
     return place, "zero" if flow.added[0, place] == 0 else "detached"
 
 
-def read_off_the_parts(stack, x):
-    for place, block in enumerate(stack):
-        if block.cut:
-            return place, "detached"
-        if not block.layer.linear2.weight.any():
-            return place, "zero"
-    return None
+def by_the_weights_gradients(stack, x):
+    flow = record(stack, x)
+    place = int(flow.weight_gradient[0].nan_to_num(0).argmin())
+    return place, "zero" if flow.added[0, place] == 0 else "detached"
+
+
+def noted(keep, share=lambda branch: branch):
+    """Return an answer that notes so, and shares so much of the branch with the stream."""
+
+    def residual(x, layer, norm, sizes):
+        branch = layer(norm(x))
+        sizes.append(keep(branch).square().mean().sqrt())
+        return x + share(branch)
+
+    return residual
+
+
+def runs_the_layer_twice(x, layer, norm, sizes):
+    sizes.append(layer(norm(x)).detach().square().mean().sqrt())
+    return x + layer(norm(x))
+
+
+def as_a_number(x, layer, norm, sizes):
+    branch = layer(norm(x))
+    sizes.append(branch.square().mean().sqrt().item())
+    return branch.add(x)
 
 
 RIGHT = {
     "branch_slope": [lambda depth, growth: math.expm1(math.log(growth) / depth)],
-    "batch_gradient": [
-        lambda x, g: torch.einsum("...o,...i->oi", g, x),
-        lambda x, g: torch.tensordot(g, x, dims=(list(range(g.ndim - 1)), list(range(x.ndim - 1)))),
-    ],
+    "mended_residual": [as_a_number],
 }
 WRONG = {
     "branch_slope": [
@@ -51,11 +67,16 @@ WRONG = {
         lambda depth, growth: growth ** (2 / depth) - 1,
         lambda depth, growth: max(growth ** (1 / depth) - 1, 0.0),
     ],
-    "batch_gradient": [
-        lambda x, g: x.T @ g,
-        lambda x, g: g.T @ x / len(x),
-        lambda x, g: torch.outer(g.sum(0), x.sum(0)),
-        lambda x, g: g.T @ x,
+    "broken_block": [
+        by_what_is_added,
+        never_detached,
+        without_a_gradient_before_the_first,
+        by_the_weights_gradients,
     ],
-    "broken_block": [by_what_is_added, never_detached, without_a_gradient_before_the_first, read_off_the_parts],
+    "mended_residual": [
+        noted(torch.clone),
+        noted(torch.detach, torch.detach),
+        noted(lambda branch: branch.detach() - branch.mean().item()),
+        runs_the_layer_twice,
+    ],
 }
