@@ -1,58 +1,86 @@
 # %% [markdown]
-# # Homework for lessons 02 and 03 · A shift, a noise, and a gate from outside
+# # Homework for lessons 02 and 03 · Two helpers that fail in silence
 #
-# 45 minutes. It needs lessons 02 and 03, and of the library only what they finished.
+# About 50 minutes. You need lessons 02 and 03, and of the library only what they built.
 #
-# By the end you can
+# A colleague has written the two helpers of a residual branch herself: a norm for a network that runs in 16 bits, and a
+# DropPath that drops one branch in ten. No error is raised, and yet the norm turns a row into zeros, and the gate
+# silences the whole batch most of the time, as you will see in a moment. At the end you will have written a norm that
+# holds in any precision, a function that tells what a gate drops, and a DropPath that passes it.
 #
-# - **make** any norm independent of a row's mean, in float16 too;
-# - **compute** the rate of dropout that gives a wanted noise;
-# - **find out** from outside what a gate drops, and how often, whatever its code says.
-#
-# Below each exercise are tests that you can read. It is graded with others as well, on other inputs.
+# Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
 
 # %%
-import torch
+from contextlib import suppress
 
+import torch
 from torch import nn
 
-from residual_edu import DropPath, Dropout, drop_path, layer_norm, rms_norm
-from residual_course.exercises import attempt
+from residual_edu import DropPath, Dropout, layer_norm, rms_norm
+
 from residual_course.checking.gradients import gradients
-from residual_course.checking.properties import close
-from residual_course.checking.unchanged import unchanged
+from residual_course.checking.properties import close, unchanged
+from residual_course.exercises import attempt
 from residual_course.lesson import setup
 
 device = setup()
-x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
 
-# %% [markdown]
-# ## A norm and a shift
-#
-# LayerNorm removes the mean and the size of a row, RMSNorm the size alone. So adding 5 to all numbers of a row leaves
-# LayerNorm's output as it is, and changes RMSNorm's:
 
 # %%
-for norm in (layer_norm, rms_norm):
-    print(f"{norm.__name__}: adding 5 changes the output by {(norm(x + 5) - norm(x)).abs().max():.2f}")
+def handed_norm(x, eps=1e-5):
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+def handed_drop_path(branch, rate, training=True):
+    """Drop at `rate`, and make up for it, so that the average stays."""
+    if not training:
+        return branch
+    stays = torch.rand(1) < rate
+    return branch * stays / rate
+
+
+rows = torch.tensor([[3.0, 4.0], [300.0, 400.0]]).half()
+print("the norm of two rows  ", handed_norm(rows).tolist())
+print("the gate on 4 samples ", handed_drop_path(torch.ones(4), rate=0.1).tolist())
+calls = torch.stack([handed_drop_path(torch.ones(4), 0.1) for _ in range(20_000)])
+print(f"its average over 20,000 calls is {calls.mean():.1f}, as it should be")
 
 # %% [markdown]
-# ### Exercise 1 · 12 minutes · ●●●○○
+# The second row is a hundred times the first, so a norm should return the same for both, and the second came back as
+# zeros. The gate was to drop one sample in ten, and it dropped all four, although its average is right.
 #
-# Make any norm independent of such a shift: return `norm` of the rows of x without their means. With `rms_norm` this is
-# `layer_norm`. It must hold for rows whose mean is large, in float16 and in float64 as well: the result has the dtype
-# of x, but a mean that was rounded to 16 bits, or a float64 row that was rounded to 32, is not accurate enough.
+# ## A norm for 16 bits
+#
+# What happened to the row? The largest number in float16 is 65,504, and 300² is already 90,000. So the mean of the
+# squares is infinite, and whatever is divided by infinity is 0. The usual mend is to take the statistics in a wider
+# dtype, as Llama's RMSNorm does. We want a little more than that.
+#
+# LayerNorm removes the mean and the size of a row, RMSNorm the size alone. Many networks use RMSNorm, because it computes
+# less, and as long as a row has a small mean the two return nearly the same. Here all numbers are moved by 5:
+
+# %%
+x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+for norm in (layer_norm, rms_norm):
+    change = (norm(x + 5) - norm(x)).abs().max()
+    print(f"{norm.__name__}: adding 5 changes the output by {change:.2f}")
+
+# %% [markdown]
+# ### Exercise 1 · Centred, in any precision (9 minutes)
+#
+# One wrapper can give any norm both properties, so that nobody has to write them again into each norm. Return `norm` of
+# the rows of x without their means; with `rms_norm` that is `layer_norm`. The result has the dtype of x. It must also be
+# right for rows whose mean is large, in float16 and in float64: a mean that was rounded to 16 bits, or a float64 row
+# that was rounded to 32, is not accurate enough.
 #
 # <details><summary>Hint 1</summary>Where must the mean be subtracted: from the norm's input, or from its output? Is it
 # the mean of each row, or of all rows?</details>
 # <details><summary>Hint 2</summary>Three steps: convert x to a dtype that is wide enough; centre each row in it and
-# apply the norm; convert the result back. Which axis does the mean run over, and does its shape still broadcast against
-# x?</details>
+# apply the norm; convert the result back. Does the shape of the mean still broadcast against x?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "shift-proof", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def shift_proof(x, norm):
-    """Return norm of the centred rows of x, in the dtype of x; norm keeps the shape of its input."""
+    """Return norm of the centred rows of x, in x's dtype; norm keeps the shape."""
     ### BEGIN SOLUTION
     wide = x.double()
     centred = wide - wide.mean(dim=-1, keepdim=True)
@@ -62,17 +90,19 @@ def shift_proof(x, norm):
 
 # %% nbgrader={"grade": true, "grade_id": "shift-proof-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 with attempt("shift_proof"):
-    close(shift_proof(x, rms_norm), layer_norm(x), "shift_proof(x, rms_norm)", rtol=1e-3)
+    close(shift_proof(x, rms_norm), layer_norm(x), "with rms_norm", rtol=1e-3)
     pairs = torch.tensor([[1.0, 3.0], [10.0, 16.0]])
-    close(shift_proof(pairs, torch.tanh), torch.tanh(torch.tensor([[-1.0, 1], [-3, 3]])), "shift_proof(pairs, tanh)")
+    wanted = torch.tensor([[-1.0, 1.0], [-3.0, 3.0]]).tanh()
+    close(shift_proof(pairs, torch.tanh), wanted, "with tanh as the norm, the output")
     for rows in ((x + 2000).half(), x.double()[None] + 1e8):
-        what = f"rows far from zero, {rows.dtype}, shape {tuple(rows.shape)}: "
+        what = f"rows far from zero, {rows.dtype}: "
         with unchanged(x=rows):
             found = shift_proof(rows, rms_norm)
         assert found.dtype == rows.dtype, f"{what}got {found.dtype}, wanted {rows.dtype}"
         close(found, layer_norm(rows.double()), what + "the output", rtol=2e-3)
     (slope,) = gradients(lambda x: shift_proof(x, torch.square), pairs)
-    close(slope.sum(-1), torch.zeros(2), "adding the same to a whole row changes nothing: the sum of its gradient")
+    # A shift of a whole row changes nothing, so:
+    close(slope.sum(-1), torch.zeros(2), "the sum of a row's gradient")
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "shift-proof-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -101,112 +131,47 @@ for kind, one in kinds.items():
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## How noisy is a branch?
-#
-# In lesson 03 a number kept its average and its square grew: what dropout adds is noise. To compare gates one needs the
-# rate that belongs to a noise.
-#
-# ### Exercise 2 · 10 minutes · ●●●○○
-#
-# The output of a branch is 1 for every sample, and `drop_path` is applied to it. The mean stays 1; for each sample the
-# result is 0 or more than 1. Return the rate at which the standard deviation of the result is `noise` times its mean.
-#
-# <details><summary>Hint 1</summary>The result is 0 with probability p, and 1/(1 - p) otherwise. What is its mean
-# square?</details>
-# <details><summary>Hint 2</summary>The variance is the mean square less the squared mean, and the mean is 1. Simplify
-# it to one fraction in p, then solve for p.</details>
-
-
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "rate-of-noise", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rate_of_noise(noise):
-    """Return the rate, in [0, 1), for a noise of 0 or more."""
-    ### BEGIN SOLUTION
-    variance = noise**2
-    return variance / (1 + variance)
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "rate-of-noise-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-with attempt("rate_of_noise"):
-    with unchanged():
-        rates = {noise: float(rate_of_noise(noise)) for noise in (0, 1.0, 2.0)}
-    close(rates.pop(0), 0.0, "rate_of_noise(0)")
-    for noise, rate in rates.items():
-        passed = drop_path(torch.ones(200_000, 1), rate)
-        measured = float(passed.std() / passed.mean())
-        assert abs(measured - noise) < 0.05, f"at the rate {rate:.4g}: got a noise of {measured:.2f}, wanted {noise}"
-
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "rate-of-noise-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-torch.manual_seed(23)
-for ratio, p in ((0, 0.0), (0.5, 0.2), (1 / 3, 0.1), (2.0, 0.8), (3, 0.9), (0.1, 1 / 101), (10, 100 / 101)):
-    with unchanged():
-        found = rate_of_noise(ratio)
-    close(float(found), p, f"rate_of_noise({ratio:.4g})")
-### END HIDDEN TESTS
-
-# %% [markdown]
 # ## What does this gate drop?
 #
-# A library's gate is called `drop`, with an argument `rate`. Does it throw a coin for each unit, each sample, or the whole batch? Is
-# the coin new in each call? Names do not tell, and in lesson 03 a network dropped where it should not. So measure it.
-#
-# Three gates, all called with ones, all with a mean of about 1 over many calls:
-
+# The colleague's gate has the right average, and so has every gate that divides by the share that stays. An average
+# cannot tell how many coins are thrown, nor how often they fall on "drop". The name of a function does not tell either,
+# since libraries call the same thing differently. So we look at what comes out. Here are two gates whose answer you know:
 
 # %%
-class Kept(nn.Module):
-    """Dropout with a mask for each shape, drawn once."""
-
-    def __init__(self, p):
-        super().__init__()
-        self.p, self.masks = p, {}
-
-    def forward(self, h):
-        if not self.training:
-            return h
-        mask = self.masks.setdefault(h.shape, torch.rand(h.shape) >= self.p)
-        return h * mask / (1 - self.p)
-
-
-torch.manual_seed(0)
-for gate in (Dropout(0.5), DropPath(0.5), Kept(0.5)):
+for gate in (Dropout(0.5), DropPath(0.5)):
     print(type(gate).__name__, gate(torch.ones(3, 4)).int().tolist())
 
 # %% [markdown]
-# ### Exercise 3 · 18 minutes · ●●●●○
+# ### Exercise 2 · Find out from outside (12 minutes)
 #
-# `gate` is a module that drops in training and returns its input in evaluation. Return what it drops, and its rate to
-# within 0.03, as in `("sample", 0.3)`:
+# Return what a gate drops in training, and its rate to within 0.03, as in `("sample", 0.3)`:
 #
-# - "unit": a coin for each number, new in each call;
-# - "sample": a coin for each sample (the first axis), new in each call;
-# - "batch": one coin for the whole batch, new in each call;
-# - "kept": one coin for each number, thrown once; later calls with the same shape use it again.
+# - "unit": it throws a coin for each number;
+# - "sample": it throws a coin for each sample (the first axis);
+# - "batch": it throws one coin for the whole batch.
 #
-# All rates are between 0.1 and 0.8. A gate may come in evaluation mode, and must be left in the mode in which it came.
-# It may forget to divide by 1 - p. Look at outputs alone, not at attributes.
+# The coins are new in each call, and the rate is between 0.1 and 0.9. `gate` is a module that takes tensors of any
+# shape. It may come in evaluation mode, in which it returns its input, and must be left in the mode in which it came. It
+# may forget to divide. Look at outputs alone, not at attributes.
 #
-# <details><summary>Hint 1</summary>Which of the four can be told apart by one call with many samples and features, and
-# which need a second call?</details>
-# <details><summary>Hint 2</summary>The rate is a share of zeros. Of how many coins must it be a share, to be right to
+# <details><summary>Hint 1</summary>Give it ones, with many samples and many features. Which of the zeros must agree if
+# there is one coin for each sample, and which if there is one for all?</details>
+# <details><summary>Hint 2</summary>The rate is the share of zeros. Of how many coins must it be a share, to be right to
 # within 0.03? How many calls is that for a gate with one coin a call?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "describe-gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def describe_gate(gate):
-    """Return what the gate drops ("unit", "sample", "batch" or "kept") and its rate."""
+    """Return what the gate drops ("unit", "sample" or "batch") and its rate."""
     ### BEGIN SOLUTION
     mode = gate.training
     gate.train()
-    masks = torch.stack([gate(torch.ones(40, 40)) == 0 for _ in range(3000)])
+    dropped = torch.stack([gate(torch.ones(20, 20)) == 0 for _ in range(3000)])
     gate.train(mode)
-    rate = masks.double().mean().item()
-    if (masks == masks[:1]).all():
-        return "kept", rate
-    if (masks == masks[:, :1, :1]).all():
+    rate = dropped.double().mean().item()
+    if (dropped == dropped[:, :1, :1]).all():
         return "batch", rate
-    return "sample" if (masks == masks[:, :, :1]).all() else "unit", rate
+    return "sample" if (dropped == dropped[:, :, :1]).all() else "unit", rate
     ### END SOLUTION
 
 
@@ -224,14 +189,16 @@ class ForTheBatch(nn.Module):
 
 with attempt("describe_gate"):
     torch.manual_seed(3)
-    cases = {"unit": Dropout(0.3), "sample": DropPath(0.6), "kept": Kept(0.3), "batch": ForTheBatch(0.2)}
-    for kind, gate in cases.items():
-        gate.train(kind != "sample")
-        found = describe_gate(gate)
-        rate = {"unit": 0.3, "sample": 0.6, "kept": 0.3, "batch": 0.2}[kind]
-        assert found[0] == kind, f"a gate of the kind {kind!r}: got {found[0]!r}, wanted {kind!r}"
-        assert abs(found[1] - rate) < 0.035, f"a gate of the kind {kind!r}: got the rate {found[1]:.3g}, wanted {rate}"
-        assert gate.training == (kind != "sample"), f"its mode: got training {gate.training}, wanted it as it was"
+    cases = [("unit", Dropout, 0.3), ("sample", DropPath, 0.6), ("batch", ForTheBatch, 0.2)]
+    for kind, make, rate in cases:
+        for mode in (True, False):
+            gate = make(rate).train(mode)
+            found, share = describe_gate(gate)
+            assert found == kind, f"got {found!r}, wanted {kind!r}"
+            near = abs(share - rate) < 0.035
+            assert near, f"the rate of {kind!r}: got {share:.3g}, wanted {rate}"
+            left = gate.training
+            assert left == mode, f"its mode: got training {left}, wanted {mode}"
 
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-gate-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -239,30 +206,122 @@ with attempt("describe_gate"):
 class Sealed(nn.Module):
     def __init__(self, shape, chance, factor):
         nn.Module.__init__(self)
-        self.inner, self.chance, self.factor, self.seen = shape, chance, factor, {}
+        self.inner, self.chance, self.factor = shape, chance, factor
 
     def forward(self, x):
         if self.training is False:
             return x
         drawn = torch.rand({"sample": (len(x), *[1] * (x.ndim - 1)), "batch": ()}.get(self.inner, x.shape))
-        if self.inner == "kept":
-            drawn = self.seen.setdefault(x.shape, drawn)
         return x * (drawn >= self.chance) * self.factor
 
 
 torch.manual_seed(17)
-for shape in ("unit", "sample", "batch", "kept"):
-    for chance, factor, trains in ((0.15, 1.0, True), (0.75, 4.0, False), (0.4, 1.0, False)):
+for shape in ("unit", "sample", "batch"):
+    for chance, factor, trains in ((0.12, 1.0, True), (0.88, 8.0, False), (0.4, 1.0, False), (0.5, 2.0, True)):
         sealed = Sealed(shape, chance, factor).train(trains)
-        kind, rate = describe_gate(sealed)
+        with unchanged():
+            kind, rate = describe_gate(sealed)
         assert kind == shape, f"a gate of the kind {shape!r} and rate {chance}: got {kind!r}, wanted {shape!r}"
         assert abs(rate - chance) < 0.04, f"a gate of the kind {shape!r}: got the rate {rate:.3g}, wanted {chance}"
         assert sealed.training == trains, f"its mode: got training {sealed.training}, wanted {trains}"
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# | what you used | where it holds |
-# |---|---|
-# | LayerNorm is RMSNorm of the centred row | every row, if it is centred in float32 or wider |
-# | dropping at rate p gives a noise of √(p/(1 - p)) | a branch whose output does not depend on what was dropped |
-# | what a gate does shows in two calls on ones; its rate needs many coins | gates whose noise is zeros |
+# ## The colleague's gate
+#
+# **Measure first.** She asked for a rate of 0.1, with a coin for each sample. What does your function say of her gate?
+
+
+# %%
+class Gate(nn.Module):
+    """A function such as `handed_drop_path` as a module, which has a mode."""
+
+    def __init__(self, function, rate):
+        super().__init__()
+        self.function, self.rate = function, rate
+
+    def forward(self, branch):
+        return self.function(branch, self.rate, self.training)
+
+
+with suppress(NotImplementedError):  # prints as soon as exercise 2 is written
+    kind, rate = describe_gate(Gate(handed_drop_path, 0.1))
+    print(f"her gate: a coin for each {kind}, dropped {rate:.1f}")
+
+# %% [markdown]
+# ### Exercise 3 · Mend it (7 minutes)
+#
+# She copied the lines from a library in which the number is the share that *stays* (TensorFlow 1 called it
+# `keep_prob`), and she drew one coin for all. Write
+# it so that `rate` is the share of samples that are dropped, with a coin for each sample. The branch has the shape
+# (batch, ...) with any number of axes, and the result has its dtype. In evaluation it comes back as it is.
+#
+# <details><summary>Hint 1</summary>By what do you have to divide what stays, so that the average is that of the
+# branch?</details>
+# <details><summary>Hint 2</summary><code>branch.ndim</code> tells how many axes of length 1 the coins need after the
+# first. Coins as True and False leave the dtype alone.</details>
+
+
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "mended-drop-path", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mended_drop_path(branch, rate, training=True):
+    """Drop samples of the branch at a rate in [0, 1), and make up for it."""
+    ### BEGIN SOLUTION
+    if not training:
+        return branch
+    stays = torch.rand(len(branch), *[1] * (branch.ndim - 1)) >= rate
+    return branch * stays / (1 - rate)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "mended-drop-path-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+with attempt("mended_drop_path"):
+    torch.manual_seed(5)
+    for shape in ((4000, 3), (4000, 2, 2)):
+        branch = torch.ones(shape, dtype=torch.float64, requires_grad=True)
+        found = mended_drop_path(branch, 0.2)
+        each = found.flatten(1)
+        assert (each == each[:, :1]).all(), "got samples dropped in part, wanted whole"
+        dropped = (each[:, 0] == 0).double().mean()
+        assert abs(dropped - 0.2) < 0.04, f"got {dropped:.2f} dropped, wanted 0.2"
+        close(found.max(), 1.25, "what stays, 1 / (1 - 0.2),")
+        found.sum().backward()
+        close(branch.grad, found, "the gradient of a branch of ones")
+    again = mended_drop_path(branch, 0.2)
+    assert not torch.equal(again, found), "a second call: got the same coins, wanted new"
+    some = torch.randn(4, 4).half()
+    found = mended_drop_path(some, 0.5)
+    assert found.dtype == some.dtype, f"got {found.dtype}, wanted {some.dtype}"
+    close(mended_drop_path(some, 0.5, training=False), some, "in evaluation, the output")
+
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "mended-drop-path-hidden", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+torch.manual_seed(29)
+for shape, chance in (((5000,), 0.1), ((5000, 3, 1, 2), 0.75), ((5000, 1), 0.9), ((5000, 2), 0.0)):
+    branch = torch.rand(shape).add(1).requires_grad_()
+    with unchanged(branch=branch):
+        found = mended_drop_path(branch, chance)
+    close(torch.tensor(found.shape), torch.tensor(shape), f"for {shape}: the shape")
+    factor = (found / branch).flatten(1) if len(shape) > 1 else (found / branch)[:, None]
+    stays = factor[:, 0] > 0
+    close(factor, stays[:, None].expand_as(factor) / (1 - chance), f"for {shape}: the factor of each number")
+    share = 1 - stays.double().mean()
+    assert abs(share - chance) < 0.03, f"for {shape}: got {share:.3f} dropped, wanted {chance}"
+    alike = (stays[1:] == stays[:-1]).double().mean()
+    wanted = chance**2 + (1 - chance) ** 2
+    assert abs(alike - wanted) < 0.04, f"neighbours that share their fate: got {alike:.2f}, wanted {wanted:.2f}"
+    (back,) = torch.autograd.grad(found.sum(), branch)
+    close(back, found / branch, f"for {shape}: the gradient")
+one = torch.stack([mended_drop_path(torch.ones(1, 2), 0.3)[0, 0] == 0 for _ in range(3000)]).double().mean()
+assert abs(one - 0.3) < 0.04, f"a batch of one sample: got {one:.2f} dropped, wanted 0.3"
+for dtype in (torch.float16, torch.bfloat16, torch.float64):
+    found = mended_drop_path(torch.ones(6, 2, dtype=dtype), 0.5)
+    assert found.dtype == dtype, f"for {dtype}: got {found.dtype}, wanted {dtype}"
+    still = mended_drop_path(torch.ones(6, 2, dtype=dtype), 0.5, False)
+    close(still, torch.ones(6, 2, dtype=dtype), "in evaluation, the output")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# A right average does not make a right gate: who gets a coin, and how often it falls on "drop", shows in the zeros of a
+# few thousand calls on ones. Shapes deserve the same distrust, because a mask that does not fit is broadcast without a
+# word. In [one library](https://github.com/keras-team/keras-hub/issues/3039) a mask with an axis too many gave the branch
+# a second batch axis.
