@@ -36,7 +36,8 @@ class Block(nn.Module):
     def __init__(self, residual, gate, width=8):
         super().__init__()
         self.layer = SimpleFeedForward(width, 4 * width)
-        self.norm_1, self.norm_2 = (LayerNorm(width, eps=1e-12) for _ in "12")
+        self.norm_1 = LayerNorm(width, eps=1e-12)
+        self.norm_2 = LayerNorm(width, eps=1e-12)
         self.gate = LayerScale(width, gate)
         self.residual = residual
 
@@ -357,5 +358,5 @@ for run, shape in enumerate([(7, 6), (2, 3, 6)], start=1):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# A norm removes whatever multiplies its whole input, so a factor that is to act has to stand after it. His blocks trained
-# without an error, and no curve of the loss says that a parameter has no effect. Turn it, and look whether anything moves.
+# A norm removes whatever multiplies its whole input, so a factor that is to act has to stand after it. No error tells you
+# that a parameter has no effect, and its name does not either: turn it, and look whether anything moves.
