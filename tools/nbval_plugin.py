@@ -160,7 +160,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Compare what is stored apart too, and a cell that was never run: nbval would let it pass whatever it prints."""
+    """Compare what is stored apart too, and a cell that was never run: nbval would let it pass whatever it prints.
+
+    The last lessons train longest, and come first: else one of two workers would end long before the other.
+    """
+    items.sort(key=lambda item: item.path.name, reverse=True)  # the cells of a lesson stay in their order
     cells = [item for item in items if isinstance(item, IPyNbCell)]
     for lesson in {cell.parent for cell in cells}:
         join(lesson.nb, answers_of(lesson.path))

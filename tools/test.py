@@ -32,13 +32,13 @@ STEPS = {
     "browser": [*PYTEST, "--dist=loadfile", "tests/browser"],
 }
 USUAL = {
-    "units": ["-m", "not slow"],
+    "units": ["-m", "not slow"],  # they run each homework with its solutions
     "browser": ["-m", "not slow"],
-    "notebooks": ["--ignore-glob=*/investigations/*"],
+    "notebooks": ["--ignore-glob=*/investigations/*", "--ignore-glob=*/homework/*"],
 }
 PATIENT = ["--timeout=1800"]  # a test that takes a minute takes many on a busy machine
 # What the library's tests need besides a torch of another version; xdist's groups are read up to pytest 9.1.
-BESIDES = ["numpy>=2.0", "jaxtyping>=0.3.2", "pytest<9.2", "pytest-xdist", "pytest-timeout", "hypothesis", "beartype"]
+BESIDES = ["numpy>=2.0", "jaxtyping>=0.3.2", "pytest<9.2", "pytest-xdist", "pytest-timeout", "beartype"]
 # One thread, no learner's file, and claims that raise where they do not hold.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RESIDUAL_EDU_STRICT": "1", "PYTHONUNBUFFERED": "1"}
 
