@@ -13,7 +13,7 @@ from .lab import Lab, find_chromium, jupyterlab
 from .page import LessonPage
 from .pictures import take
 
-FIRST = ("test_book", "test_copy", "test_lessons")  # the longest, so that the two workers end together
+FIRST = ("test_book", "test_copy", "test_states", "test_lessons")  # the longest, so that the two workers end together
 LESSON = pytest.StashKey[LessonPage]()
 SHARED, RUNNING = pytest.StashKey[Lab](), pytest.StashKey[ExitStack]()
 
@@ -78,10 +78,11 @@ def lab(chromium: Browser, pytestconfig: pytest.Config, tmp_path_factory: pytest
 
 @pytest.fixture(scope="module")
 def lesson(request: pytest.FixtureRequest, lab: Lab, chromium: Browser) -> Iterator[LessonPage]:
-    """The lesson of the test's parameter, its name and what makes its notebook, run to its end in the browser."""
-    name, make = request.param
+    """The lesson of the test's parameter, opened in the browser, and run to its end if it is to be."""
+    name, make, runs = request.param
     opened = request.config.stash[LESSON] = LessonPage(chromium, lab, name, make())
-    opened.run_all()
+    if runs:
+        opened.run_all()
     if folder := request.config.getoption("pictures", None):
         take(opened, folder)
     yield opened

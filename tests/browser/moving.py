@@ -1,13 +1,12 @@
-"""An explorer in the browser: each control is moved as a learner moves it, and the picture is seen to change."""
+"""An explorer in the browser: each control is moved by keyboard, and the picture is seen to change."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from playwright.sync_api import FloatRect, Locator
+from playwright.sync_api import Locator
 
 PATIENCE = 20_000  # milliseconds after which a picture counts as unchanged, on a busy machine too
-CONTROLS = ".widget-slider, .widget-toggle-buttons"
 
 # Promises whether the picture changes and is painted.
 WATCH = """(picture, patience) => {
@@ -65,51 +64,15 @@ class MovedExplorer:
     def __init__(self, root: Locator) -> None:
         self.root, self.page = root, root.page
         self.picture = root.locator("img.widget-image")
-        self.clear = root.get_by_role("button", name="Clear what was tried")
-        self.sliders = root.locator(".noUi-handle").all()
 
     def unknown(self) -> int:
         """Return how many controls there are that nothing here moves."""
-        controls = self.root.locator(":scope > *").count() - 2 - self.clear.count()  # the picture and the reading
-        return controls - self.root.locator(CONTROLS).count()
+        controls = self.root.locator(":scope > *").count() - 2  # the picture and the reading
+        return controls - self.root.locator(".widget-slider").count()
 
-    def by_keyboard(self) -> list[Move]:
-        """Return a move of each control by keys."""
-        return [self.arrows(slider) for slider in self.sliders] + self.others(lambda c: partial(c.press, "Space"))
-
-    def by_mouse(self) -> list[Move]:
-        """Return a move of each control by the mouse."""
-        return [self.pulls(slider) for slider in self.sliders] + self.others(lambda c: c.click)
-
-    def others(self, press: Callable[[Locator], Callable[[], Any]]) -> list[Move]:
-        """Return a move of each button of a choice."""
-        moves = list[Move]()
-        for group in self.root.locator(".widget-toggle-buttons").all():
-            chosen, rest = buttons(group)
-            moves += [Move(f"the button {other.inner_text()!r}", press(other), press(chosen)) for other in rest]
-        return moves
-
-    def arrows(self, slider: Locator) -> Move:
-        """Return the arrow keys that move a slider to where there is room, and back."""
-        now, end = (float(slider.get_attribute(f"aria-value{which}") or 0) for which in ("now", "max"))
-        there, back = ("ArrowRight", "ArrowLeft") if now < end else ("ArrowLeft", "ArrowRight")
-        return Move(f"the slider {label(slider)!r}", partial(slider.press, there), partial(slider.press, back))
-
-    def pulls(self, slider: Locator) -> Move:
-        """Return the drags of a slider by a third of its track, to where there is room and back."""
-        track, handle = box(slider.locator("xpath=../..")), box(slider)
-        far = track["width"] / 3 * (1 if handle["x"] < track["x"] + track["width"] / 2 else -1)
-        return Move(f"the slider {label(slider)!r}", partial(self.pull, slider, far), partial(self.pull, slider, -far))
-
-    def pull(self, slider: Locator, far: float) -> None:
-        """Press the mouse on a slider, drag it ``far`` to the right, and let it go."""
-        slider.scroll_into_view_if_needed()
-        handle = box(slider)
-        x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
-        self.page.mouse.move(x, y)
-        self.page.mouse.down()
-        self.page.mouse.move(x + far, y, steps=10)
-        self.page.mouse.up()
+    def moves(self) -> list[Move]:
+        """Return a move of each slider by arrow keys."""
+        return [arrows(slider) for slider in self.root.locator(".noUi-handle").all()]
 
     def changes(self, act: Callable[[], Any]) -> bool:
         """Do ``act`` and return whether the picture changed."""
@@ -121,37 +84,14 @@ class MovedExplorer:
         """Return what reaches beyond the explorer's right edge where a page leaves it so many pixels."""
         return self.root.evaluate(OVERFLOW, width)
 
-    def try_two(self) -> None:
-        """By keyboard, move all sliders to their ends, then to their beginnings."""
-        for key in ("End", "Home"):
-            for slider in self.sliders:
-                slider.press(key)
-        self.settle()
-
-    def settle(self) -> None:
-        """Wait until the picture stands still."""
-        self.picture.evaluate(SETTLED)
-
     def makes(self, move: Move) -> None:
         """Move there and back, and see the picture change twice."""
-        self.settle()
+        self.picture.evaluate(SETTLED)
         assert all(self.changes(act) for act in (move.there, move.back)), f"{move.what} moves nothing"
 
 
-def buttons(group: Locator) -> tuple[Locator, list[Locator]]:
-    """Return the pressed button of a choice, and the others."""
-    pressed = [("mod-active" in (b.get_attribute("class") or ""), b) for b in group.locator("button").all()]
-    return next(b for active, b in pressed if active), [b for active, b in pressed if not active]
-
-
-def label(control: Locator) -> str:
-    """Return the first words that stand beside a control, or on it."""
-    widget = control.locator("xpath=ancestor-or-self::*[contains(@class, 'lm-Widget')][1]")
-    return next(line for line in widget.inner_text().replace("\u200b", "").split("\n") if line)
-
-
-def box(element: Locator) -> FloatRect:
-    """Return where an element stands on the screen."""
-    found = element.bounding_box()
-    assert found, "the element is not on the page"
-    return found
+def arrows(slider: Locator) -> Move:
+    """Return the arrow keys that move a slider to where there is room, and back."""
+    now, end = (float(slider.get_attribute(f"aria-value{which}") or 0) for which in ("now", "max"))
+    there, back = ("ArrowRight", "ArrowLeft") if now < end else ("ArrowLeft", "ArrowRight")
+    return Move(f"a slider from {now} to {end}", partial(slider.press, there), partial(slider.press, back))

@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
 
+from residual_course.commands.checkout import is_optional, lessons, notebook_of
+
 from .lab import Lab
 from .moving import MovedExplorer
 
+NOTEBOOKS = [notebook_of(source) for source in lessons(Path(__file__).parents[2]) if not is_optional(source)]
 WIDE, NARROW = (1280, 800), (600, 800)  # pixels of the two windows in which a lesson is used
 BEGAN, LIMIT = time.monotonic(), 1800  # seconds for all waits of a run together: a busy machine is slow, not wrong
 

@@ -1,7 +1,6 @@
 """A learner's copy, opened by the command: answered, summed up, saved, and started anew; the course stays as it was."""
 
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -213,20 +212,3 @@ def test_what_one_did_is_summed_up_and_kept_and_a_miss_leads_to_its_section(chec
     assert f"Opening {Path('my_lessons', LESSON)}.ipynb" in running.said()
     assert build.run(["--check"]) == 0
     assert (checkout / "notebooks" / f"{LESSON}.ipynb").read_bytes() == before
-
-
-def test_it_is_started_anew_and_the_old_one_kept(checkout, chromium):
-    shutil.rmtree(checkout / "home")
-    running = Command(checkout, "--fresh", "00")
-    try:
-        page = learner(chromium, running, checkout)
-        page.run_all()
-        assert [question.locator("button").count() for question in page.predictions()] == [2, 2]  # asked again
-        assert "we measured" not in outputs(page) and "x.any(dim=0)" not in outputs(page)
-        page.close()
-    finally:
-        running.stop()
-    (kept,) = (checkout / "my_lessons").glob(f"{LESSON} (kept *).ipynb")
-    assert "x.any(dim=0)" in kept.read_text()
-    assert re.search(rf"{LESSON}\.ipynb is new; the one you worked in is now '{re.escape(kept.name)}'", running.said())
-    assert os.listdir(checkout / "my_lessons" / "homework") == []

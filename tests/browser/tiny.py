@@ -14,35 +14,34 @@ device = setup()
 t = np.linspace(0, 6, 300)
 figure = Figure()
 axes = figure.add_subplot(ylim=(-2, 2))
-(pale,), (curve,) = axes.plot([], [], lw=1), axes.plot(t, np.sin(t))
+(curve,) = axes.plot(t, np.sin(t))
 title = axes.set_title("A wave")
-show(figure, alt="A wave.")
 """
+FIGURE = 'show(figure, alt="A wave.")'
 PREDICT = """\
 with predict("Is 1 below 2?", ["yes", "no"]) as guess:
     guess.truth = "yes"
 """
 MOVE = """\
-def draw(speed, size, kind):
-    curve.set_ydata(size * np.sin(speed * t) + (kind == "high"))
-    title.set_text(f"A {kind} wave of speed {speed:.1f}")
+def draw(speed, size):
+    curve.set_ydata(size * np.sin(speed * t))
+    title.set_text(f"A wave of speed {speed:.1f}")
     return f"The wave has speed {speed:.1f} and size {size:.1f}."
 
 controls = {
     "speed": widgets.FloatSlider(value=3, min=1, max=3, step=0.1),
     "size": widgets.FloatSlider(value=0.2, min=0.2, max=1, step=0.1),
-    "kind": widgets.ToggleButtons(options=["low", "high"]),
 }
-keep = lambda: {pale: curve.get_data()}
-Explorer(figure, draw, controls, alt="A low wave of speed 3.", animated=[pale, curve, title], keep=keep)
+Explorer(figure, draw, controls, alt="A wave of speed 3.", animated=[curve, title])
 """
 FOLD = "Why? <details><summary>Hint 1</summary>Look closely.</details>"
 
 
 def sound() -> nbformat.NotebookNode:
     """Return a lesson that a learner gets through."""
-    folded = new_code_cell("print('a solution')", metadata={"jupyter": {"source_hidden": True}})
-    return lesson(START, FOLD, PREDICT, folded, MOVE)
+    hidden = {"jupyter": {"source_hidden": True}}
+    folded = [new_code_cell(source, metadata=hidden) for source in ("print('a solution')", FIGURE)]
+    return lesson(START, FOLD, PREDICT, *folded, MOVE)
 
 
 def lesson(*cells: str | nbformat.NotebookNode) -> nbformat.NotebookNode:
