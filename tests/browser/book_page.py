@@ -7,9 +7,10 @@ from urllib.parse import unquote, urlsplit
 from playwright.sync_api import Browser, Page
 
 SMALLEST = 7  # pixels of letters on a phone, in formulas, and in figures, where 11 points at 600 pixels are 15.3
+CODE = 11  # pixels of letters of code, on a phone too
 HEAVIEST = 3_000_000  # bytes of a page as it opens
 
-# What is wider than the page or its box; of code, lines of at most 60 columns alone, and of what it prints, 80.
+# What is wider than the page or its box; of code, lines of at most 45 columns alone.
 BEYOND = """() => {
     const width = document.documentElement.clientWidth, found = [];
     for (const each of document.querySelectorAll("article *")) {
@@ -22,7 +23,7 @@ BEYOND = """() => {
     for (const each of document.querySelectorAll("pre")) {
         if (each.scrollWidth <= each.clientWidth) continue;
         const columns = Math.max(...each.textContent.split("\\n").map(line => line.length));
-        if (columns <= (each.closest(".cell_output") ? 80 : 60)) found.push(`${columns} columns: ${each.textContent}`);
+        if (columns <= 45) found.push(`${columns} columns: ${each.textContent}`);
     }
     return found;
 }"""
@@ -36,6 +37,9 @@ UNDRAWN = """smallest => [...document.querySelectorAll("article .math")].filter(
     const sizes = [...each.querySelectorAll("mjx-c")].map(letter => parseFloat(getComputedStyle(letter).fontSize));
     return !(box?.width && box.height && sizes.length && Math.min(...sizes) >= smallest);
 }).map(each => each.textContent)"""
+TINY = """smallest => [...document.querySelectorAll("article :is(pre, code)")].filter(
+    each => each.offsetWidth && parseFloat(getComputedStyle(each).fontSize) < smallest
+).map(each => each.outerHTML.slice(0, 120))"""
 OPEN = """() => {
     for (const each of document.querySelectorAll("details")) { each.hidden = false; each.open = true; }
 }"""
@@ -80,5 +84,6 @@ class BookPage:
         self.page.evaluate(OPEN)
         self.page.evaluate(SETTLE)
         yield from self.page.evaluate(BEYOND)
+        yield from self.page.evaluate(TINY, CODE)
         yield from self.page.evaluate(UNREAD, SMALLEST)
         yield from self.page.evaluate(UNDRAWN, SMALLEST)

@@ -18,7 +18,7 @@ from .book_page import OPEN, SETTLE, BookPage, pages_of
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 BOTH = [(1280, "light"), (420, "dark")]
-LOOKED_AT = ("index.html", "notebooks/00_residual_connection.html", "reference/parts.layer_norm.html")
+LOOKED_AT = ("index.html", "notebooks/00_residual_connection.html", "reference/norms.html")
 # Code and formulas look the same on every page, and are most of its elements: three pages stand for them.
 ALIKE = {"exclude": [["pre"], ["mjx-container"]]}
 QUICK = {"resultTypes": ["violations"], "preload": False}
@@ -195,11 +195,11 @@ def test_the_keyboard_brings_the_contents_onto_a_phone(opened):
     assert page.evaluate(f"{where}(document.activeElement)") == ["A", 0, True]
 
 
-def test_the_search_leads_to_a_page_and_works_from_the_disk(opened, book):
+def test_the_search_shows_excerpts_and_leads_to_a_page_from_the_disk(opened, book):
     shown = opened()
     page = shown.open("search.html")
     page.goto((book / "search.html").as_uri() + "?q=LayerNorm")
-    page.locator("ul.search li a").first.wait_for()
+    page.locator("ul.search li p.context", has_text="LayerNorm").first.wait_for()
     page.locator("ul.search li a").first.click()
     page.wait_for_url(re.compile(r"/(?!search)[^/]+\.html"))
     page.locator("h1").wait_for()

@@ -21,12 +21,13 @@ def run(argv: Sequence[str]) -> int:
     """Build the book and print where it begins; return 1 if Sphinx had anything to say against it."""
     parser = argparse.ArgumentParser(prog="residual-edu book", description="Build the lessons as pages for a browser.")
     parser.add_argument("out", nargs="?", type=Path, metavar="OUT", help="where to; book/ in the checkout if not given")
+    parser.add_argument("--lab", default="", metavar="URL", help="what begins the address of a notebook in your lab")
     root, given = find_root(), parser.parse_args(argv)
     if not find_spec("myst_nb"):
         raise Refusal("The book needs Sphinx and myst-nb; run: python course.py book")
     start, out = time.monotonic(), (given.out or root / "book").resolve()
     make_room(out)
-    code = build(root, out)
+    code = build(root, out, given.lab)
     print(f"{out / INDEX}, in {time.monotonic() - start:.0f} s")
     return code
 
@@ -38,14 +39,14 @@ def make_room(out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
 
 
-def build(root: Path, out: Path) -> int:
+def build(root: Path, out: Path, lab: str = "") -> int:
     """Build the book of the checkout ``root`` in ``out``; return 0, or 1 where Sphinx warns."""
     from tools.book.pages import write_pages
     from tools.book.site import make_site
 
     with TemporaryDirectory() as folder:
         pages, site = Path(folder) / "pages", Path(folder) / "site"
-        write_pages(root, pages)
+        write_pages(root, pages, lab)
         code = make_site(pages, site)
         shutil.move(site, out)
     return code

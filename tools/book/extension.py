@@ -1,5 +1,8 @@
-"""What Sphinx and myst-nb lack: the fold of an answer, and some of the theme's settings."""
+"""What Sphinx and myst-nb lack: the fold of an answer, excerpts in the search, and some of the theme's settings."""
 
+import html
+import json
+import re
 from typing import Any
 
 from docutils import nodes
@@ -7,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.book.signatures import skipped, starred, written
+from tools.book.signatures import starred, written
 
 # Where a browser or a server forbids to keep anything, the theme's scripts find a store that lasts as long as the page.
 STORE = """<script>
@@ -19,6 +22,14 @@ try { localStorage.length; } catch {
 </script>
 """
 UNFOUND = "no-search"  # Sphinx's class for what its search does not index
+# The search shows a piece of each page that it finds. It would fetch that page, which a browser refuses on a disk, and
+# which holds what a prediction has not opened yet; so the texts that it may show are in a file of their own.
+TEXTS = "searchtexts.js"
+FETCH = """const TEXTS = %s;
+const ROOT = document.documentElement.dataset.content_root;
+window.fetch = async url => new Response(TEXTS[url.slice(ROOT.length, -".html".length)]);
+"""
+UNTOLD = re.compile(r"<script.*?</script>|<[^>]+>", re.S)
 
 
 class Answer(nodes.General, nodes.Element):
@@ -59,14 +70,38 @@ def fold_from(cell: nodes.container) -> None:
     parent[at:end] = [answer]
 
 
+def keep_text(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Keep what the search may show of a page."""
+    app.env.__dict__.setdefault("texts", {})[page] = f'<div role="main">{text_of(doctree)}</div>'
+
+
+def text_of(node: nodes.Node) -> str:
+    """Return the text of what the search finds, as HTML; the sections in it have their names."""
+    if isinstance(node, nodes.Text):
+        return html.escape(node.astext())
+    if isinstance(node, nodes.raw):
+        return html.escape(html.unescape(UNTOLD.sub(" ", node.astext())))
+    if not isinstance(node, nodes.Element) or UNFOUND in node.get("classes", ()):
+        return ""
+    inner = "".join(map(text_of, node.children)) + " " * (not isinstance(node, nodes.Inline))
+    return f'<section id="{node["ids"][0]}">{inner}</section>' if isinstance(node, nodes.section) else inner
+
+
+def write_texts(app: Sphinx, error: Exception | None) -> None:
+    """Write the texts of all pages beside the search."""
+    if not error:
+        (app.outdir / TEXTS).write_text(FETCH % json.dumps(app.env.__dict__["texts"]), encoding="utf-8")
+
+
 def dark_code(app: Sphinx) -> None:
     """Set the colours of code in the dark look, before furo reads them; it has no such setting before its own start."""
     app.config.pygments_dark_style = "a11y-dark"
 
 
 def levels(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Give the headings of furo's contents the level that a screen reader asks for, and its scripts a store."""
-    context["metatags"] = context.get("metatags", "") + STORE
+    """Give the headings of furo's contents the level that a screen reader asks for, and its scripts what they need."""
+    texts = f'<script src="{TEXTS}" defer></script>\n' if page == "search" else ""
+    context["metatags"] = context.get("metatags", "") + STORE + texts
     tree = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
@@ -75,9 +110,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Hand all of it to Sphinx."""
     app.add_node(Answer, html=(open_answer, close_answer))
     app.add_transform(FoldAnswers)
+    app.connect("doctree-resolved", keep_text)
+    app.connect("build-finished", write_texts)
     app.connect("html-page-context", levels, priority=900)
     app.connect("builder-inited", dark_code, priority=400)
     app.connect("autodoc-process-signature", written)
     app.connect("autodoc-process-docstring", starred)
-    app.connect("autodoc-skip-member", skipped)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,5 +1,6 @@
 """A stored notebook as the book has it: the same cells, with folds, questions and explorers that work in a page."""
 
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,11 +25,8 @@ PROGRESS = '<p class="answered"></p>'  # the page's script writes it
 ANSWER = "..."  # source, never shown, of a cell that folds or has outputs alone; myst-nb leaves out an empty one
 ASKS = "Predict: "  # begins what a question is on a page without a kernel
 PROMPTS = {"solution": "Solution"}
-IN_LAB = (
-    '<details class="lab"><summary>Open in JupyterLab</summary><p>In the course\'s folder run '
-    "<code>python course.py lab</code>, open <code>my_lessons/{}</code> in the file list, and write your answer in "
-    "this exercise's cell. Its check answers with hints.</p></details>"
-)
+LAB = '<p class="lab">{}: <code>python course.py lab</code>, then <code>my_lessons/{}</code> in its file list{}.</p>'
+ONLINE = ', or <a href="{}">open it in the lab</a>'
 
 
 class Lesson:
@@ -38,12 +36,13 @@ class Lesson:
         notebook: the stored one; its answers stand where ``answers_of`` says.
         states: the folder of its explorers' drawn states.
         pictures: where its figures are written.
+        lab: what begins the address of its notebook in a lab; "" where there is none.
     """
 
-    def __init__(self, notebook: Path, states: Path, pictures: Pictures) -> None:
+    def __init__(self, notebook: Path, states: Path, pictures: Pictures, lab: str = "") -> None:
         top = next(folder for folder in notebook.parents if folder.name == "notebooks")
         self.name, self.states, self.pictures = notebook.relative_to(top).as_posix(), states, pictures
-        self.up = "../" * self.name.count("/")
+        self.up, self.online = "../" * self.name.count("/"), lab and ONLINE.format(html.escape(lab + self.name))
         self.stored = read_notebook(notebook)
         join(self.stored, answers_of(notebook))
         self.told = read(companion_of(notebook))["predictions"]
@@ -53,6 +52,7 @@ class Lesson:
     def page(self) -> NotebookNode:
         """Return the notebook for Sphinx."""
         cells = [made for cell in self.stored.cells for made in self.shown(cell)]
+        cells[0].source += "\n\n" + LAB.format("To run this page", self.name, self.online)
         for number, cell in enumerate(cells):
             cell.id = str(number)
         return NotebookNode(self.stored | {"cells": cells})
@@ -91,10 +91,10 @@ class Lesson:
     def below(self, cell: NotebookNode) -> Iterator[str]:
         """Yield what the book says below a cell: the library's page of its piece, the way to JupyterLab."""
         for module in (target.replace("/", ".") for target in targets(cell)):
-            yield f"In the library: [residual_edu.{module}]({self.up}../reference/{module}.md)."
+            yield f"In the library: {{py:mod}}`residual_edu.{module}`."
         if cell.metadata.get("nbgrader", {}).get("grade"):
             cell.outputs = []
-            yield IN_LAB.format(self.name)
+            yield LAB.format("To answer, with a check that gives hints", self.name, self.online)
 
     def output(self, output: NotebookNode, cell: NotebookNode) -> Iterator[NotebookNode]:
         """Yield an output: a picture as HTML with its alternative text, an explorer with its controls, a text plain."""

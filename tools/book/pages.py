@@ -16,16 +16,29 @@ from tools.book.explorers import FOLDER as STATES
 from tools.book.lesson import Lesson
 from tools.book.pictures import FOLDER as PICTURES
 from tools.book.pictures import Pictures
-from tools.book.reference import write_reference
+from tools.book.reference import built_in, write_reference
 from tools.states import states_of
 
 EXTRA = "extra"  # what Sphinx copies as it is
-PAGES = tuple(f"docs/{name}.md" for name in ("glossary", "coming_from", "scale", "instructors", "labs", "grading", "authoring"))
-PAGES += ("CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = tuple(
+    f"docs/{name}.md"
+    for name in ("your_network", "glossary", "coming_from", "scale", "instructors", "labs", "grading", "authoring")
+)
+PAGES += ("docs/hub.md", "CONTRIBUTING.md", "CHANGELOG.md")
 SECTION = r"^## {}\n(.*?)(?=^## |\Z)"
-FILES = re.compile(r"\]\((?:\.\./)*(LICENSE|residual_course/data/LICENSE\.txt)\)")
+FILES = re.compile(r"\]\((?:\.\./)*(LICENSE|residual_course/data/LICENSE\.txt|hub/\w+\.?\w*)\)")
 FRONT = """\
 # residual_edu
+
+After these lessons you can write every piece of a residual block yourself, from a norm and a gate to attention, a long
+convolution and a scan, and read the block of a published design as a few choices in one equation. You can see what
+reaches each layer of any network, forwards and backwards, and find out why it does not train. You have built a small
+GPT and a vision transformer, of pieces that a tested PyTorch package holds for your own work.
+
+{picture}
+
+**[Begin with lesson 00](notebooks/00_residual_connection.ipynb)**, or
+[see gradient flow in your own network](docs/your_network.md), or look up [a piece of the library](reference/index.md).
 
 {about}
 
@@ -38,35 +51,46 @@ FRONT = """\
 Each lesson asks for predictions: choose, and the page shows what was measured. This browser remembers your choices.
 The exercises are done in JupyterLab, with `python course.py lab`; their solutions are folded here.
 
+## Investigations
+
+Each of them asks one question that its lesson leaves open; no lesson needs them.
+
+{investigations}
+
+## Homework
+
+{homework}
+
 ## One equation
 {equation}
 {contents}
 {questions}
 """
+BESIDE = re.compile(r"\. \[[^\]]*\]\([^)]*\) is an investigation beside it")  # for it has a list of its own
 CONTENTS = "```{{toctree}}\n:hidden:\n:caption: {}\n{}\n```"
 
 
-def write_pages(root: Path, out: Path) -> None:
-    """Write the sources of the book of the checkout ``root`` into the new folder ``out``."""
+def write_pages(root: Path, out: Path, lab: str = "") -> None:
+    """Write the sources of the book of the checkout ``root`` into the new folder ``out``; ``lab`` as in ``Lesson``."""
     for folder in ("notebooks/homework", f"notebooks/{INVESTIGATIONS}", "docs"):
         (out / folder).mkdir(parents=True)
-    questions = write_lessons(root, out)
+    questions = write_lessons(root, out, lab)
     for name in PAGES:
         text = (root / name).read_text(encoding="utf-8")
         (out / name).write_text(FILES.sub("]", text), encoding="utf-8")
     shutil.copytree(root / "docs" / "pictures", out / "docs" / "pictures")
-    write_reference(root, out / "reference")
+    write_reference(root, out / "reference", built_in(root))
     write_front(root, out, questions)
 
 
-def write_lessons(root: Path, out: Path) -> dict[str, int]:
+def write_lessons(root: Path, out: Path, lab: str) -> dict[str, int]:
     """Write every lesson, investigation and homework; return how many predictions each page asks for."""
     extra = out / EXTRA / "notebooks"
     pictures, questions = Pictures(extra / PICTURES), dict[str, int]()
     shutil.copytree(root / "docs" / "states", extra / STATES, ignore=shutil.ignore_patterns("*.json"))
     for source in with_homework(root):
         notebook = notebook_of(source)
-        lesson = Lesson(notebook, states_of(source), pictures)
+        lesson = Lesson(notebook, states_of(source), pictures, lab)
         target = out / notebook.relative_to(root)
         target.write_text(nbformat.writes(lesson.page()), encoding="utf-8", newline="\n")
         questions[docname(target, out)] = len(lesson.asked)
@@ -85,12 +109,15 @@ def write_front(root: Path, out: Path, questions: Mapping[str, int]) -> None:
         "Lessons": [name for name in questions if name.count("/") == 1],
         "Investigations": [name for name in questions if f"/{INVESTIGATIONS}/" in name],
         "Homework": [name for name in questions if "/homework/" in name],
-        "Words and guides": [name.removesuffix(".md") for name in PAGES],
+        "Guides": [name.removesuffix(".md") for name in PAGES],
         "The library": ["reference/index"],
     }
     text = FRONT.format(
+        picture=re.search(r"^!\[.*\)$", readme, re.M)[0],  # type: ignore[index]  # the README begins with one
         about=re.split(r"^(?:!|## )", readme.partition("\n")[2], maxsplit=1, flags=re.M)[0].strip(),
-        lessons=section(readme, "The lessons"),
+        lessons=BESIDE.sub("", section(readme, "The lessons")),
+        investigations="\n".join(f"- [](/{name}.ipynb)" for name in parts["Investigations"]),
+        homework="\n".join(f"- [](/{name}.ipynb)" for name in parts["Homework"]),
         equation=section(readme, "One equation"),
         contents="\n\n".join(CONTENTS.format(name, "\n".join(pages)) for name, pages in parts.items() if pages),
         questions=f'<script type="application/json" id="questions">{json.dumps(questions)}</script>',

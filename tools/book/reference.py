@@ -1,86 +1,94 @@
-"""The library's reference: a page for each module, of its docstrings, with a link to the lesson that builds it."""
+"""The library's reference: a page for each thing that one looks for, of its pieces' docstrings and examples."""
 
-import ast
-import re
+import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 
 from residual_course.commands.checkout import lessons, notebook_of
 from residual_course.commands.notebook import read_notebook
+from tools.book.examples import Group, Piece, groups
 from tools.promote import PROMOTE, targets
 
-ROOMS = {
-    "config": "Describe a module now, build it later",
-    "parts": "What stands on, around and after a layer",
-    "mixers": "What lets positions exchange information",
-    "blocks": "The blocks",
-    "configurable": "The block of names and numbers",
-    "networks": "Whole networks",
-    "gradient_flow": "Measuring gradient flow",
-    "errors": "The error of this library",
-}
-GIVES = re.compile(r"^from residual_edu\.(\w+\.\w+) import", re.M)
-PAGE = """\
-# {name}
-
+MODULE = """\
+## {module}
 {built}
-
 ```{{eval-rst}}
-.. automodule:: residual_edu.{name}
-   :members:
-   :show-inheritance:
-   :member-order: bysource
+.. automodule:: residual_edu.{module}
+
+{entries}
 ```
 """
-CONTENTS = "\n```{{toctree}}\n:hidden:\n\n{}\n```\n"
+ENTRY = """\
+.. {piece.directive}:: {piece.path}
+{options}
+   .. code-block:: pycon
+
+{example}
+"""
+MEMBERS = "   :members:\n   :show-inheritance:\n"
 INDEX = """\
 # The library
 
-Every piece that the lessons build, as it is imported: `from residual_edu import LayerNorm`. Shapes stand in the
-signatures, as in `Float[Tensor, "*batch channels"]`: any number of batch axes, then one of channels.
+Every piece that the lessons build, as it is imported: `from residual_edu import LayerNorm`. Each has an example of a
+few lines and a link to its source. Shapes stand in the signatures, as in `Float[Tensor, "*batch channels"]`: any number
+of batch axes, then one of channels.
 
+{}
+```{{toctree}}
+:hidden:
+
+{}
+```
 """
+Built = Mapping[str, list[str]]
 
 
-def write_reference(root: Path, out: Path) -> None:
-    """Write a page for each module into the new folder ``out``, and an index."""
+def write_reference(root: Path, out: Path, built: Built) -> None:
+    """Write a page for each group of pieces into the new folder ``out``, and an index."""
     out.mkdir()
-    built, index, names = built_in(root), [INDEX], list[str]()
-    for room, what in ROOMS.items():
-        index.append(f"\n## {what}\n\n")
-        for name, text in modules(root / "residual_edu", room, built):
-            page = PAGE.format(name=name, built=lesson_links(built.get(name.replace(".", "/"), ())))
-            (out / f"{name}.md").write_text(page, encoding="utf-8")
-            index.append(f"- [{name}]({name}.md): {text}\n")
-            names.append(name)
-    index.append(CONTENTS.format("\n".join(names)))
-    (out / "index.md").write_text("".join(index), encoding="utf-8")
+    found = list(groups(root))
+    for group in found:
+        text = "\n".join([contents(group, "#"), *modules(group, built)])
+        (out / f"{group.name}.md").write_text(text, encoding="utf-8")
+    names = "\n".join(group.name for group in found)
+    text = INDEX.format("\n".join(contents(group, "##") for group in found), names)
+    (out / "index.md").write_text(text, encoding="utf-8")
 
 
-def modules(package: Path, room: str, built: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and first line of each module from which a room gives a name, or a lesson shows one."""
-    single, whole = package / f"{room}.py", package / room / "__init__.py"
-    given = {room} if single.exists() else set(GIVES.findall(whole.read_text(encoding="utf-8")))
-    given |= {name.replace("/", ".") for name in built if name.startswith(f"{room}/")}
-    for name in sorted(given):
-        path = package / f"{name.replace('.', '/')}.py"
-        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        yield name, text.partition("\n")[0].replace("``", "`")
+def contents(group: Group, level: str) -> str:
+    """Return the title of a group, and its pieces in a line each."""
+    lines = [": ".join(filter(None, [link(piece), piece.about])) for piece in group.pieces]
+    return "\n".join([f"{level} {group.title}", "", group.about, "", *(f"- {line}" for line in lines), ""])
 
 
-def built_in(root: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return file name and title of the lessons that promote a piece to a module, such as ``parts/layer_norm``."""
-    found = defaultdict[str, list[tuple[str, str]]](list)
+def link(piece: Piece) -> str:
+    """Return a link to a piece, with its other names."""
+    return ", ".join([f"{{py:obj}}`{piece.name} <{piece.path}>`", *piece.others])
+
+
+def modules(group: Group, built: Built) -> Iterator[str]:
+    """Yield a section for each module of a group: the lessons that build it, its docstring, its pieces."""
+    order = [piece.module for piece in group.pieces]
+    together = sorted(group.pieces, key=lambda piece: order.index(piece.module))
+    for module, pieces in groupby(together, lambda piece: piece.module):
+        links = f"\nBuilt in {' and '.join(built[module])}.\n" if module in built else ""
+        yield MODULE.format(module=module, built=links, entries="\n".join(map(entry, pieces)))
+
+
+def entry(piece: Piece) -> str:
+    """Return what documents a piece, and shows its example below its text."""
+    options = MEMBERS if piece.directive == "autoclass" else ""
+    return ENTRY.format(piece=piece, options=options, example=textwrap.indent(piece.example, " " * 6))
+
+
+def built_in(root: Path) -> Built:
+    """Return links to the lessons that promote a piece to a module, such as ``parts.layer_norm``."""
+    found = defaultdict[str, list[str]](list)
     for source in lessons(root):
         notebook = read_notebook(notebook_of(source))
         title = notebook.cells[0].source.partition("\n")[0].lstrip("# ")
         for module in dict.fromkeys(target for cell in notebook.cells for target in targets(cell, PROMOTE)):
-            found[module].append((notebook_of(source).name, title))
+            found[module.replace("/", ".")].append(f"[{title}](../notebooks/{notebook_of(source).name})")
     return found
-
-
-def lesson_links(found: Sequence[tuple[str, str]]) -> str:
-    """Return the sentence that says which lesson shows the code."""
-    links = " and ".join(f"[{title}](../notebooks/{name})" for name, title in found)
-    return f"Built in {links}." if links else ""

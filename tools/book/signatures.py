@@ -6,7 +6,7 @@ import re
 import textwrap
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, get_origin
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -47,11 +47,6 @@ def signature(tree: ast.FunctionDef, bound: bool) -> tuple[str, str | None]:
         del first[0]
     result = tree.returns and tree.name != "__init__" and ast.unparse(tree.returns)
     return f"({ast.unparse(tree.args)})", result or None
-
-
-def skipped(app: Sphinx, what: str, name: str, found: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out a type's other name, which Sphinx would show with the address of its check."""
-    return True if get_origin(found) is Annotated else None
 
 
 def starred(app: Sphinx, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:

@@ -21,6 +21,7 @@ SETTINGS: dict[str, Any] = {
         "sphinx.ext.githubpages",
         "sphinx.ext.mathjax",
         "sphinx.ext.napoleon",
+        "sphinx.ext.viewcode",
         "tools.book.extension",
     ],
     "smartquotes": False,  # the lessons' words stand as JupyterLab shows them
@@ -34,7 +35,6 @@ SETTINGS: dict[str, Any] = {
     "html_copy_source": False,
     "html_show_sphinx": False,
     "html_show_copyright": False,
-    "html_show_search_summary": False,  # it would fetch pages, and show what a prediction has not opened yet
     "html_domain_indices": False,
     "html_use_index": False,
     "mathjax_path": MATHJAX,
@@ -45,6 +45,7 @@ SETTINGS: dict[str, Any] = {
     "nb_render_markdown_format": "myst",
     "nb_merge_streams": True,
     "nb_render_text_lexer": "none",
+    "add_module_names": False,
     "autodoc_mock_imports": ["torch", "jaxtyping", "numpy", "sklearn", "matplotlib", "PIL"],
     "napoleon_numpy_docstring": False,
 }
@@ -55,7 +56,8 @@ def make_site(pages: Path, out: Path) -> int:
     settings = SETTINGS | {"html_extra_path": [str(pages / EXTRA)]}
     os.environ["SOURCE_DATE_EPOCH"] = "0"
     with patch_docutils(), docutils_namespace():
-        app = Sphinx(pages, None, out, out.with_name("doctrees"), "html", settings, status=None, freshenv=True)
+        how: dict[str, Any] = {"status": None, "freshenv": True, "parallel": os.cpu_count() or 1}
+        app = Sphinx(pages, None, out, out.with_name("doctrees"), "html", settings, **how)
         app.build(force_all=True)
     copy_mathjax(out / "_static" / Path(MATHJAX).parent)
     for leftover in (out / ".buildinfo", out / "objects.inv"):

@@ -36,12 +36,14 @@ def prose(text):
 def page(tmp_path):
     """Returns the book's cells for those of a notebook, whose answers are given by cell id."""
 
-    def make(*cells, answers=None, states=None):
+    def make(*cells, answers=None, states=None, lab=""):
         (tmp_path / "notebooks" / "answers").mkdir(parents=True)
         path = tmp_path / "notebooks" / "02_it.ipynb"
-        nbformat.write(new_notebook(cells=list(cells)), path)
+        nbformat.write(new_notebook(cells=[new_markdown_cell("# Title"), *cells]), path)
         (path.parent / "answers" / "02_it.json").write_text(json.dumps(answers or {}))
-        return Lesson(path, states or tmp_path / "none", Pictures(tmp_path / "pictures")).page().cells
+        title, *rest = Lesson(path, states or tmp_path / "none", Pictures(tmp_path / "pictures"), lab).page().cells
+        assert "python course.py lab" in title.source and ("<a href=" in title.source) is bool(lab)
+        return rest
 
     return make
 
@@ -88,7 +90,7 @@ def test_each_kind_of_cell_is_as_a_page_needs_it(page, tmp_path):
     cells = code("show(fig)", outputs=[picture(width=600)]), code("explore()", "explorer", outputs=[picture()])
     more = code(**folded, **FOLDED), code("class LayerNorm: ...", "promote:parts/layer_norm", "hide-cell", **FOLDED)
     last = code("summary()", outputs=[prose(words)]), code("f()", outputs=[new_output("stream", text="\x1b[31mred")])
-    made = page(new_markdown_cell("# Title"), *cells, *more, *last)
+    made = page(new_markdown_cell("Text."), *cells, *more, *last)
     text, shown, explorer, fold, piece, link, counted, printed = made
     html = shown.outputs[0].data["text/html"]
     assert 'alt="a &quot;red&quot; dot"' in html and 'width="600" height="300"' in html and 'loading="lazy"' in html
@@ -96,17 +98,17 @@ def test_each_kind_of_cell_is_as_a_page_needs_it(page, tmp_path):
     assert f'src="pictures/{file.name}"' in html and file.read_bytes() == base64.b64decode(png())
     assert explorer.outputs[0].data["text/html"].startswith("<img ")  # without states
     assert [cell.metadata["mystnb"]["code_prompt_show"] for cell in (fold, counted)] == ["Code: report, Net", "Code"]
-    assert link.source == "In the library: [residual_edu.parts.layer_norm](../reference/parts.layer_norm.md)."
+    assert link.source == "In the library: {py:mod}`residual_edu.parts.layer_norm`."
     assert counted.outputs[0].data["text/html"] == '<p class="answered"></p>'  # left to the page
-    assert (text.source, printed.outputs[0].text, [cell.id for cell in made]) == ("# Title", "red", list("01234567"))
+    assert (text.source, printed.outputs[0].text, [cell.id for cell in made]) == ("Text.", "red", list("12345678"))
 
 
 def test_an_exercise_says_how_to_do_it_and_its_solution_is_folded_whole(page):
     stub = code("def f(): ...", "exercise", nbgrader={"solution": True, "grade": False})
     check = code('check(f, "f")', nbgrader={"grade": True}, outputs=[new_output("stream", text="not attempted yet")])
     solution = code("def f(): return 1", "solution", "hide-cell", **FOLDED)
-    shown, checked, way, solved = page(stub, check, solution)
+    shown, checked, way, solved = page(stub, check, solution, lab="https://lab/?path=")
     assert shown.source == "def f(): ..." and checked.outputs == []
-    assert "my_lessons/02_it.ipynb" in way.source and "python course.py lab" in way.source
+    assert "my_lessons/02_it.ipynb" in way.source and 'href="https://lab/?path=02_it.ipynb"' in way.source
     assert solved.metadata["tags"] == ["solution", "hide-cell"]
     assert solved.metadata["mystnb"]["code_prompt_show"] == "Solution"

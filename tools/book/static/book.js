@@ -2,7 +2,6 @@
 // The book's pages: predictions that open their answers, explorers over drawn states, and how far one is.
 
 const PAGE = (path => path.slice(path.lastIndexOf("/") + 1).replace(/\.html$/, ""))(location.pathname);
-const SMALLEST = 7;  // pixels of an output's letters, as of a figure's: about 80 columns on a phone of 420
 const BOOK = new URL(document.documentElement.dataset.content_root, location).pathname;  // other editions, other answers
 const KEY = page => `residual_edu${BOOK}${page}`;
 
@@ -54,7 +53,7 @@ function tell() {
     const page = name.slice(name.lastIndexOf("/") + 1);
     done += answered(page, count);
     all += count;
-    const link = count && document.querySelector(`article table a[href$="${name}.html"]`);
+    const link = count && document.querySelector(`article :is(table, li) a[href$="${name}.html"]`);
     if (!link) continue;
     const note = link.parentElement.querySelector(".count") || link.parentElement.appendChild(document.createElement("span"));
     note.className = "count";
@@ -83,8 +82,8 @@ function explorer(root) {
   });
 }
 
-// Formulas and outputs that are wider than the page become smaller, the rows of a table that is wider lie below each
-// other, and code that is wider can be scrolled by keys.
+// Formulas that are wider than the page become smaller, the cells of a table that is wider, or whose rows
+// are as high as a third of the screen, lie below each other, and code that is wider can be scrolled by keys.
 function fit(root) {
   root.querySelectorAll(".table-wrapper").forEach(stack);
   for (const formula of root.querySelectorAll("mjx-container")) {
@@ -92,28 +91,32 @@ function fit(root) {
     const ratio = formula.parentElement.clientWidth / formula.querySelector("mjx-math").offsetWidth;
     if (ratio < 1) formula.style.fontSize = `${0.98 * ratio * parseFloat(formula.dataset.size)}%`;
   }
-  for (const output of root.querySelectorAll(".cell_output pre")) {
-    output.style.fontSize = "";
-    const ratio = output.clientWidth / output.scrollWidth;
-    if (ratio < 1) output.style.fontSize = `${Math.max(SMALLEST, 0.98 * ratio * parseFloat(getComputedStyle(output).fontSize))}px`;
-  }
   for (const code of root.querySelectorAll("pre"))
     if (code.scrollWidth > code.clientWidth) code.tabIndex = 0; else code.removeAttribute("tabindex");
 }
 
 function stack(wrapper) {
   wrapper.classList.remove("stacked");
-  if (wrapper.scrollWidth <= wrapper.clientWidth) return;
+  const tallest = Math.max(...[...wrapper.querySelectorAll("tr")].map(row => row.offsetHeight));
+  if (wrapper.scrollWidth <= wrapper.clientWidth && tallest < innerHeight / 3) return;
   wrapper.classList.add("stacked");
   const heads = [...wrapper.querySelectorAll("th")].map(head => head.textContent);
   for (const row of wrapper.querySelectorAll("tbody tr"))
     [...row.children].forEach((cell, at) => cell.dataset.head = cell.textContent && heads[at]);
 }
 
+// What a screen reader goes by, and furo leaves out: names of its two drawers, and a title of the search.
+function name() {
+  for (const [drawer, label] of [[".sidebar-drawer", "The book"], [".toc-drawer", "This page"]])
+    document.querySelector(drawer)?.setAttribute("aria-label", label);
+  if (PAGE === "search") document.querySelector("article").insertAdjacentHTML("afterbegin", "<h1>Search</h1>");
+}
+
 // A formula in a fold has no width before the fold opens.
 function typeset(root) { requestAnimationFrame(() => fit(root)); }
 
 document.addEventListener("DOMContentLoaded", () => {
+  name();
   document.querySelectorAll(".prediction").forEach(prediction);
   document.querySelectorAll(".explorer").forEach(explorer);
   document.addEventListener("toggle", event => typeset(event.target), true);
