@@ -1,5 +1,8 @@
 """What a lesson imports besides the library: its kit, plots, explorers, exercises and data, and the commands."""
 
-from residual_course.newer import listen
+import sys
 
-listen()
+from residual_course.newer import tell
+
+if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
+    shell.set_custom_exc((ImportError,), tell)

@@ -98,7 +98,8 @@ def renew(source: Path) -> str:
         kept.rename(copy)
         raise
     old = asked(notebook_of(source))
-    trouble = progress.change(root_of(copy), {}, gone=old | {"measured": old["predictions"]})
+    mine = next(folder for folder in copy.parents if folder.name == progress.FOLDER)
+    trouble = progress.change(mine, {}, gone=old | {"measured": old["predictions"]})
     said = f"{copy.name} is new; the one you worked in is now {kept.name!r}, and its answers are forgotten."
     return f"{said} {trouble}".strip()
 
@@ -110,11 +111,6 @@ def free_name(copy: Path) -> Path:
         for more in ("", *map(".{}".format, range(99)))
     )
     return next(path for name in names if not (path := copy.with_name(name)).exists())
-
-
-def root_of(copy: Path) -> Path:
-    """Return the folder ``my_lessons`` that ``copy`` stands in."""
-    return next(folder for folder in copy.parents if folder.name == progress.FOLDER)
 
 
 def first_unfinished(root: Path) -> Path:

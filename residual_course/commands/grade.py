@@ -6,10 +6,10 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from residual_course.commands.checkout import Refusal
 from residual_course.commands.grading import confine, scores
 from residual_course.commands.grading.run import Grader, stored
-from residual_course.commands.grading.submission import Submission, find, printable
+from residual_course.commands.grading.submission import Submission, find, moment, printable, spelled
 from residual_course.progress import replace
 
 NO_NBGRADER = (
@@ -46,12 +46,9 @@ def run(argv: Sequence[str]) -> int:
         help="as 'hw_00_01=2026-12-01 23:59 UTC'; kept for later runs",
     )
     parser.add_argument("--unconfined", action="store_true", help="run kernels as this user; only in a container")
-    parser.add_argument("--join", nargs="+", type=Path, metavar="FOLDER", help="gather the scores of these into OUT")
+    parser.add_argument("--students", metavar="WHICH", help="1-50, places in the order of names, or ada,bob; else all")
     given = parser.parse_intermixed_args(argv)
     try:
-        if given.join:
-            print(f"{scores.join(given.out, given.join)} rows in {given.out / 'scores.csv'}")
-            return 0
         return grade_all(given)
     except OSError as error:
         raise Refusal(
@@ -60,12 +57,12 @@ def run(argv: Sequence[str]) -> int:
 
 
 def grade_all(given: argparse.Namespace) -> int:
-    """Grade, with no other command on the same folder, and write the scores."""
+    """Grade, with no other command on the same students, and write the scores."""
     out = given.out.resolve()
     refuse_what_is_missing(out, given.assignments)
     (out / ".grading").mkdir(exist_ok=True, mode=0o700)
     try:
-        with FileLock(out / ".grading" / "lock", timeout=0):
+        with FileLock(out / ".grading" / f"{quote(given.students or '', safe='')[:99]}.lock", timeout=0):
             return grade_alone(out, given)
     except Timeout:
         raise Refusal(f"Another `residual-edu grade` works on {out}: wait for it, or stop it.") from None
@@ -80,8 +77,6 @@ def refuse_what_is_missing(out: Path, assignments: Sequence[str]) -> None:
     for name in assignments:
         if not (out / "source" / name / f"{name}.ipynb").exists():
             raise Refusal(f"There is no assignment {name!r} in {out / 'source'}.")
-    if not (out / "submitted").is_dir():
-        raise Refusal(f"There is no {out / 'submitted'}; put submissions there as STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb.")
 
 
 def grade_alone(out: Path, given: argparse.Namespace) -> int:
@@ -91,7 +86,9 @@ def grade_alone(out: Path, given: argparse.Namespace) -> int:
             confine.check_confinement(Path(folder))
     scores.read(out / "scores.csv")  # refused now, where it cannot be read when all is graded
     grader = Grader(out, not given.unconfined, given.seconds, due(out, given.due))
-    every = find(out, given.assignments, roster(out / "students.csv"))
+    every = part(find(out, given.assignments, roster(out / "students.csv")), given.students)
+    if not every:
+        raise Refusal(f"Nobody has handed in: {out / 'submitted'} is where STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb belong.")
     known = [each for each in every if grader.source(each.assignment).exists()]
     for name in dict.fromkeys(each.assignment for each in known):
         grader.release(name)
@@ -102,10 +99,23 @@ def grade_alone(out: Path, given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\nStopped. Run the same command again to go on.", flush=True)
         return 130
-    scores.update(out, [scores.row(each.student, each.assignment, result) for each, result in results.items()])
+    rows = [scores.row(each.student, each.assignment, result) for each, result in results.items()]
+    scores.update(out, rows, bool(given.students))
     failed = sum(result["state"].startswith("could not") for result in results.values())
     print(f"{len(results)} rows in {out / 'scores.csv'}, {failed} could not be graded; feedback in {out / 'feedback'}")
     return int(failed > 0)
+
+
+def part(every: Sequence[Submission], which: str | None) -> list[Submission]:
+    """Return the submissions of some students: "26-50" are places in the order of names, "ada,bob" are names."""
+    if which is None:
+        return list(every)
+    students = sorted({spelled(each.student) for each in every})
+    places = re.fullmatch(r"([1-9]\d*)-(\d+)", which)
+    chosen = students[int(places[1]) - 1 : int(places[2])] if places else [*map(spelled, which.split(","))]
+    if not chosen or not {*chosen} <= {*students}:
+        raise Refusal(f"--students {which!r} is neither places, as in 1-{len(students)}, nor names of students here.")
+    return [each for each in every if spelled(each.student) in chosen]
 
 
 def gathered(
@@ -148,12 +158,9 @@ def due(out: Path, words: Sequence[str]) -> dict[str, str]:
         if not (out / "source" / name / f"{name}.ipynb").exists():
             raise Refusal(f"--due {word!r}: there is no assignment {name!r} in {out / 'source'}.")
         try:
-            moment = datetime.fromisoformat(re.sub(" ?UTC$", "+00:00", time.strip()))
-        except ValueError:
-            moment = None
-        if not (moment and moment.tzinfo):  # another form, or a missing zone, may mean another day or hour
-            raise Refusal(f"--due {word!r}: {time!r} is not as in 2026-12-01 23:59 UTC, or 2026-12-01 23:59+01:00.")
-        told[name] = str(moment)
+            told[name] = str(moment(time))
+        except ValueError as error:
+            raise Refusal(f"--due {word!r}: {error}.") from None
     replace(out / ".grading" / "due.json", json.dumps(told))
     return told
 

@@ -73,9 +73,7 @@ def prepare(root: Path, fresh: Sequence[str]) -> Path:
 
     refuse_a_second(root)
     if (mine := root / FOLDER).is_symlink() and not mine.is_dir():
-        raise Refusal(
-            f"{mine} is a link to {os.readlink(mine)}, which is no folder: make the folder, or remove the link."
-        )
+        raise Refusal(f"{mine} is a link to {os.readlink(mine)}, which is no folder: make it, or remove the link.")
     try:
         copies.complete(root)
         done = copies.start_anew(root, fresh) if fresh else []

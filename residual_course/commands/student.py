@@ -1,8 +1,7 @@
 """``residual-edu student``: the notebooks that a class is handed, from the same sources.
 
 Each is the built notebook without what answers it: the folded solutions, and the outputs of the exercises' own cells.
-Drafts are left out. With the notebooks come the guides that they link to, in ``docs``; the package, with its finished
-pieces, checks and stored runs, is everybody's.
+With the notebooks come the guides that they link to, in ``docs``; the package, with all its pieces, is everybody's.
 """
 
 import argparse

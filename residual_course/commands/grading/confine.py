@@ -60,7 +60,7 @@ def check_confinement(folder: Path) -> None:
     """Raise ``Refusal`` where a command cannot be shut in here; ``folder`` is empty."""
     if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
         raise Refusal(WITHOUT.format(f"there is no {missing[0]} here"))
-    command = [*bubblewrap(folder, []), *stepped_down(), sys.executable, "-c", "import residual_edu.errors"]
+    command = [*bubblewrap(folder, []), *stepped_down(), sys.executable, "-c", "import residual_course"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"code {done.returncode}"])[-1]

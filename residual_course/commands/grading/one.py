@@ -6,7 +6,6 @@ The folder is a course folder with a database; its task.json says what to do, an
 import json
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config, PyFileConfigLoader
 
-from residual_course.commands.exercise_cells import HIDDEN
-from residual_course.commands.grading.submission import STUDENT, NotGradable, Submission, printable, read
+from residual_course.commands.grading import feedback
+from residual_course.commands.grading.submission import STUDENT, NotGradable, Submission, moment, printable, read
+from residual_course.newer import newer
 
 ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Died)\b|(\w+\.)+[A-Z]\w*(:|$)")  # or jinja2.TemplateNotFound: x
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def settings(folder: Path, confined: bool) -> Config:
@@ -50,7 +49,7 @@ def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
     name, config = task["assignment"], settings(folder, task["confined"])
     submission = Submission(task["student"], name, Path(task["folder"]))
     try:
-        hand_in(folder / "submitted" / STUDENT / name, submission, Path(task["source"]))
+        unknown = hand_in(folder / "submitted" / STUDENT / name, submission, Path(task["source"]))
     except NotGradable as error:
         return {"state": f"could not be graded: {error}", "final": True}
     api = NbGraderAPI(CourseDirectory(config=config), config=config)
@@ -59,32 +58,43 @@ def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
     if not done["success"]:
         print(said(done))
         return {"state": f"could not be graded: {reason(said(done))}"}
+    note = missing(nbformat.read(folder / "autograded" / STUDENT / name / f"{name}.ipynb", as_version=4))
     with Gradebook(config.CourseDirectory.db_url) as book:
-        return {"state": "graded", **points(book.find_submission(name, STUDENT))}
+        found = points(book.find_submission(name, STUDENT))
+    return {"state": "graded", "note": note, **found} | ({"late": unknown} if unknown else {})
 
 
 def give_feedback(api: NbGraderAPI, folder: Path, name: str) -> dict[str, Any]:
-    """Write the feedback, in which errors of hidden tests are cut to their sentence: a traceback shows the tests."""
+    """Write the feedback from what a student may see of the graded notebook, which stays as it is."""
     path = folder / "autograded" / STUDENT / name / f"{name}.ipynb"
     whole = path.read_text(encoding="utf-8")
-    notebook = nbformat.reads(whole, as_version=4)
-    for cell in notebook.cells:
-        errors = [each for each in cell.get("outputs", []) if each.output_type == "error"]
-        for error in errors if HIDDEN.search(cell.source) else []:
-            error.traceback = [f"{error.ename}: {error.evalue}"]
-    nbformat.write(notebook, path)
+    path.write_text(feedback.shown(nbformat.reads(whole, as_version=4)), encoding="utf-8")
     done = api.generate_feedback(name, STUDENT, force=True)
     path.write_text(whole, encoding="utf-8")
+    for page in (folder / "feedback" / STUDENT / name).glob("*.html"):
+        text = feedback.named(page.read_text(encoding="utf-8"), nbformat.reads(whole, as_version=4))
+        page.write_text(text, encoding="utf-8")
     return done
 
 
-def hand_in(target: Path, submission: Submission, source: Path) -> None:
-    """Put what was handed in, without its outputs, where nbgrader looks for it."""
+def hand_in(target: Path, submission: Submission, source: Path) -> str:
+    """Put what was handed in, without outputs, where nbgrader looks for it; return why its time is not known, if so."""
     notebook = read(submission, source)
     target.mkdir(parents=True)
     nbformat.write(notebook, target / f"{submission.assignment}.ipynb")
-    if (stamp := submission.folder / "timestamp.txt").exists():
-        shutil.copy(stamp, target)
+    try:
+        if (stamp := submission.folder / "timestamp.txt").exists():
+            (target / stamp.name).write_text(str(moment(stamp.read_text(encoding="utf-8-sig"))))
+    except ValueError as error:
+        return printable(f"unknown: timestamp.txt: {error}")[:300]
+    return ""
+
+
+def missing(notebook: nbformat.NotebookNode) -> str:
+    """Return a sentence on what a notebook asks for that the installed package does not have, if there is such."""
+    outputs = (each for cell in notebook.cells for each in cell.get("outputs", []))
+    errors = (each.evalue for each in outputs if each.output_type == "error")
+    return printable(next(filter(None, map(newer, errors)), ""))[:300]
 
 
 def points(submission: Any) -> dict[str, Any]:
@@ -102,7 +112,7 @@ def said(done: dict[str, Any]) -> str:
 
 def reason(log: str) -> str:
     """Return what nbgrader's log says last of an error, in a line."""
-    lines = [line.strip() for line in COLOUR.sub("", log).splitlines() if line.strip()]
+    lines = [line.strip() for line in feedback.COLOUR.sub("", log).splitlines() if line.strip()]
     if any("Kernel died" in line for line in lines):
         return "its kernel ended (it was stopped, or took too much memory)"
     errors = [line for line in lines if ERROR.match(line)]

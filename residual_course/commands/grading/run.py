@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from filelock import FileLock
+
 from residual_course.commands.checkout import Refusal
 from residual_course.commands.grading import confine, process
 from residual_course.commands.grading.submission import STUDENT, Submission, printable
@@ -110,12 +112,13 @@ class Grader:
         """
         base, source, due = self.room / assignment, self.source(assignment), self.due.get(assignment, "")
         mark = hashed([(self.out / "nbgrader_config.py").read_bytes(), source.read_bytes(), due.encode()])
-        if stored(base / "release.json").get("mark") == mark:
-            return
         with (
+            FileLock(self.room / "release.lock"),  # another part of the class may begin at the same moment
             tempfile.TemporaryDirectory(dir=self.room, ignore_cleanup_errors=True) as made,
             process.sockets() as shared,
         ):
+            if stored(base / "release.json").get("mark") == mark:
+                return
             folder = Path(made)
             shutil.copy(self.out / "nbgrader_config.py", folder)
             shutil.copytree(source.parent, folder / "source" / assignment)

@@ -3,11 +3,15 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from residual_course.commands.checkout import Refusal
 from residual_course.commands.grading.submission import printable, spelled
+from residual_course.commands.notebook import UNFINISHED
 from residual_course.progress import replace
 
 FIRST = ["student", "assignment", "points", "possible", "late", "state", "confined"]
@@ -20,23 +24,31 @@ Row = dict[str, Any]
 
 def row(student: str, assignment: str, result: dict[str, Any]) -> Row:
     """Return the row of a submission; what could not be graded has no points."""
-    parts = result.get("parts", {})
+    parts, late = result.get("parts", {}), result.get("late")
     return {
         "student": student,
         "assignment": assignment,
         "points": sum(parts.values()) if parts else "",
         "possible": result.get("possible", ""),
-        "late": WORDS["late"].get(result.get("late"), ""),
-        "state": result["state"],
+        "late": WORDS["late"].get(late, late or ""),
+        "state": "; ".join(filter(None, [result["state"], result.get("note")])),
         "confined": WORDS["confined"].get(result.get("confined"), ""),
         **parts,
     }
 
 
-def update(out: Path, rows: Sequence[Row]) -> None:
-    """Write ``rows`` into the scores of ``out``, where the rows of other assignments stay."""
-    now = {each["assignment"] for each in rows}
-    write(out, [*(each for each in read(out / "scores.csv") if each["assignment"] not in now), *rows])
+def update(out: Path, rows: Sequence[Row], is_part: bool = False) -> None:
+    """Write ``rows`` into the scores of ``out``, where other assignments stay; so do other students of a part."""
+    mark = whose if is_part else itemgetter("assignment")
+    now = {mark(each) for each in rows}
+    with FileLock(out / ".grading" / "scores.lock", timeout=60):
+        kept = [each for each in read(out / "scores.csv") if mark(each) not in now]
+        write(out, sorted([*kept, *rows], key=whose))
+
+
+def whose(row: Row) -> tuple[str, str]:
+    """Return what a row is about: the assignment, and the student however spelled."""
+    return row["assignment"], spelled(safe(row["student"]))
 
 
 def read(path: Path) -> list[Row]:
@@ -50,13 +62,15 @@ def cells(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restval="", strict=True)
-            rows, names = list(reader), reader.fieldnames or ()
+            rows, names = [each for each in reader if any(each.values())], reader.fieldnames or ()
     except (UnicodeDecodeError, csv.Error) as error:
         raise Refusal(f"{path} cannot be read ({error}): save it as CSV UTF-8, with commas.") from None
     if missing := [name for name in columns if name not in names]:
         raise Refusal(f"{path} has no column called {missing[0]}: save it as CSV UTF-8, with commas.")
     if longer := [each for each in rows if None in each]:
         raise Refusal(f"{path}: the row of {longer[0][columns[0]]!r} is longer than the first line.")
+    if torn := [name for each in rows if UNFINISHED.match(name := each[columns[0]])]:
+        raise Refusal(f"{path}: a merge left {torn[0]!r} here: mend it, and try again.")
     return rows
 
 
@@ -89,23 +103,3 @@ def safe(value: Any) -> Any:
         return value
     words = printable(value.encode("utf-8", errors="replace").decode())
     return f"'{words}" if words.startswith(FORMULA) else words
-
-
-def join(out: Path, folders: Sequence[Path]) -> int:
-    """Write the rows of all ``folders`` into ``out`` and return their number.
-
-    Raises:
-        Refusal: for a folder without scores, and for two rows of one student and assignment.
-    """
-    rows: dict[tuple[str, str], Row] = {}
-    for folder in folders:
-        if not (path := folder / "scores.csv").exists():
-            raise Refusal(f"There is no {path}.")
-        for each in read(path):
-            key = spelled(each["student"]), each["assignment"]
-            if key in rows:
-                raise Refusal(f"{each['student']} has {key[1]} twice, in {path} and before: leave one of the two out.")
-            rows[key] = each
-    out.mkdir(parents=True, exist_ok=True)
-    write(out, list(rows.values()))
-    return len(rows)

@@ -1,9 +1,12 @@
 """Submissions: where they stand, and what of one is handed to nbgrader, whatever was handed in."""
 
 import json
+import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +39,7 @@ class Submission:
 
     def notebooks(self) -> list[Path]:
         """Return the notebooks in the folder; what is no plain file is left alone."""
-        found = [path for path in there(self.folder) if path.suffix == ".ipynb"]
+        found = [path for path in there(self.folder) if path.suffix.lower() == ".ipynb"]
         return [path for path in found if path.is_file() and not path.is_symlink()]
 
     def without_notebook(self) -> str:
@@ -44,7 +47,7 @@ class Submission:
         others = [path.name for path in there(self.folder) if path.suffix != ".txt"]
         if others:
             return f"could not be graded: there is no notebook, only {', '.join(others)}"
-        if any(path.suffix == ".ipynb" for path in there(self.folder.parent)):
+        if any(path.suffix.lower() == ".ipynb" for path in there(self.folder.parent)):
             return f"could not be graded: its notebook does not stand in a folder {self.assignment}"
         return NONE
 
@@ -86,12 +89,13 @@ def by_student(names: Sequence[str], where: Path) -> dict[str, str]:
 
 def spelled(student: str) -> str:
     """Return what the spellings of one name share."""
-    return unicodedata.normalize("NFKC", tidy(student)).lower()
+    return unicodedata.normalize("NFKC", tidy(student)).casefold()
 
 
 def tidy(name: str) -> str:
-    """Return ``name`` in Unicode's composed form, without blanks around it and without signs that take no room."""
-    return "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf").strip()
+    """Return ``name`` in Unicode's composed form, with single blanks inside and without signs that take no room."""
+    seen = "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf")
+    return " ".join(seen.split())
 
 
 def sources(folder: Path) -> dict[str, Path]:
@@ -168,6 +172,16 @@ def refuse_another(ids: set[str], assignment: str, source: Path) -> None:
     if not ids & own:
         others = [name for name, path in paths.items() if ids & grade_ids(read_notebook(path))]
         raise NotGradable(f"this is {others[0]}" if others else f"none of the graded cells of {assignment} are in it")
+
+
+def moment(words: str) -> datetime:
+    """Return the time that ``words`` say; raise ``ValueError`` for another form or no zone: it may be another hour."""
+    with suppress(ValueError):
+        found = datetime.fromisoformat(re.sub(" ?(UTC|GMT)$", "+00:00", words.strip(), flags=re.I))
+        if found.tzinfo:
+            return found
+    form = "year-month-day, time and zone, as in 2026-01-12 23:59 UTC or 2026-01-12 23:59+01:00"
+    raise ValueError(f"{words.strip()!r} may be more than one moment: write {form}")
 
 
 def printable(words: str) -> str:

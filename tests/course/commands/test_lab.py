@@ -128,17 +128,16 @@ def note_of(checkout, port):
     """Write what a server notes of itself, and notes of others that are broken."""
     (checkout / "RUNTIME").mkdir()
     running = {"pid": os.getpid(), "root_dir": str(checkout), "url": f"http://localhost:{port}/"}
-    for name, data in enumerate(["\udcff", "{", "[]", "{}", json.dumps(running | {"token": "secret", "port": port})]):
-        note = checkout / "RUNTIME" / f"jpserver-{(name + 3) % 6}.json"
-        note.write_bytes(data.encode(errors="surrogateescape"))
-    (checkout / "RUNTIME" / "jpserver-7.json").mkdir()
+    whole = json.dumps(running | {"token": "secret", "port": port})
+    for number, data in enumerate([b"\xff", whole.encode(), b"{", b"[]", b"{}"]):
+        (checkout / "RUNTIME" / f"jpserver-{number}.json").write_bytes(data)
 
 
 @pytest.mark.parametrize("target", ["nowhere", "my_lessons", "file"])
 def test_a_my_lessons_that_is_a_link_to_no_folder_is_a_sentence(started, checkout, target):
     (checkout / "file").touch()
     (checkout / "my_lessons").symlink_to(target)
-    with pytest.raises(Refusal, match=f"my_lessons is a link to {target}, which is no folder: make the folder, or"):
+    with pytest.raises(Refusal, match=f"my_lessons is a link to {target}, which is no folder: make it, or"):
         lab.run([])
     assert not started
 

@@ -77,6 +77,8 @@ def graded(course, handout, listener, residual_edu):
         hand_in(course, f"broken-{name}", data)
     for name in ODD_NAMES:
         hand_in(course, name, json.dumps(notebook(handout, RIGHT)).encode())
+    hand_in(course, "newer", json.dumps(notebook(handout, RIGHT, ["from residual_edu import SomethingNew"])).encode())
+    (course / "submitted" / "newer" / "hw_small" / "timestamp.txt").write_text("2.12.2026 00:00")
     (course / "submitted" / "empty-folder" / "hw_small").mkdir(parents=True)
     (course / "submitted" / "a-pdf" / "hw_small").mkdir(parents=True)
     (course / "submitted" / "a-pdf" / "hw_small" / "homework.pdf").touch()
@@ -105,6 +107,12 @@ def test_everybody_has_a_row(course, graded):
 def test_right_answers_in_unusual_forms_get_full_marks(graded, handout):
     found = {name: (row["points"], row["state"]) for name, row in of(graded, "right-").items()}
     assert found == dict.fromkeys(right_answers(handout), ("3.0", "graded"))
+
+
+def test_a_newer_notebook_and_a_time_that_could_be_another_are_told(graded):
+    row = graded[1]["newer"]
+    assert row["state"].startswith("graded; cannot import name 'SomethingNew' from 'residual_edu': unless it is missp")
+    assert row["points"] == "3.0" and row["late"].startswith("unknown: timestamp.txt: '2.12.2026 00:00' may be more")
 
 
 def test_hostile_answers_gain_nothing(graded):
@@ -152,6 +160,7 @@ def test_feedback_shows_no_hidden_test(course, graded):
     wrong = (course / "feedback" / "tampered-weak-test" / "hw_small" / "hw_small.html").read_text()
     assert "AssertionError: other numbers and shapes" in wrong  # the sentence, not the test
     for text in (page, wrong):
+        assert text.count("Exercise 1 (answer)") == 4 and "Test cell" not in text
         assert not re.search("BEGIN HIDDEN|0\\.5\\)|torch\\.full", text)
 
 
