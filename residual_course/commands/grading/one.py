@@ -39,9 +39,11 @@ def release(folder: Path, name: str, due: str) -> dict[str, Any]:
     config = settings(folder, False)
     api = NbGraderAPI(CourseDirectory(config=config), config=config)
     done = api.generate_assignment(name, force=True, create=True)
+    if not done["success"]:
+        return {"state": reason(said(done))}
     with Gradebook(config.CourseDirectory.db_url) as book:
         book.update_or_create_assignment(name, **({"duedate": due} if due else {}))
-    return {"state": "released" if done["success"] else reason(said(done))}
+    return {"state": "released"}
 
 
 def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
