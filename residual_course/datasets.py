@@ -32,11 +32,7 @@ class Digits(NamedTuple):
 
 
 def sklearn_datasets() -> ModuleType:
-    """Return ``sklearn.datasets``.
-
-    Raises:
-        ImportError: where scikit-learn is not installed; it says what to install.
-    """
+    """Return ``sklearn.datasets``, or raise an ``ImportError`` that says what to install."""
     try:
         return import_module("sklearn.datasets")
     except ModuleNotFoundError as error:

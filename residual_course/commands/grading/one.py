@@ -39,11 +39,10 @@ def release(folder: Path, name: str, due: str) -> dict[str, Any]:
     config = settings(folder, False)
     api = NbGraderAPI(CourseDirectory(config=config), config=config)
     done = api.generate_assignment(name, force=True, create=True)
-    if not done["success"]:
-        return {"state": reason(said(done))}
-    with Gradebook(config.CourseDirectory.db_url) as book:
-        book.update_or_create_assignment(name, **({"duedate": due} if due else {}))
-    return {"state": "released"}
+    if done["success"]:
+        with Gradebook(config.CourseDirectory.db_url) as book:
+            book.update_or_create_assignment(name, **({"duedate": due} if due else {}))
+    return {"state": "released" if done["success"] else reason(said(done))}
 
 
 def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
@@ -74,8 +73,7 @@ def give_feedback(api: NbGraderAPI, folder: Path, name: str) -> dict[str, Any]:
     done = api.generate_feedback(name, STUDENT, force=True)
     path.write_text(whole, encoding="utf-8")
     for page in (folder / "feedback" / STUDENT / name).glob("*.html"):
-        text = feedback.named(page.read_text(encoding="utf-8"), nbformat.reads(whole, as_version=4))
-        page.write_text(text, encoding="utf-8")
+        page.write_text(feedback.named(page.read_text("utf-8"), nbformat.reads(whole, as_version=4)), "utf-8")
     return done
 
 
