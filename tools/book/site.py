@@ -46,6 +46,7 @@ SETTINGS: dict[str, Any] = {
     "nb_merge_streams": True,
     "nb_render_text_lexer": "none",
     "add_module_names": False,
+    "viewcode_follow_imported_members": False,  # a method from elsewhere would have a link back that leads nowhere
     "autodoc_mock_imports": ["torch", "jaxtyping", "numpy", "sklearn", "matplotlib", "PIL"],
     "napoleon_numpy_docstring": False,
 }
