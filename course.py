@@ -7,7 +7,8 @@
 The first run makes .venv and installs into it; later runs start at once. Any other verb (build, promote, ...) is
 handed on to `python -m residual_course` in the same way. `assignment` and `grade` work in .venv-grading, where
 nbgrader is: it would switch on its own panels in everybody's JupyterLab. `book` adds Sphinx to .venv when it is first
-called. Standard library only, and written to be parsed by Python 3.8, so that an old Python gets a sentence.
+called, and `hub`, which starts the JupyterHub of docs/hub.md, adds that to .venv-grading. Standard library only, and
+written to be parsed by Python 3.8, so that an old Python gets a sentence.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ CAUSES = {  # what Python, pip or the system says (the first that fits counts), 
     "No module named '?(venv|ensurepip)": "This Python cannot make environments: its venv or ensurepip is missing. "
     f"Install it (Debian and Ubuntu: apt install python3-venv), {AGAIN}",
     "No module named '?pip": BROKEN.format("{folder}", "it has no pip"),
+    "No such file .*'npm'": f"JupyterHub needs npm. Install it (Debian and Ubuntu: apt install nodejs npm), {AGAIN}",
     "establish a new connection|[Cc]onnection ?(Error|refused|reset|aborted|broken)|name resolution|getaddrinfo|"
     "timed out|unreachable|SSLError|ProxyError": f"No network: pip cannot reach the package index. Connect, {AGAIN}",
 }
@@ -48,19 +50,23 @@ class Environment:
         name: the folder's name in the checkout.
         extras: the parts of pyproject.toml that it holds besides the package.
         stamp: ends the name of the file that says what was installed, where a folder has several parts.
+        package: what npm installs there, in place of the extras.
     """
 
-    def __init__(self, name: str, extras: str, stamp: str = "") -> None:
+    def __init__(self, name: str, extras: str, stamp: str = "", package: str = "") -> None:
         self.folder = ROOT / name
         self.python = self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         self.stamp, self.log = self.folder / f"installed-by-course-py{stamp}", self.folder / "pip.log"
         words = ["install", "--no-compile", "--progress-bar=off", "-c", "constraints.txt", "-e", f".[{extras}]"]
-        self.pip = [str(self.python), "-m", "pip", *words]
+        npm = [shutil.which("npm") or "npm", "install", "--global", "--prefix", str(self.folder), package]
+        self.pip = npm if package else [str(self.python), "-m", "pip", *words]
 
 
 LEARNING, GRADING = Environment(".venv", "lab,test"), Environment(".venv-grading", "grading")
 BOOK = Environment(".venv", "book", "-book")  # the same folder: only those who build the book wait for Sphinx
 PEERS = Environment(".venv", "peers", "-peers")  # likewise: other libraries, whose networks one test records
+HUB = Environment(".venv-grading", "hub", "-hub")
+PROXY = Environment(".venv-grading", "", "-proxy", "configurable-http-proxy@4.6.3")  # the last that runs on Node 18
 
 
 def main(arguments: list[str]) -> int:
@@ -85,9 +91,13 @@ def environments(arguments: list[str]) -> list[Environment]:
     """Return the environment of a verb, and any other that it will use."""
     if arguments[0] in ("assignment", "grade"):
         return [GRADING]
+    if arguments[0] == "hub":
+        return [GRADING, HUB, PROXY]
     if arguments[0] == "book":
         return [LEARNING, BOOK]
-    return [LEARNING, GRADING, BOOK, PEERS] if arguments[0] == "test" and "--all" in arguments else [LEARNING]
+    if arguments[0] == "test" and "--all" in arguments:
+        return [LEARNING, GRADING, BOOK, PEERS, HUB, *[PROXY] * bool(shutil.which("npm"))]
+    return [LEARNING]
 
 
 def prepare(env: Environment) -> None:
@@ -182,7 +192,10 @@ def explain(text: str, env: Environment) -> str:
 
 def hand_over(env: Environment, arguments: list[str]) -> int:
     """Run the verb. Ctrl-C reaches it too and it decides when to end; we wait for that."""
-    verb = subprocess.Popen([str(env.python), "-m", "residual_course", *arguments], cwd=ROOT)
+    words = ["residual_course", *arguments]
+    if arguments[0] == "hub":
+        words = ["jupyterhub", "--config", str(ROOT / "docs" / "hub" / "jupyterhub_config.py"), *arguments[1:]]
+    verb = subprocess.Popen([str(env.python), "-m", *words], cwd=ROOT)
     while True:
         try:
             return verb.wait()

@@ -4,6 +4,7 @@ import ast
 import errno
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -108,21 +109,33 @@ def test_the_second_run_installs_nothing_unless_a_requirement_has_changed(prepar
 @pytest.mark.parametrize(
     ("words", "made"),
     [
-        (["test", "--all"], [".venv", ".venv-grading", "book", "peers"]),
+        (["test", "--all"], [".venv", ".venv-grading", "book", "peers", "hub", "proxy"]),
         (["book"], [".venv", "book"]),
         (["grade", "out"], [".venv-grading"]),
+        (["hub", "--port=8001"], [".venv-grading", "hub", "proxy"]),
     ],
 )
-def test_nbgrader_has_an_environment_of_its_own_and_sphinx_comes_with_the_book(prepared, words, made):
+def test_nbgrader_has_an_environment_of_its_own_and_the_rest_comes_when_it_is_needed(prepared, words, made):
     shutil.copytree(prepared / ".venv", prepared / ".venv-grading")
-    done = run(prepared, *words)
-    installed = [line for line in asked(prepared) if "pip install" in line]
-    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]", "book": ".[book]", "peers": ".[peers]"}
+    npm = shutil.copy(prepared / ".venv" / "bin" / "python", prepared / "npm")
+    done = run(prepared, *words, PATH=f"{npm.parent}{os.pathsep}{os.environ['PATH']}")
+    installed = [line for line in asked(prepared) if re.match("-m pip install -|install", line)]
+    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]", "proxy": "configurable-http-proxy@4.6.3"}
+    extras |= {name: f".[{name}]" for name in ("book", "peers", "hub")}
     stamps = {name: prepared / name / "installed-by-course-py" for name in (".venv", ".venv-grading")}
     stamps |= {name: prepared / ".venv" / f"installed-by-course-py-{name}" for name in ("book", "peers")}
+    stamps |= {name: prepared / ".venv-grading" / f"installed-by-course-py-{name}" for name in ("hub", "proxy")}
     assert [line.split()[-1] for line in installed] == [extras[name] for name in made]
     assert [name for name, stamp in stamps.items() if stamp.exists()] == made
-    assert done.stdout.splitlines()[-1] == f"verb residual_course {' '.join(words)}"
+    hub = f"jupyterhub --config {prepared / 'docs' / 'hub' / 'jupyterhub_config.py'}"
+    verb = " ".join(["residual_course", *words]).replace("residual_course hub", hub)
+    assert done.stdout.splitlines()[-1] == f"verb {verb}"
+
+
+@WINDOWS
+def test_where_npm_is_missing_the_hub_says_so(prepared):
+    shutil.copytree(prepared / ".venv", prepared / ".venv-grading")
+    assert "needs npm. Install it" in sentence(run(prepared, "hub", PATH="/nowhere"))
 
 
 def test_help_installs_nothing_and_an_old_python_can_read_it(checkout):

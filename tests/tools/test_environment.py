@@ -41,7 +41,7 @@ def test_conda_asks_for_the_same_names_and_bounds():
 
 
 def test_every_direct_dependency_is_pinned():
-    assert set(asked("book", "peers")) <= set(pinned())
+    assert set(asked("book", "peers", "hub")) <= set(pinned())
 
 
 @pytest.mark.parametrize("requirement", pinned().values(), ids=str)
@@ -50,4 +50,4 @@ def test_a_pin_is_one_public_version_within_the_bounds(requirement):
     assert pin.operator == "=="
     assert "+" not in pin.version  # a local build such as +cpu exists on one platform only
     assert "*" not in pin.version
-    assert asked("book", "peers").get(canonicalize_name(requirement.name), SpecifierSet()).contains(pin.version)
+    assert asked("book", "peers", "hub").get(canonicalize_name(requirement.name), SpecifierSet()).contains(pin.version)
