@@ -55,6 +55,7 @@ from residual_course.datasets import neuron_voltage
 from residual_course.plots import neuron
 from residual_course.plots.along_depth import along_depth
 from residual_course.plots.long_convolution import plot_ridges
+from residual_course.plots.rows import plot_rows
 
 volt = neuron_voltage().view(-1, 2).mean(1)  # one number each millisecond
 level, spread = volt[900:3600].mean(), volt[900:3600].std()
@@ -793,7 +794,9 @@ def errors(make):
 
 
 def plot_kinds(kinds):
-    ax = neuron.plot_errors_by_name(kinds, axes(2.8))
+    ax = plot_rows(kinds, axes(2.8))
+    ax.set(xlabel="error")
+    ax.set_xlim(left=0)
     ax.set_title("Which of these reaches lag 40?")
     return ax.figure
 

@@ -63,7 +63,7 @@ for row, wanted in zip(*copying(2, 12, torch.Generator().manual_seed(1)), strict
 from matplotlib.figure import Figure
 
 from residual_course.plots import scan_state
-from residual_course.plots import selective_scan as plots
+from residual_course.plots.rows import plot_rows
 from residual_course.plots.mixing_matrix import plot_mixing_matrix
 from residual_edu.gradient_flow import mixing_matrix
 
@@ -108,10 +108,10 @@ def score(net, length=12):
 LEVELS = {"a guess": 1 / 8, "one of the two": 9 / 16}
 
 
-def plot_scores(found, title, conditions=("",)):
+def plot_scores(found, title):
     figure = Figure(figsize=(6, 1.4 + 0.5 * len(found)))
-    ax = plots.plot_rows(found, figure.add_subplot(), LEVELS, conditions)
-    ax.set_title(title)
+    ax = plot_rows(found, figure.add_subplot(), levels=LEVELS)
+    ax.set(xlabel="right answers", xlim=(0, 1.02), title=title)
     return figure
 
 
@@ -530,13 +530,11 @@ with predict(
         "dt chosen": [learn(OnlyTime, seed) for seed in range(3)],
         "all chosen": chosen,
     }
-    lengths = 12, 24, 48
     found = {
-        name: [[score(net, length) for net in nets] for length in lengths]
+        name: {f"{n} positions": [score(net, n) for net in nets] for n in (12, 24, 48)}
         for name, nets in kinds.items()
     }
-    conditions = [f"{length} positions" for length in lengths]
-    show(plot_scores(found, "Trained at 12 positions, three seeds each", conditions))
+    show(plot_scores(found, "Trained at 12 positions, three seeds each"))
 
 # %% [markdown]
 # With constant dt, B and C the scan is a convolution, whose kernel is a sum of fading exponentials. At the
@@ -578,7 +576,7 @@ class Handed(nn.Module):
 
 # %% handed tags=["trained"]
 handed = learn(Handed)
-for length in lengths:
+for length in (12, 24, 48):
     print(f"{length} positions: {score(handed, length):.2f}")
 
 # %% [markdown]

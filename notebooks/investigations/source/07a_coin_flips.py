@@ -22,7 +22,8 @@ device = setup()
 # %% jupyter={"source_hidden": true}
 from matplotlib.figure import Figure
 
-from residual_course.plots import dependence as draw
+from residual_course.plots.rows import plot_rows
+from residual_course.plots.style import DROPPED, REFERENCE, A
 from residual_course.training import train
 
 stored = stored_runs("07a_coin_flips")["runs"]
@@ -81,7 +82,12 @@ with predict(
 ):
     amounts = (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32)
     shares = [[told(channels, seed) for channels in amounts] for seed in range(3)]
-    ax = draw.plot_named(amounts, shares, Figure(figsize=(6, 3.2)).add_subplot())
+    ax = Figure(figsize=(6, 3.2)).add_subplot()
+    for one in shares:
+        ax.plot(amounts, one, "o-", ms=5, lw=0.9, color=A, alpha=0.8)
+    ax.axhline(0.5, color=REFERENCE, lw=0.9, ls="--")
+    ax.text(32, 0.51, "guessing", ha="right", va="bottom")
+    ax.set(xlabel="channels", ylabel="flips told right", ylim=(0.45, 1.03))
     ax.set_title("Sixteen spreads hold sixteen flips")
     show(ax.figure)
 
@@ -223,7 +229,7 @@ with predict(
     names = "channels", "positions and channels", "positions"
     how = "rows of 32", "cut after 16"
     texts = {name: {one: row(f"text, {name}: {one}") for one in how} for name in names}
-    ax = draw.plot_shares(texts, Figure(figsize=(6, 3)).add_subplot())
+    ax = plot_rows(texts, Figure(figsize=(6, 3)).add_subplot())
     ax.set_title("It reads what comes later")
     ax.set(xlabel="letters predicted right", xlim=(0, 0.8))
     show(ax.figure)
@@ -260,15 +266,19 @@ with predict(
     faults = list(stored[0]["probes"])
     ends = {fault: row(f"{fault}: 200 steps") for fault in faults}
     alone = {fault: row(f"{fault}: one at a time") for fault in faults}
-    figure = Figure(figsize=(6, 3.9))
-    ax = draw.plot_trained_patients(ends, alone, figure.add_subplot())
+    both = {
+        fault: {"in one batch": ends[fault], "one at a time": alone[fault]}
+        for fault in faults
+    }
+    ax = plot_rows(both, Figure(figsize=(6, 4.2)).add_subplot())
     ax.set_title("After 200 steps most patients look healthy")
-    show(figure)
+    ax.set(xlabel="test digits right", xlim=(0.7, 1))
+    show(ax.figure)
 
 # %% [markdown]
 # Only the lost skip stands out. Most of the others have a way to learn digits all the same. The
 # mixer over the batch is different: it reads well in a batch, and worse when the digits come one
-# at a time (diamonds), because it has learned with other digits beside each.
+# at a time (squares), because it has learned with other digits beside each.
 #
 # What would have found them? Six numbers, measured before any long training:
 #
@@ -278,10 +288,24 @@ with predict(
 #   throughout, after four steps.
 # - **rows**: the gradient of row 0's outputs in other rows. **count**: the blocks' parameters.
 
-# %% probes
+# %% probes jupyter={"source_hidden": true}
 cards = stored[0]["probes"]
 figure = Figure(figsize=(6, 3.6))
-ax = draw.plot_probes(cards, figure.add_subplot())
+ax = figure.add_subplot()
+FORMS = {"None": "{:.0f}", "zero": "{:.0f}", "count": "{:,.0f}", "rows": "{:.0e}"}
+for place, card in enumerate(cards.values()):
+    for column, (probe, value) in enumerate(card.items()):
+        large = probe == "× 100" and value > 20
+        form = "{:.0f}" if large or value == 0 else FORMS.get(probe, "{:.2f}")
+        number = form.format(value).replace("e-0", "e-")
+        ax.text(column, place, number, ha="center", va="center")
+    ax.axhline(place + 0.5, color=DROPPED, lw=0.5)
+ax.set_yticks(range(len(cards)), list(cards))
+ax.set_xticks(range(len(card)), list(card))
+ax.xaxis.tick_top()
+ax.tick_params(length=0)
+ax.set(xlim=(-0.5, len(card) - 0.4), ylim=(len(cards) - 0.5, -0.5))
+ax.spines[:].set_visible(False)
 ax.set_title("Six probes tell all eight apart")
 show(figure)
 

@@ -21,7 +21,8 @@ device = setup()
 from matplotlib.figure import Figure
 
 from residual_course.datasets import digits
-from residual_course.plots import conditions as plots
+from residual_course.plots.rows import plot_rows
+from residual_course.plots.style import SERIES
 from residual_course.plots.adaln_zero import plot_digits
 
 data = digits()
@@ -66,8 +67,9 @@ def sheet(model, title):
 
 def dots(rows, title, label):
     ax = Figure(figsize=(6, 0.45 * len(rows) + 1.1)).add_subplot()
-    plots.plot_rows(rows, ax)
+    plot_rows(rows, ax)
     ax.set_xlabel(label)
+    ax.set_xlim(left=0)
     ax.figure.suptitle(title, weight="bold")
     return ax.figure
 
@@ -223,7 +225,14 @@ def way_back(groups):
 
 
 backward = {f"{groups} groups": way_back(groups) for groups in (32, 8)}
-ax = plots.plot_way_back(PLACES, backward, Figure(figsize=(6, 3.4)).add_subplot())
+ax = Figure(figsize=(6, 3.4)).add_subplot()
+for (name, sizes), (ink, dash, mark) in zip(backward.items(), SERIES, strict=False):
+    ax.plot(sizes, dash, color=ink, marker=mark, label=name)
+ax.set(yscale="log", ylabel="size of the gradient")
+ax.set_xticks(range(len(PLACES)), PLACES)
+ax.minorticks_off()
+ax.margins(x=0.08, y=0.1)
+ax.legend(loc="lower left")
 ax.set_title("With 32 groups it ends between h and the vector")
 show(ax.figure)
 
@@ -320,10 +329,13 @@ def charts():
         case: none if case == "detached" else long(f"{name}: gradient")
         for case, name in CASES.items()
     }
-    plots.plot_rows(gradients, left, log=True)
+    plot_rows(gradients, left)
+    left.set_xscale("log")
+    left.text(0.02, 0.9, "none", transform=left.get_yaxis_transform())
     left.set_title("table's gradient / all", weight="normal")
     adds = {case: long(f"{name}: adds") for case, name in CASES.items()}
-    plots.plot_rows(adds, right)
+    plot_rows(adds, right)
+    right.set_xlim(left=0)
     right.set_title("a wrong label adds", weight="normal")
     figure.suptitle("The gradient is neither needed nor enough", weight="bold")
     return figure

@@ -21,7 +21,7 @@ device = setup()
 from matplotlib.figure import Figure
 
 from residual_course.datasets import ink_rows
-from residual_course.plots.changes import plot_runs
+from residual_course.plots.rows import plot_rows
 
 stored = stored_runs("08a_the_digit_before")["runs"].values()
 
@@ -37,10 +37,8 @@ def mean(name):
 
 def plot_shares(names, title, height=2.6):
     ax = Figure(figsize=(6, height)).add_subplot()
-    plot_runs(
-        {name: shares(name) for name in names}, ax, label="share of right answers"
-    )
-    ax.set_xlim(0.4, 1)
+    plot_rows({name: shares(name) for name in names}, ax)
+    ax.set(xlabel="share of right answers", xlim=(0.4, 1))
     ax.set_title(title)
     return ax.figure
 
@@ -168,9 +166,8 @@ with predict(
 names = {f"{n:+d}": f"two steps, {n:+d} hidden" for n in range(-3, 4)}
 names["all but +0"] = "two steps, +0 alone"
 ax = Figure(figsize=(6, 3.2)).add_subplot()
-plot_runs({name: shares(key) for name, key in names.items()}, ax, label="right answers")
-ax.set_xlim(0.4, 1)
-ax.set(ylabel="hidden in the first step")
+plot_rows({name: shares(key) for name, key in names.items()}, ax)
+ax.set(xlabel="right answers", xlim=(0.4, 1), ylabel="hidden in the first step")
 ax.set_title("The first step needs the same digit alone")
 show(ax.figure)
 

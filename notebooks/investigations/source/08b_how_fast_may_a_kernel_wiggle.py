@@ -23,7 +23,7 @@ device = setup()
 from matplotlib.figure import Figure
 
 from residual_course.datasets import neuron_voltage
-from residual_course.plots import neuron
+from residual_course.plots.style import DROPPED, REFERENCE, SERIES, B
 
 fine = neuron_voltage()  # one number each half millisecond
 volt = fine.view(-1, 2).mean(1)  # and each millisecond
@@ -150,7 +150,19 @@ rows = {
     "two taps a ms": [finer[omega] for omega in waves],
 }
 flat = [error(stored, test).item(), error(lined, finer_test, 64, 512).item()]
-ax = neuron.plot_by_waves(waves, rows, axes(), flat)
+ax, stored_at = axes(), 4 * waves[-1]
+for name, own, look in zip(rows, flat, SERIES, strict=False):
+    (ink, dash, mark), each = look, torch.tensor(rows[name])
+    ax.plot(waves, each, mark, color=ink, ms=4, fillstyle="none")
+    ax.plot(waves, each.mean(1), color=ink, ls=dash, lw=1.2, label=name)
+    ax.plot(stored_at, own, mark, color=ink, ms=6, fillstyle="none")
+ax.axhline(flat[0], color=REFERENCE, ls=":", lw=1)
+ax.set_ylim(bottom=0)
+ax.set_xscale("log", base=2)
+ax.set_xticks([*waves, stored_at], [*(f"{each:g}" for each in waves), "stored"])
+ax.minorticks_off()
+ax.legend(loc="upper center")
+ax.set(xlabel="omega: waves in 256 taps", ylabel="error")
 ax.set_title("Read more finely, too many waves cost")
 show(ax.figure)
 
@@ -167,7 +179,9 @@ for omega, ax in zip((16, 256), figure.subplots(1, 2, sharey=True), strict=True)
         taps = kernels[omega][0]()[0]
         curve = 16 * kernels[omega][0](per=16)[0]
     lags, near = torch.arange(30, 51), torch.arange(30 * 16, 50 * 16 + 1)
-    neuron.plot_between(lags, taps[lags], near / 16, curve[near], ax)
+    ax.plot(near / 16, curve[near], color=DROPPED, lw=1)
+    ax.plot(lags, taps[lags], "o", color=B, ms=5)
+    ax.set(xlabel="lag (ms)", ylabel="tap")
     ax.set_title(f"omega = {omega}", weight="normal")
     middle = (taps[lags[1:]] + taps[lags[:-1]]) / 2
     gaps[omega] = (curve[near[8::16]] - middle).abs().max().item()

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from residual_course.lesson import predict, setup, show, stored_runs
-from residual_course.plots import selective_scan as plots
+from residual_course.plots.rows import plot_rows
 from residual_course.plots.mixing_matrix import plot_mixing_matrix
 from residual_edu.gradient_flow import mixing_matrix
 from residual_edu.parts.position import rotary_angles, rotate
@@ -36,10 +36,16 @@ def grid(mixers, changes):
     return {m: [three(f"{m}, {change}") for change in changes] for m in mixers}
 
 
-def figure_of(found, title, conditions=("",)):
-    height = 1.3 + len(found) * (0.36 if len(conditions) == 1 else 0.56)
+def figure_of(found, title, conditions=()):
+    height = 1.3 + len(found) * (0.56 if conditions else 0.36)
+    if conditions:  # a row has several kinds of marks
+        found = {
+            name: dict(zip(conditions, table, strict=True))
+            for name, table in found.items()
+        }
     ax = Figure(figsize=(6, height)).add_subplot()
-    plots.plot_rows(found, ax, LEVELS, conditions)
+    plot_rows(found, ax, levels=LEVELS)
+    ax.set(xlabel="right answers", xlim=(0, 1.02))
     ax.figure.suptitle(title, weight="bold", x=0.01, ha="left")
     return ax.figure
 

@@ -17,9 +17,10 @@
 # %%
 from matplotlib.figure import Figure
 
-from residual_course.lesson import predict, show, stored_runs
-from residual_course.plots.changes import plot_runs
+from residual_course.lesson import predict, setup, show, stored_runs
+from residual_course.plots.rows import plot_rows
 
+setup()
 stored = stored_runs("09_seven_changes")["runs"]
 
 
@@ -47,7 +48,8 @@ with predict(
     without = {"ViT-5": three("ViT-5")}
     without |= {f"without {name}": three(f"without {name}") for name in CHANGES}
     ax = Figure(figsize=(6, 3.4)).add_subplot()
-    plot_runs(without, ax, beside="ViT-5")
+    plot_rows(without, ax, beside="ViT-5")
+    ax.set_xlabel("test loss")
     ax.set_title("A few of the seven make the difference")
     show(ax.figure)
 
@@ -69,7 +71,8 @@ alone |= {
     for name in ("LayerScale", "rotary", "QK-norm")
 }
 ax = Figure(figsize=(6, 2.8)).add_subplot()
-plot_runs(alone, ax, beside="ViT")
+plot_rows(alone, ax, beside="ViT")
+ax.set_xlabel("test loss")
 ax.set_title("Each alone helps, and none reaches ViT-5")
 show(ax.figure)
 
@@ -87,7 +90,8 @@ with predict(
     table = {name: three(name) for name in ("ViT", "table from 0.3", "ViT-5")}
     table |= {"ViT-5, table from 0.3": three("ViT-5, table from 0.3")}
     ax = Figure(figsize=(6, 2.4)).add_subplot()
-    plot_runs(table, ax)
+    plot_rows(table, ax)
+    ax.set_xlabel("test loss")
     ax.set_title("One number is worth more than any one change")
     show(ax.figure)
 

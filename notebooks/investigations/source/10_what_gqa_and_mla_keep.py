@@ -11,11 +11,12 @@
 # %%
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from residual_edu import BlockConfig, ConfigurableBlock, attention_mask
 from residual_course.lesson import predict, setup, show, stored_runs
-from residual_course.plots.cached import plot_cached
-from residual_course.plots.changes import plot_runs
+from residual_course.plots.rows import plot_rows
+from residual_course.plots.style import PALE, REFERENCE
 
 device = setup()
 
@@ -37,7 +38,16 @@ labels = {
 labels["MLA"] = ["c", "t"]
 sizes = {name: [16] * len(boxes) for name, boxes in labels.items()} | {"MLA": [16, 8]}
 ax = Figure(figsize=(6, 3.2)).add_subplot()
-plot_cached(sizes, labels, ax)
+for row, kind in enumerate(sizes):
+    end = 0
+    for width, label in zip(sizes[kind], labels[kind], strict=True):
+        box = Rectangle((end, row - 0.3), width, 0.6, fc=PALE, ec=REFERENCE)
+        ax.add_patch(box)
+        ax.text(end + width / 2, row, label, ha="center", va="center")
+        end += width
+    ax.text(end + 2, row, f"{end}", va="center", weight="bold")
+ax.set(xlim=(0, 142), ylim=(3.6, -0.6), xlabel="numbers kept")
+ax.set_yticks(range(len(sizes)), list(sizes))
 ax.set_title("What one token keeps in one block")
 show(ax.figure)
 
@@ -119,7 +129,8 @@ with predict(
         for name in KINDS
     }
     ax = Figure(figsize=(6, 3.8)).add_subplot()
-    plot_runs(runs, ax, label="loss on new text, three seeds")
+    plot_rows(runs, ax)
+    ax.set_xlabel("loss on new text, three seeds")
     ax.set_title("After 1,000 steps the four are nearly alike")
     show(ax.figure)
 
