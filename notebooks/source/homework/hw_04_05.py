@@ -289,7 +289,7 @@ for wanted, way in other_ways.items():
         outer, tokens = Outer(way, start).double().eval(), scale * torch.randn(4, 3, 5).double() + scale
         with unchanged(block=outer, x=tokens):
             found = gate_effect(outer, tokens)
-        close(float(found), wanted, f"for a gate that counts {wanted:g}, of {start}, it", rtol=1e-3)
+        close(found, wanted, f"for a gate that counts {wanted:g}, of {start}, it", rtol=1e-3)
 ### END HIDDEN TESTS
 
 # %%
@@ -310,7 +310,7 @@ with suppress(NotImplementedError):  # prints as soon as exercise 3 is written
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "mended-gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mended_residual(x, layer, norm_1, norm_2, gate):
+def mended_peri_norm(x, layer, norm_1, norm_2, gate):
     """Return the stream after a branch with two norms, and with a gate that acts."""
     ### BEGIN SOLUTION
     return pre_norm_residual(x, layer, norm_1, [norm_2, gate])
@@ -318,20 +318,20 @@ def mended_residual(x, layer, norm_1, norm_2, gate):
 
 
 # %% nbgrader={"grade": true, "grade_id": "mended-gate-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-with attempt("mended_residual"):
+with attempt("mended_peri_norm"):
     norm = LayerNorm(8)
     for start in (0.5, 0.001):
         gate = LayerScale(8, start)
         for name, f in {"as drawn": layer, "times 100": wide}.items():
             given = x.clone()
             with unchanged(x=given):
-                added = mended_residual(given, f, norm, norm, gate) - x
+                added = mended_peri_norm(given, f, norm, norm, gate) - x
             what = f"a gate of {start}, weights {name}: the size of what is added"
             close(added.square().mean().sqrt(), start, what, 0.01)
-    mended_residual(x, layer, norm, norm, gate).square().sum().backward()
+    mended_peri_norm(x, layer, norm, norm, gate).square().sum().backward()
     assert gate.gamma.grad is not None, "gamma: got no gradient, wanted one"
     for start in (1.0, 0.01, 0.0001):
-        through_48(mended_residual, start)
+        through_48(mended_peri_norm, start)
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "mended-gate-hidden", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -345,7 +345,7 @@ leaves = [p for part in (mlp, first, second, gates) for p in part.parameters()]
 for run, shape in enumerate([(7, 6), (2, 3, 6)], start=1):
     given, pull = (9 * torch.randn(shape) - 2).requires_grad_(), torch.randn(shape)
     with unchanged(x=given):
-        got = mended_residual(given, mlp, first, second, gates)
+        got = mended_peri_norm(given, mlp, first, second, gates)
     assert len(calls) == run, f"calls of the layer: got {len(calls)}, wanted {run}"
     want = given + gates(second(mlp.linear2(torch.relu(mlp.linear1(first(given))))))
     close(got, want, "with norms and gates that differ: the output")

@@ -102,7 +102,7 @@ WRONG = {
         turned(doubled, size=lambda added, x: (x + added).square().mean().sqrt()),
         rounded,
     ],
-    "mended_residual": [
+    "mended_peri_norm": [
         lambda x, f, n1, n2, gate: gate(x + n2(f(n1(x)))),
         lambda x, f, n1, n2, gate: x + n2(f(gate(n1(x)))),
         lambda x, f, n1, n2, gate: x + gate(f(n1(x))),
@@ -115,5 +115,5 @@ RIGHT = {
     "peri_norm": [one_part_after_the_other, lambda x, f, n1, n2: n2(f(n1(x))).add(x)],
     "without_gates": [diagonal],
     "gate_effect": [by_call],
-    "mended_residual": [lambda x, f, n1, n2, gate: pre_norm_residual(x, lambda z: gate(n2(f(z))), n1)],
+    "mended_peri_norm": [lambda x, f, n1, n2, gate: pre_norm_residual(x, lambda z: gate(n2(f(z))), n1)],
 }
