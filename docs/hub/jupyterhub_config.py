@@ -10,6 +10,7 @@ from pathlib import Path
 
 TEACHER = "teacher"  # the account that hands out and grades
 MEMORY = 2 * 1024**3  # bytes for each process: the largest lesson takes a third of it
+HIGHEST = 3 * 1024**3  # up to which a process may raise that: `residual-edu grade` does
 IDLE = 3600  # seconds after which a kernel, then a server, is stopped
 STATE = Path("/srv/hub")  # root's own
 HERE, PYTHON = Path(__file__).parent, Path(sys.executable)
@@ -40,7 +41,7 @@ c.ConfigurableHTTPProxy.command = [str(PYTHON.with_name("configurable-http-proxy
 # what holds, for each process of memory, for each account of processes and threads. "systemd" holds both (docs/hub.md).
 c.JupyterHub.spawner_class = "localprocess"
 c.Spawner.mem_limit, c.Spawner.cpu_limit = MEMORY, 1
-c.Spawner.cmd = ["prlimit", f"--data={MEMORY}", "--nproc=1000", "--core=0", "--"]
+c.Spawner.cmd = ["prlimit", f"--data={MEMORY}:{HIGHEST}", "--nproc=1000", "--core=0", "--"]
 c.Spawner.cmd += [str(PYTHON), "-m", "jupyterhub.singleuser"]
 c.Spawner.start_timeout = c.Spawner.http_timeout = 300  # thirty that start at once on two cores
 c.Spawner.default_url = "/lab"
