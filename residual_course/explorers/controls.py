@@ -1,8 +1,6 @@
 """The controls of an explorer, with their labels in one column, and its line of text that a screen reader announces."""
 
 import html
-from collections.abc import Callable
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -20,14 +18,6 @@ def labelled(controls: dict[str, widgets.ValueWidget]) -> list[widgets.ValueWidg
         if isinstance(control, widgets.ToggleButtons):
             control.add_class("widget-inline-hbox")  # the label to the left, where every other control has it
     return list(controls.values())
-
-
-def clear_button(clear: Callable[[Any], None]) -> widgets.Button:
-    """Return the button that clears what was tried."""
-    layout = {"width": "auto", "align_self": "flex-start", "margin": FLUSH}
-    button = widgets.Button(description="Clear what was tried", layout=layout)
-    button.on_click(clear)
-    return button
 
 
 def status(sentence: str) -> str:

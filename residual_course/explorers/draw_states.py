@@ -22,8 +22,6 @@ KMEANS = 1  # keeps the ink of a short curve, which the median cut alone mixes w
 
 def draw_state(explorer: Explorer, values: Mapping[str, Any]) -> tuple[bytes, str]:
     """Return the picture for ``values``, the other controls at their start, as palette PNG; and its reading."""
-    if explorer.tried:
-        explorer.tried.clear()
     reading = explorer.draw_setting(explorer.start | dict(values))
     return palette_png(explorer.pixels(), COLOURS, KMEANS), reading
 

@@ -12,8 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from residual_course.explorers.controls import FLUSH, clear_button, labelled, status
-from residual_course.explorers.keep import Marks, Tried
+from residual_course.explorers.controls import FLUSH, labelled, status
 from residual_course.explorers.states import States, check_states
 
 WIDTH = 600  # pixels of every picture
@@ -33,8 +32,6 @@ class Explorer(widgets.VBox):
         controls: the sliders and toggles, by the name that ``draw`` takes; it labels those without a description.
         alt: what the first picture shows and means, in one or two sentences.
         animated: the artists that ``draw`` moves, titles and texts too; empty to redraw the whole figure.
-        keep: where settings are to be compared, returns the marks of the one that was drawn last: for each line, which
-            is among ``animated``, the x and y to add to it. They stay until a button clears them.
         states: for a page without a kernel, the values of some controls, at most 60 combinations; the others stay.
 
     Raises:
@@ -49,7 +46,6 @@ class Explorer(widgets.VBox):
         *,
         alt: str,
         animated: Sequence[Artist] = (),
-        keep: Callable[[], Marks] | None = None,
         states: States | None = None,
     ) -> None:
         self.states, self.start = states or {}, {name: control.value for name, control in controls.items()}
@@ -61,9 +57,8 @@ class Explorer(widgets.VBox):
             artist.set_animated(True)
         layout = {"align_self": "flex-start", "margin": FLUSH}  # else stretched, and blurred
         self.image = widgets.Image(format="png", layout=layout)
-        self.reading, self.tried = widgets.HTML(), Tried(keep) if keep else None
-        buttons = [clear_button(self.clear)] if keep else []
-        super().__init__([*labelled(controls), *buttons, self.image, self.reading])
+        self.reading = widgets.HTML()
+        super().__init__([*labelled(controls), self.image, self.reading])
         self.add_class("residual-edu-explorer")
         self.redraw()
         self.first_picture = self.image.value
@@ -77,10 +72,8 @@ class Explorer(widgets.VBox):
         self.reading.value = status(reading)
 
     def draw_setting(self, values: Mapping[str, Any]) -> str:
-        """Draw the canvas for ``values`` of the controls, keep their marks, and return the reading."""
+        """Draw the canvas for ``values`` of the controls, and return the reading."""
         reading = self.draw(**values)
-        if self.tried:
-            self.tried.add()
         self.paint()
         return reading
 
@@ -112,12 +105,6 @@ class Explorer(widgets.VBox):
     def pixels(self) -> Image.Image:
         """Return the canvas without its alpha channel."""
         return Image.fromarray(np.asarray(self.canvas.buffer_rgba())).convert("RGB")
-
-    def clear(self, _: Any) -> None:
-        """Forget the marks of all settings but the present one."""
-        if self.tried:
-            self.tried.clear()
-        self.changed(None)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         still = {"text/plain": self.alt, "image/png": base64.b64encode(self.first_picture).decode()}

@@ -14,27 +14,26 @@ from residual_course.explorers import Explorer
 T = np.linspace(0.5, 5.5, 200)
 
 
-def wave(animated=True, keep=False):
+def wave(animated=True):
     """A sine wave with two sliders: its curve, its title and a text move."""
     figure = Figure(figsize=(4, 2.5), layout="constrained")
     axes = figure.add_subplot(xlim=(0, 6), ylim=(-3, 3))
-    (pale,), (curve,) = axes.plot([], [], color="grey"), axes.plot(T, T)
-    moving = [pale, curve, axes.set_title("?"), axes.text(3, 2.5, "?")]
+    (curve,) = axes.plot(T, T)
+    moving = [curve, axes.set_title("?"), axes.text(3, 2.5, "?")]
 
     def draw(speed, size):
         if size == 0:
             raise ZeroDivisionError("a flat wave <has no speed>")
         curve.set_ydata(size * np.sin(speed * T))
-        moving[2].set_text(f"A wave of size {size:.1f}")
-        moving[3].set_text(f"speed {speed:.1f}")
+        moving[1].set_text(f"A wave of size {size:.1f}")
+        moving[2].set_text(f"speed {speed:.1f}")
         return f"speed {speed:.1f} < 9, size {size:.1f}"
 
     controls = {
         "speed": widgets.FloatSlider(value=1, min=0, max=3),
         "size": widgets.FloatSlider(value=1, max=2, description="how tall"),
     }
-    kept = {"keep": lambda: {pale: curve.get_data()}} if keep else {}
-    return Explorer(figure, draw, controls, alt="A wave.", animated=moving if animated else [], **kept)
+    return Explorer(figure, draw, controls, alt="A wave.", animated=moving if animated else [])
 
 
 def test_only_what_moves_is_drawn_again_and_the_picture_equals_a_full_draw():
@@ -50,18 +49,6 @@ def test_only_what_moves_is_drawn_again_and_the_picture_equals_a_full_draw():
         assert np.array_equal(*map(np.asarray, pixels))
         seen.add((quick.image.value, quick.reading.value))
     assert draws == [] and len(seen) == 3
-
-
-def test_what_was_tried_stays_in_the_picture_until_the_button_clears_it():
-    explorer = wave(keep=True)
-    (button,) = [child for child in explorer.children if isinstance(child, widgets.Button)]
-    seen = [explorer.image.value]
-    for speed in (2, 3, 2, 1):
-        explorer.inputs["speed"].value = speed
-        seen.append(explorer.image.value)
-    assert len(set(seen)) == 5  # the first and the last differ by what lies between them
-    button.click()
-    assert explorer.image.value == seen[0] and "speed 1.0" in explorer.reading.value
 
 
 def test_the_frame_stands_still_while_titles_change():
