@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from residual_course.checking.gradients import Part, filled, gradients, same_gradients
-from residual_course.checking.properties import close, construct, draw, letters_of, run, value_of
+from residual_course.checking.properties import close, construct, draw, run, value_of
 from residual_course.checking.unchanged import unchanged
 from residual_course.checking.unmet import Broken, Unmet, note
 
 __all__ = ["Broken", "Exercise", "Mistake", "Part", "Property", "Unmet", "close", "construct", "draw", "filled"]
-__all__ += ["gradients", "letters_of", "note", "run", "same_gradients", "unchanged", "value_of"]
+__all__ += ["gradients", "note", "run", "same_gradients", "unchanged", "value_of"]
 
 Answer = Any  # what the learner wrote: a function, a class, or a function without arguments that returns a value
 

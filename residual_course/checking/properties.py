@@ -92,33 +92,18 @@ def construct(answer: Callable[..., Any], *args: Any, **keywords: Any) -> nn.Mod
     return module.double()
 
 
-def value_of(answer: Callable[[], Any], kind: type) -> Any:
-    """Return ``answer()``, a number (``kind`` ``int`` or ``float``) or a text (``str``), or raise ``Unmet``.
+def value_of(answer: Callable[[], Any]) -> float:
+    """Return ``answer()``, a number, or raise ``Unmet``.
 
-    A text is returned in small letters without spaces around it, a list of texts with commas between. A tensor or
-    array of one number is returned as that number, and one that is whole but for float32's rounding as the whole one.
-    The comparison is left to the exercise, whose messages must not give the right value away.
+    A tensor or array of one number is returned as that number, and one that is whole but for float32's rounding as
+    the whole one. The comparison is left to the exercise, whose messages must not give the right value away.
     """
     value = answer()
-    if isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value):
-        value = ", ".join(value)
     if isinstance(value, Tensor | np.ndarray) and np.prod(value.shape) == 1:
         value = value.item()
-    if isinstance(value, str) and kind is str:
-        return value.strip().lower()
-    if isinstance(value, Real) and not isinstance(value, bool) and kind in (int, float):
-        return whole(float(value))
-    raise wrong_kind("it returned", value, f"a {'text' if kind is str else 'number'} was asked for")
-
-
-def letters_of(answer: Callable[[], Any]) -> str:
-    """Return the letters that ``answer()`` lists, in small letters and nothing else: "cd" for "C, D" and ["c", "d"]."""
-    value = answer()
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        value = "".join(value)
-    if not isinstance(value, str):
-        raise wrong_kind("it returned", value, "letters in one text were asked for")
-    return "".join(letter for letter in value.lower() if letter.isalnum())
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise wrong_kind("it returned", value, "a number was asked for")
+    return whole(float(value))
 
 
 def numbers_of(value: Any) -> Tensor:

@@ -39,7 +39,7 @@ def swap_test(net: Any, pictures: Tensor, words: Tensor, others: Tensor) -> Any:
 
 
 def _share(f: Swap, others: Tensor = OTHERS, counts: float = 1) -> float:
-    return float(value_of(lambda: f(_Net(counts), PICTURES.clone(), WORDS.clone(), others.clone()), float))
+    return float(value_of(lambda: f(_Net(counts), PICTURES.clone(), WORDS.clone(), others.clone())))
 
 
 def tells(others: Tensor, counts: float = 1) -> Callable[[Swap], None]:

@@ -14,7 +14,7 @@ def warm_up(step: int, steps: int) -> float:
 
 
 def _factor(f: Factor, step: int, steps: int) -> float:
-    return float(value_of(lambda: f(step, steps), float))
+    return float(value_of(lambda: f(step, steps)))
 
 
 def at(steps: int, *counted: int) -> Callable[[Factor], None]:

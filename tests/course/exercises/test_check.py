@@ -36,8 +36,8 @@ CENTER = Exercise(
 )
 SEVEN = Exercise(
     reference=lambda: 7,
-    observe=lambda f: value_of(f, int),
-    properties=(Property("it is the seventh", lambda f: close(value_of(f, int), 7, "the depth")),),
+    observe=lambda f: value_of(f),
+    properties=(Property("it is the seventh", lambda f: close(value_of(f), 7, "the depth")),),
     mistakes=(Mistake(lambda: 8, "one too many", "Count from 0."),),
     hints=("Count.", "Count from 0."),
 )

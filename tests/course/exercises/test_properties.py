@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from residual_course.checking import unmet as notes
-from residual_course.checking.properties import close, construct, draw, letters_of, numbers_of, run, value_of
+from residual_course.checking.properties import close, construct, draw, numbers_of, run, value_of
 from residual_course.checking.unmet import Unmet
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -131,40 +131,20 @@ def test_construct_makes_a_module_in_float64():
 
 
 @pytest.mark.parametrize(
-    "value, kind, want",
-    [
-        (3.0, int, 3),
-        (np.int64(3), int, 3),
-        (torch.tensor(3), int, 3),
-        (torch.tensor([0.5]), float, 0.5),
-        (np.array([[3]]), int, 3),
-        (191.99998, float, 192),
-        (" BAC ", str, "bac"),
-        (["Pre", "post"], str, "pre, post"),
-    ],
+    "value, want",
+    [(np.int64(3), 3), (torch.tensor([0.5]), 0.5), (np.array([[3]]), 3), (191.99998, 192)],
 )
-def test_the_value_of_an_answer(value, kind, want):
-    found = value_of(lambda: value, kind)
-    assert found == want and type(found) in (type(want), int)
+def test_the_value_of_an_answer(value, want):
+    found = value_of(lambda: value)
+    assert found == want and type(found) is type(want)
 
 
 @pytest.mark.parametrize(
-    "value, kind, message",
-    [
-        (None, int, "it returned nothing (is a `return` missing?), where a number was asked for"),
-        (3, str, "it returned an int, where a text was asked for"),
-        (True, int, "it returned a bool, where a number was asked for"),
-        (torch.ones(2), float, "it returned a Tensor, where a number was asked for"),
-    ],
+    "value, name",
+    [(None, "nothing (is a `return` missing?)"), ("3", "a str"), (True, "a bool"), (torch.ones(2), "a Tensor")],
 )
-def test_what_is_no_value(value, kind, message):
-    assert unmet(value_of, lambda: value, kind) == message
-
-
-@pytest.mark.parametrize("value", ["CDBA", " c, d b-a\n", ("C", "D", "B", "A")])
-def test_letters_however_they_are_listed(value):
-    assert letters_of(lambda: value) == "cdba"
-    assert "where letters in one text were asked for" in unmet(letters_of, lambda: [1, value])
+def test_what_is_no_value(value, name):
+    assert unmet(value_of, lambda: value) == f"it returned {name}, where a number was asked for"
 
 
 @pytest.mark.parametrize("value", [(1, 2.5), torch.tensor([1, 2.5]), np.array([1, 2.5]), [np.float32(1), 2.5]])
