@@ -10,7 +10,7 @@ from pathlib import Path
 
 TEACHER = "teacher"  # the account that hands out and grades
 MEMORY = 2 * 1024**3  # bytes for each process: the largest lesson takes a third of it
-HIGHEST = 3 * 1024**3  # up to which a process may raise that: `residual-edu grade` does
+HIGHEST = 6 * 1024**3  # up to which a process may raise that: `residual-edu grade` does
 IDLE = 3600  # seconds after which a kernel, then a server, is stopped
 STATE = Path("/srv/hub")  # root's own
 HERE, PYTHON = Path(__file__).parent, Path(sys.executable)
