@@ -11,18 +11,20 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from residual_course import progress
 from residual_course.commands import copies
+from residual_course.commands.assignment import gradable
 from residual_course.commands.checkout import notebook_of, with_homework
 
 REAL = Path(__file__).parents[3]
 NAMES = ["00_first", "01_second", "homework/hw_00_01"]
+WHY = "investigations/00_why"  # which nobody has to do
 ANEW = "`python course.py lab --fresh LESSON` starts one anew and keeps yours."
 
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A checkout of two lessons, each with a prediction and an exercise, and a homework."""
-    for name in NAMES:
-        source, stem = tmp_path / "notebooks" / "source" / f"{name}.py", Path(name).stem
+    """A checkout of two lessons, each with a prediction and an exercise, a homework, and an investigation."""
+    for name in [*(f"source/{name}" for name in NAMES), "investigations/source/00_why"]:
+        source, stem = tmp_path / "notebooks" / f"{name}.py", Path(name).stem
         source.parent.mkdir(parents=True, exist_ok=True)
         source.touch()
         notebook_of(source).parent.mkdir(exist_ok=True)
@@ -50,7 +52,8 @@ def cells(path):
 
 
 def test_what_is_missing_is_copied_and_what_is_there_is_never_overwritten(checkout, mine):
-    assert sorted(path.relative_to(mine).as_posix() for path in mine.rglob("*.ipynb")) == [f"{n}.ipynb" for n in NAMES]
+    there = {path.relative_to(mine).with_suffix("").as_posix() for path in mine.rglob("*.ipynb")}
+    assert there == {*NAMES, WHY} and [source.stem for source in gradable(checkout)] == [Path(n).stem for n in NAMES]
     add(mine / "00_first.ipynb", "mine")
     (mine / "01_second.ipynb").unlink()
     copies.complete(checkout)
@@ -84,6 +87,7 @@ def test_a_copy_that_is_no_notebook_is_told_and_can_be_started_anew(checkout, mi
 def test_a_lesson_is_started_anew_and_the_old_one_kept(checkout, mine):
     add(mine / "01_second.ipynb", "a")
     progress.change(mine, {"predictions": {"Is 00_first first?": "yes", "Is 01_second first?": "no"}})
+    assert copies.start_anew(checkout, ["00_why"])[0].startswith("00_why.ipynb is new")  # 00 is the lesson
     (said,) = copies.start_anew(checkout, ["01"])
     (kept,) = mine.glob("01_second (kept *).ipynb")
     assert re.fullmatch(r"01_second \(kept \d{4}-\d\d-\d\d \d\d\.\d\d\.\d\d\)\.ipynb", kept.name)
