@@ -117,9 +117,15 @@ def test_an_error_stops_with_lesson_cell_and_traceback_and_writes_nothing(checko
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"trained"', '"trainer"'), ('"python3"', '"python4"'), ('"id": "', '"id": "a'), ("# Title", "# Titel")],
+    [
+        ('"trained"', '"trainer"'),
+        ('"python3"', '"python4"'),
+        ('"id": "', '"id": "a'),
+        ("# Title", "# Titel"),
+        ('"markdown"', '"raw"'),
+    ],
 )
-def test_the_check_shows_a_changed_tag_kernel_id_or_character(built, capsys, old, new):
+def test_the_check_shows_a_changed_tag_kernel_id_character_or_kind(built, capsys, old, new):
     source, target = built
     assert check(capsys) == (0, "Every notebook is what its source builds.\n")
     target.write_text(target.read_text().replace(old, new))

@@ -12,9 +12,12 @@ from tools.test import STEPS
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("README.md", "CONTRIBUTING.md", "docs/authoring.md", "docs/instructors.md", "docs/labs.md", "docs/grading.md")
+# Whose names and tables are looked at by test_docs.py.
+OTHERS = ("CHANGELOG.md", "docs/glossary.md", "docs/coming_from.md")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
-LINKS = [(page, *found) for page, text in PAGES.items() for found in LINK.findall(text)]
+TEXTS = PAGES | {name: (ROOT / name).read_text(encoding="utf-8") for name in OTHERS}
+LINKS = [(page, *found) for page, text in TEXTS.items() for found in LINK.findall(text)]
 PYTHON = [  # but for whole files of a recipe
     (page, block)
     for page, text in PAGES.items()

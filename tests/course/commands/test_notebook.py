@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from residual_course.commands.answers import answers_of, join, missing, store
 from residual_course.commands.checkout import Refusal
 from residual_course.commands.exercise_cells import NOTE, learner_cells, shown, solved, stub
-from residual_course.commands.notebook import name_cells, never_executed, outline, plan
+from residual_course.commands.notebook import name_cells, never_executed, plan
 
 SOURCE = """# %% [markdown]
 # # Title
@@ -89,17 +89,6 @@ def test_the_code_of_a_figure_is_folded_and_a_solution_with_its_output(source, g
     (cell,) = plan(source).cells
     assert cell.metadata.jupyter == {"source_hidden": True} and cell.metadata.cellView == "form"
     assert cell.metadata.tags == tags
-
-
-def test_an_outline_says_what_the_source_decides(source):
-    notebook = plan(source)
-    before = outline(notebook)
-    notebook.cells[1].update(execution_count=3, outputs=[new_output("stream", text="1")])
-    assert outline(notebook) == before
-    for change in ({"cell_type": "raw"}, {"id": "other"}, {"source": "x = 2"}, {"metadata": {"tags": []}}):
-        other = plan(source)
-        other.cells[1].update(nbformat.from_dict(change))
-        assert outline(other) != before
 
 
 @pytest.mark.parametrize(
