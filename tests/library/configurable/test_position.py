@@ -28,14 +28,6 @@ def test_a_table_is_not_rounded_with_the_weights_and_is_copied_with_its_module(k
         assert not one.state_dict() and not list(one.buffers())
 
 
-def test_positions_begin_where_they_are_told():
-    x, y = torch.randn(1, 16, 16).double(), torch.randn(2, 2, 16, 4).double()
-    start, later = 6, slice(6, 11)
-    assert made(Sinusoidal).embed(x[:, later], start).equal(made(Sinusoidal).embed(x, 0)[:, later])
-    assert made(RoPE).rotate(y[:, :, later], start).equal(made(RoPE).rotate(y, 0)[:, :, later])
-    assert made(ALiBi).bias(y[:, :, later], start + 5).equal(made(ALiBi).bias(y, 16)[:, later, : start + 5])
-
-
 def test_a_block_and_its_attention_share_one_encoding():
     block = ConfigurableBlock(config(position="rope"))
     assert block.position is block.attention.position and isinstance(block.position, RoPE)

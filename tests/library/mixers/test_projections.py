@@ -30,17 +30,6 @@ def signal(*space, batch=2):
     return torch.randn(batch, *space, 12, dtype=torch.float64)
 
 
-def test_three_signals_from_one_map():
-    mixer = QKVSequenceMixer(12, PLAIN, qkv_bias=True, out_proj_bias=True).double()
-    x, state = signal(2, 3), mixer.state_dict()
-    q, k, v = (
-        x @ weight.T + bias
-        for weight, bias in zip(state["qkv_proj.weight"].chunk(3), state["qkv_proj.bias"].chunk(3), strict=True)
-    )
-    expected = PLAIN()(q, k, v) @ state["out_proj.weight"].T + state["out_proj.bias"]
-    torch.testing.assert_close(mixer(x), expected, rtol=1e-11, atol=1e-11)
-
-
 def test_one_signal_for_a_mixer_of_one_and_a_condition_goes_on_to_the_mixer():
     mixer, x = QKVSequenceMixer(12, Average).double(), signal(6)
     assert list(mixer.state_dict()) == ["qkv_proj.weight", "out_proj.weight"] and mixer.signals == 1
