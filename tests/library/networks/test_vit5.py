@@ -25,7 +25,7 @@ NORM = partial(RMSNorm, C)
 
 
 def block(readout="cls", registers=R):
-    mixer = partial(ViT5Attention, C, 2, 3, 3, registers, readout == "cls")
+    mixer = partial(ViT5Attention, C, 2, 3, 3, registers, readout == "cls", qk_norm=partial(RMSNorm, C // 2))
     return partial(ViT5ResidualBlock, mixer, NORM, partial(MLP, C, "gelu", nn.Identity), NORM, C)
 
 
@@ -108,7 +108,7 @@ def test_the_cost_agrees_with_torchs_counter(readout):
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         made(images(1))
     rows = R if readout == "register_concat" else 1
-    pointwise = (3 + 3 + 1 + 1 + 6 + 2) * C * made.num_tokens  # two norms, two scales, two rotations, GELU of 2 C
+    pointwise = (3 + 3 + 1 + 1 + 6 + 6 + 2) * C * made.num_tokens  # norms, scales, qk-norms, rotations, GELU of 2 C
     assert made.flop_count() == counter.get_total_flops() + 3 * pointwise + 3 * C * rows
 
 
