@@ -47,6 +47,8 @@ def test_accuracy_is_measured_in_evaluation_without_a_graph_and_leaves_the_mode(
     model = nn.Sequential(nn.Identity(), nn.Dropout(0.9)).train(mode)
     assert accuracy(model, x, torch.tensor([0, 1, 2, 0])) == 0.75
     assert model.training is mode and model[1].training is mode
+    nan = torch.full((4, 4), torch.nan)  # of which argmax gives the first place
+    assert accuracy(model, nan, torch.zeros(4, dtype=torch.long)) == 0
 
 
 def trained(batches, steps):
@@ -58,6 +60,7 @@ def batches_of(*shapes, size=2):
     return minibatches(*map(torch.zeros, shapes), size=size)
 
 
+CLASSES = "labels must be whole numbers from 0 to 3"
 ROWS = "tensors must all have the same number of rows, at least 1, got "
 
 
@@ -68,4 +71,7 @@ test_what_is_refused = refused(
     (lambda: trained([], 1), "batches must be one for each of 1 steps, got 0; minibatches never end"),
     (lambda: trained([(torch.ones(1),)] * 2, 5), "batches must be one for each of 5 steps, got 2; minibatches"),
     (lambda: accuracy(nn.Identity(), torch.eye(4), torch.zeros(4, 1)), "labels must have shape (4,), got (4, 1)"),
+    (lambda: accuracy(nn.Identity(), torch.eye(4), torch.zeros(4)), CLASSES),
+    (lambda: accuracy(nn.Identity(), torch.eye(4), torch.full((4,), 4)), CLASSES),
+    (lambda: accuracy(nn.Identity(), torch.zeros(0, 4), torch.zeros(0).long()), CLASSES),
 )

@@ -2,14 +2,10 @@
 
 import pytest
 import torch
-from torch import nn
 
 import residual_edu as library
-from residual_course.training import accuracy
-from residual_edu import InvalidInput
 
 pytestmark = pytest.mark.usefixtures("as_installed")
-zeros = torch.zeros
 KINDS = [{"attention": "mha"}, {"attention": "gqa", "n_kv_heads": 1}, {"attention": "mla", "kv_lora_rank": 4}]
 KINDS += [{"attention": "sliding_window_gqa", "window_size": 3}, {"attention": "mha", "position": "alibi"}]
 
@@ -41,14 +37,3 @@ def test_a_mask_of_numbers_need_not_forbid():
     q, k, v = (each(x).view(2, 5, 2, 4).transpose(1, 2) for each in (layer.q_proj, layer.k_proj, layer.v_proj))
     mixed = (q @ k.mT / 2 + added[:, None]).softmax(-1) @ v
     torch.testing.assert_close(layer(x, added)[0], layer.o_proj(mixed.transpose(1, 2).flatten(2)))
-
-
-def test_accuracy_counts_classes_alone():
-    model, x = nn.Linear(2, 3), zeros(4, 2)
-    nn.init.constant_(model.bias, float("nan"))
-    assert accuracy(model, x, zeros(4, dtype=torch.long)) == 0.0  # argmax gives the place of a NaN
-    for labels in (zeros(4), torch.full((4,), 3)):
-        with pytest.raises(InvalidInput, match="^labels must be whole numbers from 0 to 2"):
-            accuracy(model, x, labels)
-    with pytest.raises(InvalidInput, match="^labels must be whole numbers from 0 to 2"):
-        accuracy(model, x[:0], zeros(0, dtype=torch.long))

@@ -26,12 +26,6 @@ def hears(module, x, mask=None):
     return rows[:, 0].abs().sum(-1) > 0
 
 
-def test_key_heads_are_repeated_in_a_row():
-    x = torch.arange(3.0).view(1, 3, 1, 1)
-    assert repeat_heads(x, 6).flatten().tolist() == [0, 0, 1, 1, 2, 2]
-    assert repeat_heads(x, 3) is x
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "numbers"),
     [

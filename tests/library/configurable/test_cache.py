@@ -1,27 +1,21 @@
 import pytest
 import torch
 
-from residual_edu import InvalidInput, ModelCache, cache_length, extend
+from residual_edu import InvalidInput, ModelCache, extend
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-def pair(positions, *before, widths=(3, 3)):
-    return tuple(torch.randn(*before, positions, width) for width in widths)
+def pair(positions, *before):
+    return tuple(torch.randn(*before, positions, 3) for _ in range(2))
 
 
-@pytest.mark.parametrize(("before", "widths"), [((2,), (6, 0)), ((2, 4), (3, 3))])
-def test_new_positions_stand_behind_the_old_ones(before, widths):
-    whole = pair(7, *before, widths=widths)
-    cache = None
-    assert cache_length(cache) == 0
-    for start, end in [(0, 3), (3, 4), (4, 7)]:
-        cache = extend(cache, *(one[..., start:end, :] for one in whole))
-        assert cache_length(cache) == end
-    assert all(a.equal(b) for a, b in zip(cache, whole, strict=True))
+def test_as_many_values_as_keys_and_a_cache_of_both():
+    """That new positions stand behind the old ones: decoding, in test_every_combination.py."""
+    whole = pair(7, 2, 4)
     with pytest.raises(ValueError, match="zip"):
         extend(whole[:1], *whole)
-    for cache in (None, pair(5, *before, widths=widths)):
+    for cache in (None, pair(5, 2, 4)):
         with pytest.raises(InvalidInput, match="^a cache must have as many values as keys, got "):
             extend(cache, whole[0], whole[1][..., :4, :])
 

@@ -4,7 +4,7 @@ from torch import nn
 
 from residual_edu import LazyConfig
 from residual_edu.gradient_flow import mixing_matrix
-from residual_edu.mixers import Mamba, MambaLayer
+from residual_edu.mixers import Mamba, MambaLayer, selective_scan
 from tests.library.helpers import agree
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -21,29 +21,17 @@ def awake(module):
 
 
 def transcribed(x, p):
-    """Mamba-2's core, position by position, head by head."""
+    """Mamba-2's layer, step by step; the scan is held to its sum over all pairs in test_selective_scan."""
     inner, heads = 2 * C, 2 * C // P
-    y = torch.zeros_like(x)
-    for n in range(len(x)):
-        rows = x[n] @ p["in_proj.weight"].T
-        z, u, dt = rows[:, :inner], rows[:, inner : 2 * inner + 2 * N], rows[:, 2 * inner + 2 * N :]
-        states = [torch.zeros(P, N, dtype=x.dtype) for _ in range(heads)]
-        for t in range(x.shape[1]):
-            mixed = p["conv1d.bias"].clone()
-            for k in range(K):
-                if t - k >= 0:
-                    mixed = mixed + p["conv1d.weight"][:, 0, K - 1 - k] * u[t - k]
-            mixed = mixed / (1 + torch.exp(-mixed))
-            b, c, read = mixed[inner : inner + N], mixed[inner + N :], []
-            for h in range(heads):
-                step = torch.log1p(torch.exp(dt[t, h] + p["dt_bias"][h]))
-                own = mixed[h * P : (h + 1) * P]
-                states[h] = torch.exp(-step * torch.exp(p["A_log"][h])) * states[h] + step * torch.outer(own, b)
-                read.append(states[h] @ c + p["D"][h] * own)
-            gated = torch.cat(read) * z[t] / (1 + torch.exp(-z[t]))
-            normed = gated / (gated.square().mean() + 1e-5).sqrt() * p["norm.weight"]
-            y[n, t] = p["out_proj.weight"] @ normed
-    return y
+    z, u, dt = (x @ p["in_proj.weight"].T).split([inner, inner + 2 * N, heads], dim=-1)
+    late = torch.cat([u.new_zeros(len(u), K - 1, u.shape[2]), u], dim=1)
+    mixed = p["conv1d.bias"] + sum(p["conv1d.weight"][:, 0, k] * late[:, k : k + u.shape[1]] for k in range(K))
+    own, b, c = (mixed / (1 + torch.exp(-mixed))).split([inner, N, N], dim=-1)
+    steps = torch.log1p(torch.exp(dt + p["dt_bias"]))
+    read = selective_scan(own.unflatten(-1, (heads, P)), steps, -torch.exp(p["A_log"]), b, c, p["D"]).flatten(2)
+    gated = read * z / (1 + torch.exp(-z))
+    normed = gated / (gated.square().mean(-1, keepdim=True) + 1e-5).sqrt() * p["norm.weight"]
+    return normed @ p["out_proj.weight"].T
 
 
 @pytest.mark.parametrize("positions", [1, 7])

@@ -109,27 +109,15 @@ def test_the_path_begins_with_the_noise_and_ends_with_the_sample():
     torch.testing.assert_close(path[1], noise + (untold + 1.5 * (told - untold)) / 3)
 
 
-def started():
-    return denoiser().float()
-
-
+STARTED = denoiser().float()
 IMAGES, TIME, LABELS = torch.zeros(3, 6, 6), torch.zeros(3), torch.zeros(3, dtype=torch.long)
 
 
 test_what_is_refused = refused(
     (lambda: denoiser(depth=0), "depth must be a whole number, at least 1, got 0"),
-    (
-        lambda: started()(IMAGES, TIME[:2], LABELS),
-        "time must have shape (3,), or (1,) for all images, got (2,)",
-    ),
-    (
-        lambda: started()(IMAGES, TIME[:, None], LABELS),
-        "time must have shape (3,), or (1,) for all images, got (3, 1)",
-    ),
-    (
-        lambda: flow_matching_loss(started(), IMAGES, LABELS, unlabelled=1.0),
-        "unlabelled must be a number in [0, 1)",
-    ),
-    (lambda: flow_matching_loss(started(), IMAGES, LABELS[:, None]), "labels must have shape (3,), or (1,)"),
-    (lambda: sample(started(), IMAGES, LABELS, steps=0), "steps must be a whole number, at least 1, got 0"),
+    (lambda: STARTED(IMAGES, TIME[:2], LABELS), "time must have shape (3,), or (1,) for all images, got (2,)"),
+    (lambda: STARTED(IMAGES, TIME[:, None], LABELS), "time must have shape (3,), or (1,) for all images, got (3, 1)"),
+    (lambda: flow_matching_loss(STARTED, IMAGES, LABELS, unlabelled=1.0), "unlabelled must be a number in [0, 1)"),
+    (lambda: flow_matching_loss(STARTED, IMAGES, LABELS[:, None]), "labels must have shape (3,), or (1,)"),
+    (lambda: sample(STARTED, IMAGES, LABELS, steps=0), "steps must be a whole number, at least 1, got 0"),
 )
