@@ -1,16 +1,9 @@
 """A prediction in the book: what is asked, what each answer is told, and that nothing of it stands in the question."""
 
-from nbformat.v4 import new_code_cell
-
-from tools.book.questions import Question, answered, asked, question_of
+from tools.book.questions import Question, answered, asked
 
 REASONS = {"3": "A sum of squares grows.", "a < b": "A sum of two."}
 SAID = "**You made no prediction; we measured 4.** Four it is.\n\nSo it is."
-
-
-def test_a_question_is_read_where_it_is_written():
-    assert question_of(new_code_cell('guess = predict("How many?", ["3", "4"])')) == Question("How many?", ("3", "4"))
-    assert question_of(new_code_cell("x = 3")) is None
 
 
 def test_the_question_has_a_button_for_each_choice_and_one_without():
