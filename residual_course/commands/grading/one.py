@@ -68,6 +68,7 @@ def grade(folder: Path, task: dict[str, Any]) -> dict[str, Any]:
 def give_feedback(api: NbGraderAPI, folder: Path, name: str) -> dict[str, Any]:
     """Write the feedback from what a student may see of the graded notebook, which stays as it is."""
     path = folder / "autograded" / STUDENT / name / f"{name}.ipynb"
+    path.chmod(0o644)  # nbgrader lets nobody write to it
     whole = path.read_text(encoding="utf-8")
     path.write_text(feedback.shown(nbformat.reads(whole, as_version=4)), encoding="utf-8")
     done = api.generate_feedback(name, STUDENT, force=True)
