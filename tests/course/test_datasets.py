@@ -120,15 +120,6 @@ def test_letters_without_noise_are_ink_on_paper_and_those_of_a_label_are_alike()
     assert (nearest == found.labels).float().mean() > 0.7
 
 
-def test_letters_are_moved_and_as_large_as_asked_for():
-    still, moved = (font_letters(200, side=40, height=12.0, reach=reach, noise=0.0).pictures for reach in (0.0, 10.0))
-    place = torch.arange(40.0) - 19.5
-    away = [(each.sum((1, 2)) @ place / each.sum((1, 2, 3))).abs().max() for each in (still, moved)]
-    assert away[0] < 2 < 8 < away[1] < 13
-    small, large = (font_letters(200, side=40, height=h, reach=0.0, noise=0.0).pictures.sum() for h in (8.0, 16.0))
-    assert 3.8 < large / small < 4.2
-
-
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ImportError, match=r"scikit-learn, which is not installed: pip install 'residual_edu\[lab\]'$"):

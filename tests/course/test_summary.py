@@ -6,7 +6,7 @@ import os
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
-from residual_course import lesson, progress
+from residual_course import progress
 from residual_course.explorers import Prediction
 from residual_course.summary import NO_ANSWER, NO_LESSON, progress_at, summary_of
 
@@ -184,11 +184,3 @@ def test_a_notebook_of_one_s_own_is_no_lesson_that_is_done(folder):
     progress.keep("exercises", "first_01", True)
     said = progress_at("01")
     assert said.startswith("This is lesson 01. Done (all exercises hold): no lesson yet. Next: ") and "mine" not in said
-
-
-def test_a_lesson_displays_both_as_markdown(monkeypatch):
-    shown = []
-    monkeypatch.setattr(lesson, "display", shown.append)
-    lesson.progress("00")
-    lesson.summary("00")
-    assert [each._repr_markdown_() for each in shown] == [repr(each) for each in shown] == [NO_LESSON, NO_ANSWER]
