@@ -6,11 +6,14 @@
 # A layer that mixes positions seldom fails with an error. Its shapes are right, it trains, and an output
 # depends on something that it should not depend on. At the end of this homework you will have written a mask
 # that lets each position attend to exactly what you decided, and a function that finds out from a layer's
-# outputs alone what kind of map it is. With its help you will have mended a convolution that was none.
+# outputs alone what kind of map it is. With its help you will have mended something that claimed to be a
+# convolution.
 #
 # Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
 
 # %%
+from contextlib import suppress
+
 import torch
 
 from residual_edu import attention, long_convolution
@@ -22,9 +25,9 @@ from residual_course.lesson import setup
 device = setup()
 
 # %% [markdown]
-# Eight times a day we note for each of three rooms how long its heating was on, averaged over many days. So
-# the readings lie on a circle, in which the first follows the last. A room keeps half of its warmth until the
-# next reading. Its warmth is then a convolution of its heating with the kernel 1, ½, ¼ and so on, and lesson
+# Eight times a day we note for each of three rooms how long its heating was on. We
+# average each time of day over many days, so reading 7 is followed by reading 0: the readings lie on a circle. A
+# room keeps half of its warmth until the next reading. Its warmth is then a convolution of its heating with the kernel 1, ½, ¼ and so on, and lesson
 # 08b computed such a convolution as a product of two spectra. Here is how somebody wrote that for all rooms at
 # once. We heat room 0 alone, at reading 3:
 
@@ -116,8 +119,8 @@ for size, reach, kept in ((6, 3, 2), (9, 1, 3), (7, 2, 0), (4, 9, 1), (5, 2, 5),
 # 2. it **commutes with shifts**: if the input is turned around the circle by n positions, so is the output;
 # 3. each channel is **by itself**: no output channel depends on another input channel.
 #
-# No other map has all three. Of the next four, only the last has. We try a cheap form of the first two
-# properties, doubling the input and a shift by 3:
+# Of the next four maps, only the last has all three. We try a cheap form of the first two properties, doubling the
+# input and a shift by 3:
 
 # %%
 x = torch.randn(1, 12, 4, generator=torch.Generator().manual_seed(808))
@@ -139,9 +142,9 @@ for name, way in ways.items():
 #
 # ### Exercise 2 · One word for a map (12 minutes)
 #
-# A test that can be fooled is worse than none, because you would trust it. So write one that tries each property
-# as it is stated. `f` takes and returns tensors (batch, positions, channels). Call it as often as you like, with any
-# input of the shape of x, and return what it is, in one word:
+# So write a test that tries each property as it is stated. `f` takes and returns tensors (batch, positions,
+# channels). Call it as often as you like, with numbers of ordinary size in the shape of x, and return what it is, in
+# one word:
 #
 # - "nonlinear": it is not linear;
 # - "placed": it is linear, and does not commute with all shifts;
@@ -260,10 +263,11 @@ except NotImplementedError:
 # %% [markdown]
 # ### Exercise 3 · Mend it (8 minutes)
 #
-# The answer tells you where to look: the filter treats places differently, so it does not turn its kernel along
-# the axis of the positions. Write the filter right. The kernel, (taps, channels), may now have
-# fewer taps than there are positions, because what is left out is 0. Output i is the sum of kernel[m] times the
-# input m positions before i on the circle, in each channel by itself, for any number of positions.
+# The answer tells you where to look. A product of spectra along the positions would commute with shifts; this does
+# not, so look at the axis. It also mixes channels, as the warm rooms showed, but one word names only the first
+# property that fails. Write the filter right. The kernel, (taps, channels), may now have fewer taps than there are
+# positions, because what is left out is 0. Output i is the sum of kernel[m] times the input m positions before i on
+# the circle, in each channel by itself, for any number of positions.
 #
 # <details><summary>Hint 1</summary>Which axis does <code>torch.fft.rfft</code> transform if you do not say?</details>
 # <details><summary>Hint 2</summary>Both spectra need the same frequencies; the argument <code>n</code> of
@@ -295,17 +299,21 @@ with attempt("mended_filter"):
 ### BEGIN HIDDEN TESTS
 chance = torch.Generator().manual_seed(83)
 for batch, positions, channels, taps in ((2, 9, 3, 9), (1, 6, 6, 2), (3, 5, 2, 1), (2, 7, 7, 7), (1, 1, 2, 1)):
-    signal, kernel = (
+    signal, taken = (
         torch.randn(batch, positions, channels, generator=chance),
         torch.randn(taps, channels, generator=chance),
     )
-    around = sum(kernel[m] * signal.roll(m, 1) for m in range(taps))
-    with unchanged(x=signal, kernel=kernel):
-        found = mended_filter(signal, kernel)
+    around = sum(taken[m] * signal.roll(m, 1) for m in range(taps))
+    with unchanged(x=signal, kernel=taken):
+        found = mended_filter(signal, taken)
     close(found, around, f"{positions} positions, {channels} channels and {taps} taps: the output")
-    found = mended_filter(signal.double(), kernel.double())
+    found = mended_filter(signal.double(), taken.double())
     close(found, around.double(), f"{positions} positions in float64: the output", rtol=1e-5)
 ### END HIDDEN TESTS
+
+# %%
+with suppress(NotImplementedError):  # prints as soon as exercises 2 and 3 are written
+    print("the mended filter is:", kind_of_map(lambda z: mended_filter(z, kernel), x))
 
 # %% [markdown]
 # `torch.fft.rfft` transforms the last axis, which here holds the channels. No shape gives that away, so users of
