@@ -106,6 +106,8 @@ WRONG = {
         lambda x, f, n1, n2, gate: gate(x + n2(f(n1(x)))),
         lambda x, f, n1, n2, gate: x + n2(f(gate(n1(x)))),
         lambda x, f, n1, n2, gate: x + gate(f(n1(x))),
+        lambda x, f, n1, n2, gate: x + gate(n2(f(x))),
+        lambda x, f, n1, n2, gate: x + gate(n1(f(n2(x)))),
         lambda x, f, n1, n2, gate: x + gate.gamma.abs() * n2(f(n1(x))),
     ],
 }
