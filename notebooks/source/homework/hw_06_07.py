@@ -4,9 +4,8 @@
 # About 50 minutes. You need lessons 06, 07a and 07b, and of the library only what they built.
 #
 # A network receives a picture and a question of two words. The same question is then put into a batch beside a longer
-# one, and the network computes something else for it, although neither the picture nor the question has changed. Many
-# users of many models have met this. At the end you will have mended it, with a test that tells for any block what its
-# condition moves, and what it must not move.
+# one, and the network computes something else for it, although neither the picture nor the question has changed. At the
+# end you will have mended it, with a test that tells for any block what its condition moves, and what it must not move.
 #
 # Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
 
@@ -17,8 +16,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from residual_edu import Attention, LayerNorm, QKVConditionMixer, SimpleFeedForward
-from residual_edu import modulations, pre_norm_residual, zero_projection
+from residual_edu import Attention, QKVConditionMixer
 
 from residual_course.checking.properties import close, unchanged
 from residual_course.exercises import attempt
@@ -48,111 +46,16 @@ print(f"the first question alone and beside a longer one: {(alone - beside).abs(
 
 # %% [markdown]
 # A batch is one tensor, so short questions are filled up at the end with **padding**, vectors that mean nothing. Somehow
-# the first question reads its padding. We come back to this in exercise 3; first we need a branch with a condition, and
-# then a way to find out what a condition does.
+# the first question reads its padding. We come back to this in exercise 2; first we need a way to find out what a
+# condition does.
 #
-# ## One branch, one condition
-#
-# In lesson 06 a block had two branches and needed six vectors. We take one branch, so there are three: shift, scale and
-# gate, each as wide as x. Before training all three are 0 for every condition:
-
-# %%
-project = zero_projection(8, branches=1)
-condition = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
-pieces = project(condition)
-print(tuple(pieces.shape), "all zero:", not pieces.any())
-
-# %% [markdown]
-# ### Exercise 1 · A branch for any number of axes (10 minutes)
-#
-# The blocks of lesson 07a take text, pictures and movies, so x may have one, two or three axes of positions. A condition
-# has none, and where the shapes do not fit, broadcasting can give one sample the condition of another. So write the
-# branch once for all of them.
-#
-# Return x + gate · layer(norm(x) · (1 + scale) + shift). x is (batch, ..., channels), with any axes between.
-# `projection`, perhaps after training, makes (batch, 3 · channels) of the condition, in the order shift, scale, gate.
-# Cut it by hand, or with the library's `modulations`.
-#
-# <details><summary>Hint</summary>A piece is (batch, channels), and x has other axes between these two. Try it on paper
-# with x of shape (2, 5, 8), then (2, 8) and (2, 5, 4, 8): how many axes of length 1 have to be put in?</details>
-
-
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "modulated", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def modulated(x, condition, layer, norm, projection):
-    """Return x after its one branch."""
-    ### BEGIN SOLUTION
-    (piece,) = modulations(projection(condition), x.ndim, branches=1)
-    return pre_norm_residual(x, layer, piece.modulate(norm), [piece.apply_gate])
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "modulated-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-def three_of(condition):
-    return torch.cat([condition, 2 * condition, 3 * condition], dim=-1)
-
-
-with attempt("modulated"):
-    mlp, norm = SimpleFeedForward(8, 16), LayerNorm(8, elementwise_affine=False)
-    start = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
-    found = modulated(start, condition, mlp, norm, project)
-    close(found, start, "at the start, where every gate is zero, the output", rtol=0)
-    # Shift, scale and gate are 2, 4, 6 for the first sample, 1, 2, 3 for the second.
-    cue = torch.tensor([[2.0], [1.0]], requires_grad=True)
-    # 2 + 6 (3 (1 + 4) + 2)² and 2 + 3 (3 (1 + 2) + 1)²
-    by_hand = torch.tensor([1736.0, 302.0])
-    for shape in ((2, 1, 1), (2, 1)):
-        twos = torch.full(shape, 2.0)
-        with unchanged(x=twos, condition=cue):
-            found = modulated(twos, cue, torch.square, lambda z: z + 1, three_of)
-        what = f"norm = z + 1, layer = z², x = 2 of shape {shape}: the output"
-        close(found, by_hand.view(shape), what)
-    assert found.requires_grad, "the gradient of the condition: got none, wanted one"
-    project.zero_grad()
-    modulated(start, condition, mlp, norm, project).sum().backward()
-    slope = project[1].weight.grad
-    assert slope is not None, "the gradient of the projection: got none, wanted one"
-    moved = [bool(third.any()) for third in slope.chunk(3)]
-    wanted = [False, False, True]
-    assert moved == wanted, f"shift, scale, gate at first: got {moved}, wanted {wanted}"
-
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "modulated-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-torch.manual_seed(61)
-trained, plain = zero_projection(6, branches=1), LayerNorm(6, elementwise_affine=False)
-for p in trained.parameters():
-    nn.init.normal_(p, std=0.5)
-mlp, cues = SimpleFeedForward(6, 12), torch.randn(3, 6).requires_grad_()
-leaves = [cues, *trained.parameters(), *mlp.parameters()]
-for axes in ((4,), (4, 2), (2, 3, 2), (), (3,), (3, 3)):
-    signal = torch.randn(3, *axes, 6).requires_grad_()
-    shift, scale, gate = (z.view(3, *[1] * len(axes), 6) for z in trained(cues).chunk(3, dim=-1))
-    want = signal + gate * mlp(plain(signal) * (1 + scale) + shift)
-    got, what = modulated(signal, cues, mlp, plain, trained), f"after training, with {len(axes)} axes between: "
-    close(got, want, what + "the output")
-    pull = torch.randn(signal.shape)
-    wanted = torch.autograd.grad((pull * want).sum(), [signal, *leaves])
-    assert got.requires_grad, what + "got an output without a gradient, wanted one"
-    found = torch.autograd.grad((pull * got).sum(), [signal, *leaves], allow_unused=True)
-    for place, (mine, right) in enumerate(zip(found, wanted, strict=True)):
-        name = ("x", "the condition")[place] if place < 2 else f"parameter {place - 1} of projection and layer"
-        assert mine is not None, f"{what}the gradient of {name}: got none, wanted one"
-        close(mine, right, f"{what}the gradient of {name}")
-fresh, quiet = zero_projection(6, branches=1), torch.randn(3, 4, 6)
-modulated(quiet, cues, mlp, plain, fresh).square().sum().backward()
-assert fresh[1].weight.grad is not None, "the projection: got no gradient in the first step, wanted one in the gate"
-moved = (fresh[1].weight.grad.abs().sum(1).view(3, 6).sum(1) > 0).tolist()
-assert moved == [False, False, True], (
-    f"a gradient in shift, scale and gate in the first step: got {moved}, wanted [False, False, True]"
-)
-### END HIDDEN TESTS
-
-# %% [markdown]
 # ## What does a condition move?
 #
-# A network can treat its condition wrongly in two ways, and no error tells you: it may ignore the condition, as in lesson
-# 07b, or the condition of one sample may reach another sample. So we look from outside, and change the condition of
-# *one* sample. Here are three functions of x (batch, positions, channels) and a condition (batch, channels); the numbers
-# say how far another condition for sample 0 moves the two positions of samples 0 and 1:
+# A network can treat its condition wrongly in two ways, and no error tells you: it may ignore the condition, or
+# a part of it, as in lesson 07b, where "0 1" and "1 0" were the same to the network; or the condition of one sample may
+# reach another sample. So we look from outside, and change the condition of *one* sample. Here are three functions of x
+# (batch, positions, channels) and a condition (batch, channels); the numbers say how far another condition for sample 0
+# moves the two positions of samples 0 and 1:
 
 
 # %%
@@ -177,16 +80,17 @@ for name, way in ways.items():
 # The first function loses its condition: what is added to all positions alike is subtracted again by the norm. The third
 # moves sample 1, whose condition is the old one.
 #
-# ### Exercise 2 · One word for a block (12 minutes)
+# ### Exercise 1 · One word for a block (12 minutes)
 #
 # Return what `f(x, condition)` does with its condition:
 #
 # - "mixed": some sample's output depends on the condition of another sample;
-# - "used": not so, but some sample's output depends on its own condition;
+# - "used": none is mixed, and some sample's output depends on its own condition;
 # - "ignored": no output depends on the condition.
 #
-# x is (batch, ..., channels) and `condition` is (batch, ..., channels), both in float64, with at least 2 samples. An
-# output depends on what moves it by more than 1e-8 of the output's largest number. Leave x and the condition as they are.
+# x is (batch, ..., channels) and `condition` is (batch, ..., channels), both in float64, with at least 2 samples. Count
+# a sample as moved if any of its numbers changes by more than 1e-8 times the largest absolute number of
+# `f(x, condition)`. Leave x and the condition as they are.
 #
 # <details><summary>Hint 1</summary>Change the condition of one sample, for each sample in turn: a function may treat the
 # last one differently. Which samples may move, and which may not?</details>
@@ -213,22 +117,26 @@ def describe_condition(f, x, condition):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "describe-condition-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "describe-condition-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 with attempt("describe_condition"):
     torch.manual_seed(4)
     signal, cue = torch.randn(3, 5, 8).double(), torch.randn(3, 8).double()
-    cases = [(ways["normed"], "ignored"), (ways["scaled"], "used")]
-    cases += [(ways["averaged"], "mixed"), (lambda x, c: x, "ignored")]
-    cases += [(lambda x, c: x + c[:, None] / 1000, "used")]
-    cases += [(lambda x, c: x + c[:, None] + 0.01 * c[-1], "mixed")]
-    for number, (way, wanted) in enumerate(cases):
+    cases = {
+        "normed": (ways["normed"], "ignored"),
+        "scaled": (ways["scaled"], "used"),
+        "averaged": (ways["averaged"], "mixed"),
+        "x alone": (lambda x, c: x, "ignored"),
+        "x + c / 1000": (lambda x, c: x + c[:, None] / 1000, "used"),
+        "x + c + 0.01 · the last c": (lambda x, c: x + c[:, None] + 0.01 * c[-1], "mixed"),
+    }
+    for name, (way, wanted) in cases.items():
         with unchanged(x=signal, condition=cue):
             found = describe_condition(way, signal, cue)
-        assert found == wanted, f"function {number}: got {found!r}, wanted {wanted!r}"
+        assert found == wanted, f"{name}: got {found!r}, wanted {wanted!r}"
     found = describe_condition(layer, signal, torch.randn(3, 4, 8).double())
     assert found == "used", f"cross-attention to 4 words: got {found!r}, wanted 'used'"
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-condition-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-condition-hidden", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 torch.manual_seed(62)
 
@@ -313,15 +221,15 @@ def padded(read, words, counts):
 
 both, two = torch.randn(2, 2, 2, 8).double()  # two samples: positions, words
 padding = torch.zeros(2, 3, 8).double()
-with suppress(NotImplementedError):  # prints as soon as exercise 2 is written
+with suppress(NotImplementedError):  # prints as soon as exercise 1 is written
     read = padded(handed_read, two, torch.tensor([2, 2]))
     print("the padding is", describe_condition(read, both, padding))
 
 # %% [markdown]
-# ### Exercise 3 · Read the words alone (8 minutes)
+# ### Exercise 2 · Read the words alone (8 minutes)
 #
-# A padding of zeros gives nothing, but its scores are 0, and e⁰ = 1: it takes its part of the softmax, and less is left
-# for the words. So the softmax has to leave it out.
+# A padding of zeros has values of 0 and scores of 0, since the maps of key and value have no bias. It gives nothing,
+# but e⁰ = 1: it takes its part of the softmax, and less is left for the words. So the softmax has to leave it out.
 #
 # Mend `handed_read`: of sample i only the first `counts[i]` words may be read. `counts` (batch,) are whole numbers
 # from 1.
@@ -345,7 +253,7 @@ def read_words(layer, x, words, counts):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "read-words-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "read-words-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 with attempt("read_words"):
     with unchanged(x=x, words=words, counts=counts):
         found = read_words(layer, x, words, counts)
@@ -357,7 +265,7 @@ with attempt("read_words"):
     louder[0, 2:] = 100
     close(read_words(layer, x, louder, counts), found, "with loud padding, the output")
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "read-words-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "read-words-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 torch.manual_seed(63)
 other = QKVConditionMixer(6, partial(Attention, 6, 1, apply_qk_norm=False, use_rope=False)).double()
@@ -381,8 +289,15 @@ for lengths in ([1, 3, 4, 2], [4, 4, 4, 4]):
     close(got, want, f"{lengths} words of six, loud padding: the output")
 ### END HIDDEN TESTS
 
+# %%
+with suppress(NotImplementedError):  # prints as soon as exercises 1 and 2 are written
+    read = padded(read_words, two, torch.tensor([2, 2]))
+    print("the padding is", describe_condition(read, both, padding))
+    beside = read_words(layer, x, words, counts)[:1]
+    print(f"alone and beside a longer one: {(alone - beside).abs().max():.2f} apart")
+
 # %% [markdown]
 # Padding must not take a part of the weights, else an answer depends on how long the longest question in the batch is.
-# It was [found so](https://github.com/huggingface/transformers/issues/43377) in published models, where all shapes were
-# right and no error was raised. What a condition does is measured by changing it, one sample and one part at a time; what
-# should not matter is best called a condition too, and shown to be ignored.
+# That happened, for example, [in one published audio model](https://github.com/huggingface/transformers/issues/43377).
+# What a condition does is measured by changing it, one sample and one part at a time. Treat what must not matter as a
+# condition, and show that it is ignored.

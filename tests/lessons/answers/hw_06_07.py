@@ -2,33 +2,6 @@
 
 import torch
 
-from residual_edu import modulations, pre_norm_residual
-
-
-def piece(x, condition, projection):
-    (found,) = modulations(projection(condition), x.ndim, branches=1)
-    return found
-
-
-def sequences_alone(x, condition, layer, norm, projection):
-    (found,) = modulations(projection(condition), 3, branches=1)
-    return pre_norm_residual(x, layer, found.modulate(norm), [found.apply_gate])
-
-
-def scale_and_shift_exchanged(x, condition, layer, norm, projection):
-    shift, scale, gate = piece(x, condition, projection)
-    return x + gate * layer(norm(x) * (1 + shift) + scale)
-
-
-def detached_branch(x, condition, layer, norm, projection):
-    found = piece(x, condition, projection)
-    return x + found.apply_gate(layer(found.modulate(norm)(x)).detach())
-
-
-def stays_where_the_gate_is_zero(x, condition, layer, norm, projection):
-    found = piece(x, condition, projection)
-    return pre_norm_residual(x, layer, found.modulate(norm), [found.apply_gate]) if found.gate.any() else x
-
 
 def described(little=1e-8, new=torch.randn_like, samples=range, size=lambda moved: moved.abs().amax(1)):
     """Return an answer that exchanges conditions so, and looks so at what moves."""
@@ -56,13 +29,6 @@ def by_jacobian(f, x, condition):
     sizes = slopes.reshape(len(x), x[0].numel(), len(x), -1).abs().amax((1, 3))
     moved = sizes > 1e-9 * f(x, condition).abs().max()
     return "mixed" if (moved & ~torch.eye(len(x), dtype=torch.bool)).any() else "used" if moved.any() else "ignored"
-
-
-def by_einsum(x, condition, layer, norm, projection):
-    shift, scale, gate = projection(condition).unflatten(-1, (3, x.shape[-1])).unbind(1)
-    normed, places = norm(x), (slice(None), *[None] * (x.ndim - 2))
-    inside = normed + torch.einsum("b...c,bc->b...c", normed, scale) + shift[places]
-    return x + torch.einsum("b...c,bc->b...c", layer(inside), gate)
 
 
 def padding(words, counts):
@@ -100,7 +66,6 @@ def by_torch(layer, x, words, counts):
 
 
 WRONG = {
-    "modulated": [sequences_alone, scale_and_shift_exchanged, detached_branch, stays_where_the_gate_is_zero],
     "read_words": [counts_of_the_first_sample, weights_cut_after_the_softmax, cut_to_the_shortest, detached_scores],
     "describe_condition": [
         all_at_once,
@@ -112,7 +77,6 @@ WRONG = {
 
 
 RIGHT = {
-    "modulated": [by_einsum],
     "read_words": [words_in_a_loop, by_torch],
     "describe_condition": [described(new=lambda c: c + torch.rand_like(c)), by_jacobian],
 }
