@@ -28,7 +28,7 @@ PAGES += ("docs/hub.md", "CONTRIBUTING.md", "CHANGELOG.md")
 SECTION = r"^## {}\n(.*?)(?=^## |\Z)"
 FILES = re.compile(r"\]\((?:\.\./)*(LICENSE|residual_course/data/LICENSE\.txt|hub/\w+\.?\w*)\)")
 FRONT = """\
-# residual_edu
+# Residual connections, built from nothing in PyTorch
 
 After these lessons you can write every piece of a residual block yourself, from a norm and a gate to attention, a long
 convolution and a scan, and read the block of a published design as a few choices in one equation. You can see what
