@@ -97,6 +97,8 @@ class Grader:
         for kind in KINDS:
             target = self.out / kind / submission.folder.parent.name / submission.assignment
             shutil.copytree(folder / kind / STUDENT / submission.assignment, target)
+        if (secret := submission.folder / "submission_secret.txt").exists():  # by which the exchange knows whose it is
+            shutil.copy(secret, self.out / "feedback" / submission.folder.parent.name / submission.assignment)
 
     def take_back(self, submission: Submission) -> None:
         """Remove what stands there of an earlier submission."""
