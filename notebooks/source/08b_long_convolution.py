@@ -119,7 +119,7 @@ with predict(
     show(plot_ahead(short, "16 taps predict 64 ms ahead, and not 8"))
 
 # %% [markdown]
-# From the same 16 voltages, 64 ms ahead is predicted and 8 ms is not.
+# From the same 16 voltages, 64 ms ahead is predicted and 8 ms is not. Step 2 shows why.
 #
 # ## 2 · What exactly is it?
 #
@@ -177,8 +177,8 @@ show(ax.figure)
 
 # %% [markdown]
 # The largest tap stands at lag 39, and two more peaks about one and two periods later. The
-# voltage repeats after a period P of 71 or 72 ms, so what comes in h ms is like what was
-# P − h ago, here 39 or 40 ms. One single tap at lag 40 is nearly as good as 256. For 64 ms
+# voltage repeats after a period P of 71 or 72 ms, so the value h ms ahead resembles the one
+# P − h ms ago, here 39 or 40. One single tap at lag 40 is nearly as good as 256. For 64 ms
 # ahead the lag is 7 or 8, which 16 taps reach. For 8 ms it is 63 or 64, which they do not.
 #
 # ### Step 3 · Cheap, by Fourier transform
@@ -206,7 +206,7 @@ with predict(
 # %% [markdown]
 # On the circle the taps of output 0 reach round to the end and add 2 · 4 − 1 · 3 to 1 · 1.
 # Three taps look back two places, so two outputs are wrong. Each zero that we append
-# makes one of them right:
+# makes one of them right, until none is wrong:
 
 
 # %%
@@ -259,7 +259,8 @@ print("taps:", B * A ** torch.arange(4))
 #
 # Such taps only fade. Now let a be complex, a = −d + iω. Multiplying by $e^{i\omega\,dt}$
 # turns a complex number by the angle ω dt and leaves its size. So the state fades at the
-# rate d and turns ω/2π times in a unit of time. We draw the real part of $A^m$:
+# rate d and turns ω/2π times in a unit of time. We draw the real part of $A^m$, the tap
+# without its factor B:
 
 # %% fading-and-turning
 dt, m = 0.05, torch.arange(100)
@@ -325,7 +326,7 @@ check(ssm_kernel, "ssm_kernel")
 
 # %% [markdown]
 # In general the numbers of a state act on each other by a matrix,
-# $ds/dt = \mathbf{A} s + \mathbf{b} x$. Almost every matrix can be diagonalised, and then each
+# $ds/dt = M s + b\,x$. Almost every matrix can be diagonalised, and then each
 # number of the state runs alone, at its own rate a: that is our case. Complex rates of a real
 # matrix come in pairs $-d \pm i\omega$, so one of each pair and a real part are enough.
 #
@@ -367,11 +368,11 @@ by_kernel = fft_convolution(signal, space(300))
 print("less than 1e-10 apart:", torch.allclose(by_loop, by_kernel, rtol=0, atol=1e-10))
 
 # %% [markdown]
-# Which one should you run? In training the whole signal is there, and here the convolution
-# is about four times as fast. In generation one number comes at a time: the loop makes one
-# step, and the convolution sums over the whole past, which costs less after 1,024 positions
-# and twenty times as much after 16,384. The loop's time over that of the convolution, on
-# one processor core (`python -m benchmarks.state_space`):
+# Which one should you run? In training the whole signal is there, and the convolution is
+# faster. In generation one number comes at a time: the loop makes one step, the convolution
+# sums over the whole past. After 1,024 positions that sum is still cheaper than the step,
+# after 16,384 it costs twenty times as much. The loop's time over that of the convolution, for
+# eight sequences of 16 channels on one core (`python -m benchmarks.state_space`):
 #
 # | positions | a training step | one more number |
 # |---|---|---|
@@ -532,7 +533,7 @@ print("gates, less than 1e-10 apart:      ", apart < 1e-10)
 
 # %% [markdown]
 # Folded is the package: `long_convolution` is step 3 for one to three axes, `SIRENKernel`
-# step 8 with more layers, and `Hyena` calls v, k and q query, key and value.
+# step 8 with more layers. `Hyena` has other names: our v is its query, our q its value.
 
 # %% jupyter={"source_hidden": true} tags=["promote:mixers/long_convolution"]
 
@@ -763,15 +764,15 @@ show(along_depth(nets, signals, lambda out: out.square().mean()))
 # gradient arrives at the first step, with a = −0.1 about half; with a = 0.5 it grows, and
 # so does the state (upper panel). The gradient of a step's own A is the gradient of its state times
 # the state before it. For a = 0.5 the first grows towards the start and the second towards
-# the end, so their product is flat (lowest panel). `-exp(log_decay)` rules out growth. For the size of one state's gradient the
-# imaginary part plays no role, since turning does not change it.
+# the end, so their product is flat (lowest panel). `-exp(log_decay)` rules out growth. For the gradient of one
+# later state the imaginary part changes no size, since turning does not.
 #
 # ## 5 · Does it help?
 #
 # Back to the neuron, 32 ms ahead. `StateSpace` has 128 parameters and takes the place of
-# the stored taps, with the training of section 1. As a control we take the turning away and
-# nothing else: ω stays 0. Then all 32 numbers start alike, so a second control spreads
-# their decays from 1 to 32.
+# the stored taps, with the training of section 1. As a control we take the turning away: ω
+# stays 0. (The imaginary parts of C then do nothing, so half of the parameters are left.) All
+# 32 numbers start alike, so a second control spreads their decays from 1 to 32.
 
 
 # %%
@@ -797,7 +798,7 @@ def plot_kinds(kinds):
     ax = plot_rows(kinds, axes(2.8))
     ax.set(xlabel="error")
     ax.set_xlim(left=0)
-    ax.set_title("Which of these reaches lag 40?")
+    ax.set_title("Which kernels find lag 40 in 400 steps?")
     return ax.figure
 
 
@@ -818,11 +819,12 @@ with predict(
     show(plot_kinds(kinds))
 
 # %% [markdown]
-# With turning, the state space is here about as good as 256 stored taps, and it can run as
-# a loop. Without turning it is no better than 16 taps, spread or not. With dt = 1/64 its
-# waves start with periods from 128 down to 4 ms; with dt = 1/256 they are four times as
-# long, and the error is more than twice as large. The generated kernel is about as good as
-# the stored one. One lag is enough here, so this shows who reaches lag 40, and no more.
+# With turning, the state space is here about as good as 256 stored taps, and it can run
+# as a loop. Without turning it is, after these 400 steps, no better than 16 taps,
+# spread or not. With dt = 1/64 its waves start with periods from 128 down to 4 ms; with
+# dt = 1/256 waves and memory are four times as long, and the error is more than twice
+# as large. The generated kernel is about as good as the stored one. One lag is enough
+# here, so this shows which kernels find lag 40 in 400 steps, and no more.
 #
 # ## 6 · Where do people go wrong?
 #
@@ -902,7 +904,7 @@ print(f"changed: moved by {by_change:.0%}, cut off: moved by {by_cut:.0%}")
 # Relatives of these mistakes:
 #
 # - `F.conv1d` neither flips the kernel nor adds zeros in front. The same result as
-#   above is `F.conv1d(F.pad(x, (taps - 1, 0)), kernel.flip(-1))`.
+#   above is `F.conv1d(F.pad(x, (taps - 1, 0))[None], kernel.flip(-1)[None, None])[0]`.
 # - Beyond the lags seen in training nothing fixes the values of a generated kernel. Hyena
 #   multiplies it by a window that makes far taps small.
 #
