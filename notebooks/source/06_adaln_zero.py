@@ -114,12 +114,13 @@ def added_once():
 
 
 rows = {"real": real, "drawn": draw_ten(trained(added_once))}
-show(sheet(rows, "Ten labels, and ten nearly identical blots"))
+show(sheet(rows, "Ten labels, and ten blots, much alike"))
 
 # %% [markdown]
-# We asked for 0 to 9, each time from the same noise, and got nearly the same blot. Fifty steps
-# are few, and we chose them so: with 400 this network draws digits too. The piece that you
-# build now will have the same 50 steps, in section 5.
+# We asked for 0 to 9, each time from the same noise, and got ten blots that look much alike,
+# whichever digit we asked for. Fifty steps are few, and we chose them so: with 400 this
+# network draws digits too. The piece that you build now will have the same 50 steps, in
+# section 5.
 #
 # ## 2 · What exactly is it?
 #

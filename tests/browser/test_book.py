@@ -102,7 +102,7 @@ def test_a_prediction_opens_its_answer_and_is_remembered(opened, book):
             assert choice.inner_text() in said or choice.inner_text() == "show me"
             count += 1
         page.reload()
-        assert page.locator(".answer:visible").count() == page.locator(".prediction").count()
+        expect(page.locator(".answer:visible")).to_have_count(page.locator(".prediction").count())
     assert count >= 3 * len(lessons(book))
     assert f"{count} of {count} predictions" in shown.open("index.html").locator(".answered").inner_text()
 
