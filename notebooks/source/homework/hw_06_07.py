@@ -3,9 +3,9 @@
 #
 # About 50 minutes. You need lessons 06, 07a and 07b, and of the library only what they built.
 #
-# A network receives a picture and a question of two words. The same question is then put into a batch beside a longer
-# one, and the network computes something else for it, although neither the picture nor the question has changed. At the
-# end you will have mended it, with a test that tells for any block what its condition moves, and what it must not move.
+# A network receives a signal and a question of two words. The same question is then put into a batch beside a longer
+# one, and the network computes something else for it, although neither the signal nor the question has changed. At the
+# end you will have mended it, with a function that tells what a block does with its condition.
 #
 # Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
 
@@ -42,7 +42,8 @@ words[0, 2:] = 0  # the first question has two words, and is filled up
 counts = torch.tensor([2, 5])
 alone = handed_read(layer, x[:1], words[:1, :2], counts[:1])
 beside = handed_read(layer, x, words, counts)[:1]
-print(f"the first question alone and beside a longer one: {(alone - beside).abs().max():.2f} apart")
+print(f"the first question alone and beside a longer one: {(alone - beside).abs().max():.2f} apart,")
+print(f"where the largest number of the answer is {alone.abs().max():.2f}")
 
 # %% [markdown]
 # A batch is one tensor, so short questions are filled up at the end with **padding**, vectors that mean nothing. Somehow
@@ -51,16 +52,15 @@ print(f"the first question alone and beside a longer one: {(alone - beside).abs(
 #
 # ## What does a condition move?
 #
-# A network can treat its condition wrongly in two ways, and no error tells you: it may ignore the condition, or
-# a part of it, as in lesson 07b, where "0 1" and "1 0" were the same to the network; or the condition of one sample may
-# reach another sample. So we look from outside, and change the condition of *one* sample. Here are three functions of x
+# A network may ignore its condition, or the condition of one sample may reach another sample, and no error tells you.
+# So we look from outside, and change the condition of *one* sample. Here are three functions of x
 # (batch, positions, channels) and a condition (batch, channels); the numbers say how far another condition for sample 0
-# moves the two positions of samples 0 and 1:
+# moves the outputs at the two positions of samples 0 and 1:
 
 
 # %%
 def normed(x, condition):
-    """Add the condition before a norm over the positions."""
+    """Add the condition, then subtract the mean over the positions."""
     y = x + condition[:, None]
     return y - y.mean(1, keepdim=True)
 
@@ -77,25 +77,26 @@ for name, way in ways.items():
     print(f"{name:9} sample 0: {moved[0].tolist()}  sample 1: {moved[1].tolist()}")
 
 # %% [markdown]
-# The first function loses its condition: what is added to all positions alike is subtracted again by the norm. The third
-# moves sample 1, whose condition is the old one.
+# The first function loses its condition: what is added to all positions alike is subtracted again with their mean. The
+# third moves sample 1, whose condition is the old one.
 #
-# ### Exercise 1 · One word for a block (12 minutes)
+# ### Exercise 1 · One word for a block (20 minutes)
 #
 # Return what `f(x, condition)` does with its condition:
 #
 # - "mixed": some sample's output depends on the condition of another sample;
-# - "used": none is mixed, and some sample's output depends on its own condition;
+# - "used": no output depends on another sample's condition, and some sample's output depends on its own;
 # - "ignored": no output depends on the condition.
 #
-# x is (batch, ..., channels) and `condition` is (batch, ..., channels), both in float64, with at least 2 samples. Count
-# a sample as moved if any of its numbers changes by more than 1e-8 times the largest absolute number of
+# x, the output and `condition` are (batch, ..., channels), in float64, with at least 2 samples, and f draws nothing at
+# random. The word holds for this x and this condition: with its gates at 0, the block of lesson 06 is "ignored".
+# Count a sample as moved if any of its numbers changes by more than 1e-8 times the largest absolute number of
 # `f(x, condition)`. Leave x and the condition as they are.
 #
 # <details><summary>Hint 1</summary>Change the condition of one sample, for each sample in turn: a function may treat the
 # last one differently. Which samples may move, and which may not?</details>
-# <details><summary>Hint 2</summary>Draw the new condition with <code>torch.randn_like</code>: a special one, such as
-# twice the old or zeros, may change nothing by chance. When may you return at once, and when only after all
+# <details><summary>Hint 2</summary>Draw the new condition with <code>torch.randn_like</code>: zeros, or twice
+# the old one, change nothing where the old one is zeros. When may you return at once, and when only after all
 # samples?</details>
 
 
@@ -128,6 +129,7 @@ with attempt("describe_condition"):
         "x alone": (lambda x, c: x, "ignored"),
         "x + c / 1000": (lambda x, c: x + c[:, None] / 1000, "used"),
         "x + c + 0.01 · the last c": (lambda x, c: x + c[:, None] + 0.01 * c[-1], "mixed"),
+        "1e9 · normed": (lambda x, c: 1e9 * ways["normed"](x, c), "ignored"),
     }
     for name, (way, wanted) in cases.items():
         with unchanged(x=signal, condition=cue):
@@ -135,6 +137,8 @@ with attempt("describe_condition"):
         assert found == wanted, f"{name}: got {found!r}, wanted {wanted!r}"
     found = describe_condition(layer, signal, torch.randn(3, 4, 8).double())
     assert found == "used", f"cross-attention to 4 words: got {found!r}, wanted 'used'"
+    found = describe_condition(ways["scaled"], signal, torch.zeros(3, 8).double())
+    assert found == "used", f"scaled, by conditions that are 0: got {found!r}, wanted 'used'"
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "describe-condition-hidden", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
@@ -226,18 +230,21 @@ with suppress(NotImplementedError):  # prints as soon as exercise 1 is written
     print("the padding is", describe_condition(read, both, padding))
 
 # %% [markdown]
-# ### Exercise 2 · Read the words alone (8 minutes)
+# It is "used", not "mixed": no content of a neighbour gets in. The neighbour decides only how much padding you get, and
+# you read your own.
+#
+# ### Exercise 2 · Read the words alone (10 minutes)
 #
 # A padding of zeros has values of 0 and scores of 0, since the maps of key and value have no bias. It gives nothing,
 # but e⁰ = 1: it takes its part of the softmax, and less is left for the words. So the softmax has to leave it out.
 #
 # Mend `handed_read`: of sample i only the first `counts[i]` words may be read. `counts` (batch,) are whole numbers
-# from 1.
+# from 1, and all numbers of the words are finite.
 #
 # <details><summary>Hint 1</summary>A score of −∞ has a weight of exactly 0.
 # <code>scores.masked_fill(mask, -torch.inf)</code> sets it where the mask is True.</details>
 # <details><summary>Hint 2</summary>Compare <code>torch.arange(words.shape[1])</code> with the counts. The scores are
-# (batch, positions, words), and all positions of a sample read the same words: which shape has the mask?</details>
+# (batch, positions, words), and all positions of a sample read the same words: what shape must the mask have?</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "read-words", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -298,6 +305,8 @@ with suppress(NotImplementedError):  # prints as soon as exercises 1 and 2 are w
 
 # %% [markdown]
 # Padding must not take a part of the weights, else an answer depends on how long the longest question in the batch is.
-# That happened, for example, [in one published audio model](https://github.com/huggingface/transformers/issues/43377).
-# What a condition does is measured by changing it, one sample and one part at a time. Treat what must not matter as a
-# condition, and show that it is ignored.
+# [A published audio model](https://github.com/huggingface/transformers/issues/43377) was reported to answer differently
+# in a batch than alone, for want of a mask of the padding.
+#
+# Two checks belong together: *other* padding changes nothing, and *more* padding changes nothing. The first alone would
+# have passed a read that sets its padding to 0 before it reads, which is the fault that we began with.

@@ -27,7 +27,7 @@ class Parts(nn.Module):
 
     def scan(self, u, dt, B, C, start, added=lambda dt, long: dt / long):
         long = dt.masked_fill(start, 50.0)
-        return selective_scan(u, long, -torch.ones_like(dt[0, 0]), B * added(dt, long), C)
+        return selective_scan(u, long, u.new_tensor([-1.0]), B * added(dt, long), C)
 
 
 class ForgetsAlone(Parts):
@@ -60,7 +60,7 @@ class ValuesInPlaceOfKeys(Parts):
 
     def scan(self, u, dt, B, C, start):
         long = torch.where(start, 700.0, dt)
-        return selective_scan(u * (dt / long)[..., None], long, -torch.ones_like(dt[0, 0]), B, C)
+        return selective_scan(u * (dt / long)[..., None], long, u.new_tensor([-1.0]), B, C)
 
 
 WRONG = {"MendedPacked": [ForgetsAlone, AddsTooMuch, FirstRowForAll, ScansEachText]}
