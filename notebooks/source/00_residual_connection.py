@@ -47,7 +47,7 @@ def trained(block, depth, seed):
     """Train such blocks; return the losses and the share of digits read correctly."""
     torch.manual_seed(seed)
     net = network(block, depth).to(device)
-    adam = torch.optim.Adam(net.parameters(), lr=0.001)
+    adam = torch.optim.Adam(net.parameters(), lr=0.001, fused=True)
     batches = minibatches(train_x, train_y, seed=seed)
     losses = train(lambda x, y: F.cross_entropy(net(x), y), batches, adam, steps=100)
     return losses, accuracy(net, test_x, test_y)

@@ -116,7 +116,7 @@ train_y, test_y = (y.to(device) for y in data[1::2])
 
 
 def train_net(net, seed, rate, steps, factor):
-    adam = torch.optim.Adam(net.parameters(), rate)
+    adam = torch.optim.Adam(net.parameters(), rate, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(adam, factor)
     batches = minibatches(train_x, train_y, seed=seed)
     return train(

@@ -61,7 +61,7 @@ def trained(make, seed=0, questions=1, steps=300):
     torch.manual_seed(seed)
     net = Network(make()).to(device)
     order = torch.Generator().manual_seed(seed)
-    adam = torch.optim.Adam(net.parameters())
+    adam = torch.optim.Adam(net.parameters(), fused=True)
     plan = torch.optim.lr_scheduler.OneCycleLR(adam, 3e-3, total_steps=steps)
     for _ in range(steps):
         picked = torch.randint(len(rows.x), (64,), generator=order)

@@ -188,7 +188,7 @@ def some_rows(generator):  # 16 rows of 65 characters, from anywhere in the text
 
 def learn(model, steps=600, note=None, watch=()):
     generator, curve, notes = torch.Generator().manual_seed(0), [], {}
-    adam = torch.optim.Adam(model.parameters(), lr=0.004)
+    adam = torch.optim.Adam(model.parameters(), lr=0.004, fused=True)
     for step in range(steps + 1):
         if step in watch:
             notes[step] = note(model)

@@ -40,7 +40,7 @@ def network(block, depth, seed):
 
 def trained(block, seed, depth=16, rate=0.0003, steps=100, eps=1e-8):
     net = network(block, depth, seed)
-    adam = torch.optim.Adam(net.parameters(), rate, eps=eps)
+    adam = torch.optim.Adam(net.parameters(), rate, eps=eps, fused=True)
     batches = minibatches(train_x, train_y, seed=seed)
     train(lambda x, y: F.cross_entropy(net(x), y), batches, adam, steps=steps)
     return net

@@ -81,7 +81,7 @@ def build(place, seed=0):
 def taught(place, steps, rate=0.002, seed=0):
     net = build(place, seed)
     if steps:
-        adam = torch.optim.Adam(net.parameters(), rate)
+        adam = torch.optim.Adam(net.parameters(), rate, fused=True)
         batches = minibatches(train_x, train_y, seed=seed)
         train(lambda x, y: F.cross_entropy(net(x), y), batches, adam, steps)
     return net.double()

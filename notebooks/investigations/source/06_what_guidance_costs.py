@@ -52,7 +52,7 @@ def sheet(rows, title, columns=tuple("0123456789"), draw=plots.plot_digits):
 # %% training tags=["trained"]
 model = Denoiser(2, 4, 64, 4, 10).to(device)  # patch, grid, width, depth, classes
 generator = torch.Generator().manual_seed(0)
-adam = torch.optim.Adam(model.parameters(), lr=0.003)
+adam = torch.optim.Adam(model.parameters(), lr=0.003, fused=True)
 rate = torch.optim.lr_scheduler.OneCycleLR(adam, 0.003, total_steps=600)
 losses = train(
     lambda x, y: flow_matching_loss(model, x, y, generator=generator),
