@@ -15,8 +15,6 @@ def labelled(controls: dict[str, widgets.ValueWidget]) -> list[widgets.ValueWidg
     for control in controls.values():
         control.style.description_width = f"{longest}ch"
         control.layout.width, control.layout.margin = "min(100%, 36em)", FLUSH
-        if isinstance(control, widgets.ToggleButtons):
-            control.add_class("widget-inline-hbox")  # the label to the left, where every other control has it
     return list(controls.values())
 
 

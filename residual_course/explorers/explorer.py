@@ -29,7 +29,7 @@ class Explorer(widgets.VBox):
         figure: a figure made without pyplot, 6 inches wide: its picture has 600 pixels.
         draw: called with the controls' values by name; moves the artists and returns the reading, one sentence that
             with the numbers that the picture now shows.
-        controls: the sliders and toggles, by the name that ``draw`` takes; it labels those without a description.
+        controls: the sliders, by the name that ``draw`` takes; it labels those without a description.
         alt: what the first picture shows and means, in one or two sentences.
         animated: the artists that ``draw`` moves, titles and texts too; empty to redraw the whole figure.
         states: for a page without a kernel, the values of some controls, at most 60 combinations; the others stay.

@@ -2,7 +2,6 @@
 
 import html
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ def explorer(states: Path, number: int, picture: str, up: str = "") -> str:
     start = index["states"]["-".join(str(control["start"]) for control in index["controls"])]
     shown = image(place + start["file"], start["alt"], (folder / start["file"]).read_bytes())
     data = json.dumps(index["states"], ensure_ascii=False).replace("</", "<\\/")
-    controls = "".join(control_html(f"{states.name}-{number}-{at}", one) for at, one in enumerate(index["controls"]))
+    controls = "".join(map(slider, index["controls"]))
     return (
         f'<div class="explorer" data-place="{place}"><div class="controls">{controls}</div>{shown}'
         f'<p class="reading" aria-live="polite">{html.escape(start["reading"])}</p>'
@@ -32,29 +31,11 @@ def explorer(states: Path, number: int, picture: str, up: str = "") -> str:
     )
 
 
-def control_html(name: str, control: dict[str, Any]) -> str:
-    """Return a slider for numbers in order, or a button for each word."""
+def slider(control: dict[str, Any]) -> str:
+    """Return a slider over the values of a control, in their order."""
     label, values, start = html.escape(control["label"]), control["values"], control["start"]
-    if not numbers(values):
-        return f"<fieldset><legend>{label}</legend>{''.join(buttons(name, values, start))}</fieldset>"
     return (
         f'<label class="slider"><span>{label}</span><input type="range" min="0" max="{len(values) - 1}" '
         f'value="{start}" aria-valuetext="{values[start]}" data-values="{html.escape(json.dumps(values))}">'
         f"<output>{values[start]}</output></label>"
     )
-
-
-def buttons(name: str, values: list[str], start: int) -> Iterator[str]:
-    """Yield a button for each value, of which one is pressed."""
-    for at, value in enumerate(values):
-        chosen = " checked" if at == start else ""
-        yield f'<label><input type="radio" name="{name}" value="{at}"{chosen}><span>{html.escape(value)}</span></label>'
-
-
-def numbers(values: list[str]) -> bool:
-    """Whether values are numbers that grow, as those of a slider do."""
-    try:
-        found = [float(value) for value in values]
-    except ValueError:
-        return False
-    return len(found) > 2 and found == sorted(found)

@@ -66,21 +66,21 @@ def test_a_prediction_of_one_cell_is_a_question_its_open_code_and_the_answer_fol
     assert [output.text for output in shown.outputs] == ["7"] and after.source == "So."
 
 
-def test_an_explorer_has_a_slider_for_numbers_and_buttons_for_words(page, tmp_path):
+def test_an_explorer_has_a_slider_for_each_control(page, tmp_path):
     folder = tmp_path / "states" / "02" / "1"
     folder.mkdir(parents=True)
     (folder / "0-1.png").write_bytes(base64.b64decode(png(600, 400)))
     controls = [
         {"label": "rate", "values": ["0.1", "0.3", "1"], "start": 0},
-        {"label": "norm", "values": ["pre", "post"], "start": 1},
+        {"label": "blocks", "values": ["4", "8"], "start": 1},
     ]
     states = {"0-1": {"file": "0-1.png", "alt": "an alt", "reading": "pre & post </script>"}}
     (folder / "index.json").write_text(json.dumps({"controls": controls, "states": states}))
     explorer = code("explore()", "explorer", outputs=[picture()])
     (cell,) = page(explorer, states=tmp_path / "states" / "02")
     html = cell.outputs[0].data["text/html"]
-    assert html.count('type="range"') == 1 and 'max="2"' in html and 'aria-valuetext="0.1"' in html
-    assert html.count('type="radio"') == 2 and 'value="1" checked' in html and "<legend>norm</legend>" in html
+    assert html.count('type="range"') == 2 and 'max="2"' in html and 'aria-valuetext="0.1"' in html
+    assert 'max="1" value="1" aria-valuetext="8"' in html and "<span>blocks</span>" in html
     assert 'src="states/02/1/0-1.png"' in html and 'data-place="states/02/1/"' in html
     assert "pre &amp; post" in html and html.count("</script>") == 1
 

@@ -67,15 +67,14 @@ function tell() {
 function explorer(root) {
   const states = JSON.parse(root.querySelector("script").textContent);
   const picture = root.querySelector("img"), reading = root.querySelector(".reading");
-  const controls = [...root.querySelectorAll("fieldset, input[type=range]")];
-  const place = one => (one.matches("input") ? one : one.querySelector(":checked")).value;
+  const sliders = [...root.querySelectorAll("input")];
   root.addEventListener("input", () => {
-    for (const slider of controls.filter(one => one.matches("input"))) {
+    for (const slider of sliders) {
       const value = JSON.parse(slider.dataset.values)[slider.value];
       slider.setAttribute("aria-valuetext", value);
       slider.parentElement.querySelector("output").textContent = value;
     }
-    const state = states[controls.map(place).join("-")];
+    const state = states[sliders.map(one => one.value).join("-")];
     picture.src = root.dataset.place + state.file;
     picture.alt = state.alt;
     reading.textContent = state.reading;
