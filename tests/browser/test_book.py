@@ -12,6 +12,7 @@ from threading import Thread
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from .book_page import OPEN, SETTLE, BookPage, pages_of
 
