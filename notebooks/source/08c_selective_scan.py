@@ -653,7 +653,7 @@ check(mended_scan, "mended_scan")
 # **Next.** [Lesson 09](09_vit5_block.ipynb) builds a vision transformer. The
 # [investigation](investigations/08c_which_mixers_copy.ipynb) adds attention and gates to the comparison
 # of section 5, and asks what else differs between networks that copy and networks that do not.
-# [Homework](homework/hw_08c_09.ipynb) is on lesson 08c; the
+# [Homework](homework/hw_08c.ipynb) is on lesson 08c; the
 # [glossary](../docs/glossary.md) has all words.
 
 # %%

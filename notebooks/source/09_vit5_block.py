@@ -859,8 +859,7 @@ with predict(
 # Attention reaches every patch in one step, and the table can learn any order.</details>
 #
 # **Next.** [Lesson 10](10_configurable_block.ipynb) builds a small GPT from the same block, with a mask,
-# and characters in place of patches. [Homework](homework/hw_08c_09.ipynb) is on lesson 08c; the
-# [glossary](../docs/glossary.md) has all words.
+# and characters in place of patches. The [glossary](../docs/glossary.md) has all words.
 
 # %%
 summary("09")

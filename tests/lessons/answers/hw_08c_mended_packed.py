@@ -1,4 +1,4 @@
-"""Right and wrong answers to `MendedPacked` of the homework of lessons 08c and 09."""
+"""Right and wrong answers to `MendedPacked` of the homework of lesson 08c."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Right and wrong answers to `sum_since_reset` of the homework of lessons 08c and 09."""
+"""Right and wrong answers to `sum_since_reset` of the homework of lesson 08c."""
 
 import torch
 
