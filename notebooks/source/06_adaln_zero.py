@@ -27,18 +27,18 @@ progress("06")
 #
 # ```
 # x_t = (1 - t) * noise + t * picture   # t is drawn between 0 and 1
-# c = time(t) + table[digit]            # two vectors of 64 numbers
+# c = time(t) + table[digit]            # the sum of two vectors of 64 numbers
 # velocity = network(x_t, c)            # learns to be picture - noise
 # ```
 #
 # To draw, we start from noise, at t = 0, and take ten small steps along the velocity. (This
-# is [flow matching](https://arxiv.org/abs/2210.02747), with guidance 2, which section 5
-# explains. Folded: the digits, and `trained`: 50 steps of Adam at a rate of 0.003.)
+# is [flow matching](https://arxiv.org/abs/2210.02747); its guidance, 2 here, waits until
+# section 5. Folded: the digits, and `trained`: 50 steps of Adam at a rate of 0.003.)
 #
-# The vector c, the **condition**, tells which digit we want, and how much of the noise is gone. Where does
-# it go in? The network has 12 transformer blocks of two branches each:
-# attention mixes the positions of the picture (four patches), an MLP works on each position
-# alone. The obvious way is to add c to the input of the first block, once:
+# The vector c, the **condition**, tells which digit we want, and how much of the noise is gone.
+# Where does it go in? The network has 12 transformer blocks of two branches each: attention
+# mixes the positions of the picture (four patches), an MLP works on each position alone. The
+# obvious way is to add c to the input of the first block, once:
 
 
 # %% jupyter={"source_hidden": true}
@@ -47,7 +47,6 @@ from matplotlib.figure import Figure
 from residual_course.datasets import digits
 from residual_course.explorers.adaln_zero import explore_drawings
 from residual_course.plots import adaln_zero as plots
-from residual_course.plots.along_depth import along_depth
 from residual_course.training import minibatches, train
 from residual_edu.networks.denoiser import sample_path
 
@@ -114,13 +113,12 @@ def added_once():
 
 
 rows = {"real": real, "drawn": draw_ten(trained(added_once))}
-show(sheet(rows, "Ten labels, and ten blots, much alike"))
+show(sheet(rows, "Ten labels, and almost the same blot"))
 
 # %% [markdown]
-# We asked for 0 to 9, each time from the same noise, and got ten blots that look much alike,
-# whichever digit we asked for. Fifty steps are few, and we chose them so: with 400 this
-# network draws digits too. The piece that you build now will have the same 50 steps, in
-# section 5.
+# We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times.
+# Fifty steps are few, and we chose them so: with 400 this network draws digits too. In
+# section 5 we give your block the same 50 steps.
 #
 # ## 2 · What exactly is it?
 #
@@ -437,7 +435,7 @@ class AdaLNZeroResidualBlock(nn.Module):
 #
 # $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ directly, too}$$
 #
-# (summed over the positions, for g). A gate of 0 receives a gradient if u · b is not 0. The
+# (feature by feature, and for g summed over the positions). A gate of 0 receives a gradient if u · b is not 0. The
 # branch behind it receives none, and neither do shift and scale, which act through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
@@ -494,39 +492,6 @@ with predict(
 # runs back along the skips, to the gates and to the first layer. After two steps the gates
 # are not 0 either, and everything gets a gradient.
 #
-# Now compare with gates that start at 1. Random numbers go through twelve blocks, and the loss
-# is the distance from random targets.
-
-
-# %%
-def open_gates(blocks):
-    for block in blocks:
-        block.condition_proj[1].bias.data.view(2, 3, -1)[:, 2] = 1
-    return blocks
-
-
-# %% along-depth jupyter={"source_hidden": true}
-stream, target, told = torch.randn(3, 64, 4, 64, dtype=torch.float64)
-
-
-class Stack(nn.ModuleList):
-    def forward(self, x):
-        for block in self:
-            x = block(x, told[:, 0])
-        return x
-
-
-kinds = {"gates from 1": open_gates(adaln_zero()), "gates from 0": adaln_zero()}
-stacks = {name: Stack(blocks).double() for name, blocks in kinds.items()}
-nets = {name: (stack, stack) for name, stack in stacks.items()}
-show(along_depth(nets, stream, lambda out: F.mse_loss(out, target)))
-
-# %% [markdown]
-# With gates from 0 the stream and its gradient pass all blocks unchanged (upper panels); with
-# gates from 1 every block adds to both. The lowest panel is over all weights of a block, of
-# which with gates from 0 only the gates' rows get a gradient at first. All this is small: nothing
-# here forbids gates from 1 to learn. So whether the zeros help must be tried.
-#
 # ## 5 · Does it help?
 #
 # Back to the first picture. Two things are new: the condition acts in every branch, and the
@@ -536,6 +501,12 @@ show(along_depth(nets, stream, lambda out: F.mse_loss(out, target)))
 
 
 # %%
+def open_gates(blocks):
+    for block in blocks:
+        block.condition_proj[1].bias.data.view(2, 3, -1)[:, 2] = 1
+    return blocks
+
+
 class Untold(nn.Module):
     def __init__(self, block):
         super().__init__()
@@ -579,7 +550,7 @@ def plot_four(four, counts):
     ax = figure.axes[0]
     for tick, three in zip(ax.get_yticks(), counts.values(), strict=True):
         ax.text(606, tick, ", ".join(map(str, sorted(three))), fontsize=9, va="center")
-    ax.text(606, -8, "read, of 100\n(three seeds)", fontsize=9, va="bottom")
+    ax.text(606, -8, "recognised, of 100\n(three seeds)", fontsize=9, va="bottom")
     ax.tick_params(axis="y", labelsize=9)
     return figure
 
@@ -597,8 +568,8 @@ with predict(
     show(plot_four(four, counts))
 
 # %% [markdown]
-# Each change helps alone, with every seed, and with both all are recognised. What they
-# win here is time: after 400 steps all four networks draw (the
+# After 50 steps at this rate each change helps alone, with every seed, and with both all are
+# recognised. After 400 steps all four networks draw (the
 # [investigation](investigations/06_what_guidance_costs.ipynb) has the numbers). The
 # [authors of DiT](https://arxiv.org/abs/2212.09748) compared four ways in for a condition, and
 # chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
@@ -653,7 +624,8 @@ class Handed(AdaLNZeroBlock):
 
 
 # %% [markdown]
-# A new block does return x. Does the network learn? First we measure, after 50 steps of training.
+# A new block does return x. Does the network learn? We train it for 50 steps, then look at the
+# gradients.
 
 # %% handed tags=["trained"]
 handed = trained(lambda: [Handed(64) for _ in range(12)])
@@ -665,9 +637,8 @@ print(count, "of 100 recognised")
 # %% [markdown]
 # ### Exercise 3 · Find and mend (10 minutes)
 #
-# There are two faults, beside the biases, which may stay 0. Mending only one of them changes
-# nothing. Return a block that draws,
-# from a changed copy of `Handed`, or a `Handed` whose starting values you change. (The check
+# There are two faults. As long as the biases of the four layers stay 0, mending only one of
+# the two changes nothing. Return a block that draws, from a changed copy of `Handed`, or a `Handed` whose starting values you change. (The check
 # trains small networks of it, for about 10 seconds.)
 #
 # <details><summary>Hint</summary>By section 4, a gate of 0 receives a gradient if what the
@@ -703,7 +674,7 @@ print(count, "of 100 recognised")
 #
 # A related mistake is `model.apply(init_weights)` after the blocks have been built: it draws the
 # zeros anew, and nothing fails. So test a new block twice: it returns x, and after a few steps
-# all its weights get a gradient.
+# all its weight matrices get a gradient.
 #
 # ## 7 · What do I keep?
 #

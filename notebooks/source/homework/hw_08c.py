@@ -4,7 +4,7 @@
 # About an hour. You need lesson 08c, and of the library only the scan that it built.
 #
 # Texts differ in length, so training code packs several of them into one row of a batch, one after the other, and
-# saves the padding. Attention gets a mask that keeps them apart. Our scan takes no mask: its state goes through the
+# spends no positions on padding. Attention gets a mask that keeps them apart. Our scan takes no mask: its state goes through the
 # whole row. At the end you will have a scan that can forget on command, and with it a mixer that reads each text of a
 # row as if it stood alone.
 #
@@ -26,9 +26,9 @@ from residual_course.lesson import setup
 device = setup()
 
 # %% [markdown]
-# Here is the core of Mamba in a small form: a causal convolution of two taps, and a scan with one head, A = −1.
-# We pack a text of five positions and one of three into a row. Then we replace the first text by another and keep
-# the second.
+# Here is the core of Mamba in a small form: a causal convolution of two taps, and a scan with A = −1. (Its state h, an
+# output y and the input x at each position: h ← exp(dt · A) · h + dt · B · x, and y = C · h.) We pack a text of five
+# positions and one of three into a row. Then we replace the first text by another and keep the second.
 
 
 # %%
@@ -45,12 +45,13 @@ class Mixer(nn.Module):
         earlier = F.pad(x, (0, 0, 1, -1))  # at place t it has x[t - 1], at place 0 it has 0
         u = F.silu(self.now * x + self.before * earlier)
         dt, B, C = self.choose(u).split(self.sizes, dim=-1)
-        A = x.new_tensor([-1.0])  # (heads); the scan takes x (batch, time, heads, width), dt (batch, time, heads),
-        # and B and C (batch, time, state)
+        A = x.new_tensor([-1.0])  # of one head
         return selective_scan(u[:, :, None], F.softplus(dt), A, B, C)[:, :, 0]
 
 
-mixer, first, second, other = Mixer(), *torch.randn(1, 13, 8).split([5, 3, 5], dim=1)
+torch.manual_seed(0)
+mixer = Mixer()
+first, second, other = torch.randn(1, 13, 8).split([5, 3, 5], dim=1)
 packed = mixer(torch.cat([first, second], dim=1))[:, 5:]
 moved = mixer(torch.cat([other, second], dim=1))[:, 5:] - packed
 print(f"second text, largest output: {packed.abs().max():.2f}")
@@ -64,7 +65,7 @@ print(f"moved by another first text: {moved.abs().max():.2f}")
 #
 # ## A step that forgets
 #
-# A scan keeps exp(dt A) of its state and adds dt x B. So a very short step keeps nearly all and adds nearly
+# A scan keeps exp(dt · A) of its state and adds dt · B · x. So a very short step keeps nearly all and adds nearly
 # nothing, and a very long one drops all and adds much. Here are scans of five ones, with A = −1, B = C = 1 and the
 # same step everywhere:
 
@@ -84,122 +85,66 @@ for step in (0.001, 1.0, 50.0):
 # Neither end of this dial is what we want: at one end the sum hardly grows, and at the other each 1 counts as 50.
 # Keeping and adding are coupled, because both depend on dt. But B is a factor of what is added, and of that alone.
 #
-# ### Exercise 1 · The sum since the last reset (15 minutes)
+# ### Exercise 1 · The sum since the last reset (12 minutes)
 #
-# We begin with the simplest memory that has to forget, because you can check it in your head. Return the running
-# sum of x, (batch, time), that restarts wherever `reset`, (batch, time) and boolean, is True: the number at such a
-# place is the first of the new sum. For x = 1, 2, 3, 4 with a reset at the 3 it is 1, 3, 3, 7.
+# We begin with the simplest memory that has to forget, because you can check it in your head: the running sum of x that
+# restarts wherever `reset` is True. For x = 1, 2, 3, 4 with a reset at the 3 it is 1, 3, 3, 7, so the number at a reset
+# is the first of the new sum.
 #
-# Make it one scan in float64, such as one call of `scanned`, with a dt and a B that you choose for each position, and
-# no loop of your own. (A dt of 0 or infinity gives nan.) An error of a thousandth of the
-# largest sum is allowed. The result has the shape and
-# the floating dtype of x.
+# Return the dt and the B with which `scanned(x, dt, B)` is this sum, to a thousandth of its largest number, for rows of
+# up to 1,000 positions. `reset` is (batch, time) and boolean, and so are the shapes of dt and B.
 #
-# <details><summary>Hint 1</summary>Which dt drops the whole state, and which one keeps it? What is added is
-# dt x B. Which B makes that x, whatever dt is?</details>
+# <details><summary>Hint 1</summary>Which dt drops the whole state, and which one keeps it? (Neither may be 0 or
+# infinite.) Which B undoes that dt is a factor of what is added, too?</details>
 # <details><summary>Hint 2</summary><code>torch.where(reset, a, b)</code> chooses between two numbers at each
-# position. How much is left of a state after 1,000 steps of 0.001? Of 1e-8?</details>
+# position. How much is left of a state after 1,000 steps of 0.001?</details>
 
 
-# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "sum-since-reset", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def sum_since_reset(x, reset):
-    """Return the running sum of x, (batch, time), which restarts at each reset."""
+# %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "steps", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def steps(reset):
+    """Return dt and B, each (batch, time), of a scan that is the sum since the last reset."""
     ### BEGIN SOLUTION
-    dt = torch.where(reset, 50.0, 1e-8).double()
-    return scanned(x, dt, 1 / dt).to(x.dtype)
+    dt = torch.where(reset, 50.0, 1e-8)
+    return dt, 1 / dt
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "sum-since-reset-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-with attempt("sum_since_reset"):
-    numbers = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], requires_grad=True)
+# %% nbgrader={"grade": true, "grade_id": "steps-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+with attempt("steps"):
+    numbers = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
     where = torch.tensor([[0, 0, 1, 0], [1, 1, 0, 1]]).bool()
-    with unchanged(x=numbers, reset=where):
-        found = sum_since_reset(numbers, where)
+    with unchanged(reset=where):
+        found = scanned(numbers, *steps(where))
     close(found, torch.tensor([[1.0, 3, 3, 7], [5, 6, 13, 8]]), "the sums of two rows", rtol=1e-3)
-    assert found.dtype == numbers.dtype, f"the dtype: got {found.dtype}, wanted {numbers.dtype}"
-    assert found.requires_grad, "the gradient of x: got none, wanted one"
-    (counts,) = torch.autograd.grad(found.sum(), numbers)
-    close(counts, torch.tensor([[2.0, 1, 2, 1], [1, 2, 1, 1]]), "the gradient of x", rtol=1e-3)
-    found = sum_since_reset(torch.ones(1, 1000), torch.zeros(1, 1000).bool())
+    found = scanned(torch.ones(1, 1000), *steps(torch.zeros(1, 1000).bool()))
     close(found[0, -1], 1000.0, "the sum of 1,000 ones", rtol=1e-3)
 
 
-# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "sum-since-reset-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "steps-hidden", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-import inspect
-import sys
-
-
-def scans_of(function, *inputs):
-    """Return the result of a call, and the arguments of each call of selective_scan within it."""
-    calls, before, scan = [], sys.getprofile(), inspect.unwrap(selective_scan).__code__
-    sys.setprofile(lambda at, event, _: event == "call" and at.f_code is scan and calls.append({**at.f_locals}))
-    try:
-        return function(*inputs), calls
-    finally:
-        sys.setprofile(before)
-
-
-def lines_run(answer, *inputs):
-    """Return how many lines of the notebook's own code a call runs."""
-    home, before, count = getattr(answer, "__globals__", None), sys.gettrace(), [0]
-
-    def trace(frame, event, _):
-        count[0] += event == "line"
-        return trace if frame.f_globals is home else None
-
-    sys.settrace(trace)
-    try:
-        answer(*inputs)
-    finally:
-        sys.settrace(before)
-    return count[0]
-
-
 chance = torch.Generator().manual_seed(91)
-for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6)):
-    given = torch.randn(batch, time, generator=chance)
+for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6), (1, 1000, 0.0)):
+    given = torch.rand(batch, time, generator=chance)
+    given[:, 0] = 1000  # what fades, or is not dropped at a reset, is seen
     anew = torch.rand(batch, time, generator=chance) < often
-    sums = torch.zeros(batch, time)
+    sums = torch.zeros(batch, time).double()
     for b in range(batch):
         total = 0.0
         for t in range(time):
             total = float(given[b, t]) + (0.0 if anew[b, t] else total)
             sums[b, t] = total
-    mine = given.clone()
-    result = sum_since_reset(mine, anew)
-    assert result.dtype == given.dtype, f"the dtype: got {result.dtype}, wanted {given.dtype}"
-    close(result, sums, f"the sums of {batch} rows of {time}", rtol=2e-3)
-    assert torch.equal(mine, given), "got x changed in place, wanted x as it was"
-for dtype in (torch.float16, torch.float64):
-    given = torch.randn(2, 20, generator=chance).to(dtype)
-    found = sum_since_reset(given, torch.zeros(2, 20).bool())
-    assert found.dtype == dtype, f"the dtype: got {found.dtype}, wanted {dtype}"
-    close(found.double(), given.double().cumsum(1), f"the sums of numbers in {dtype}", rtol=2e-3)
-found = sum_since_reset(torch.ones(1, 1000), torch.zeros(1, 1000).bool())
-close(found[0, -1], 1000.0, "the last of the sums of 1,000 ones", rtol=1e-3)
-anew = torch.rand(3, 30, generator=chance) < 0.3
-anew[:, 0] = True
-given = torch.randn(3, 30, generator=chance).requires_grad_()
-found, calls = scans_of(sum_since_reset, given, anew)
-assert len(calls) == 1, f"calls of selective_scan for 3 rows: got {len(calls)}, wanted 1"
-assert calls[0]["x"].dtype == torch.float64, f"the x of the scan: got {calls[0]['x'].dtype}, wanted torch.float64"
-assert found.requires_grad, "the gradient of x: got none, wanted one"
-keep = (calls[0]["dt"] * calls[0]["A"]).exp()
-parts = [round(float(part.double().mean()), 3) for part in (keep < 0.01, keep > 0.99)]
-wanted = [round(float(part.double().mean()), 3) for part in (anew, ~anew)]
-assert parts == wanted, f"parts of the steps that forget all, and nothing: got {parts}, wanted {wanted}"
-few, many = (lines_run(sum_since_reset, torch.ones(1, n), torch.ones(1, n).bool()) for n in (10, 100))
-assert many < few + 45, f"lines that run for 10 and for 100 positions: got {few} and {many}, wanted no more for 100"
+    dt, B = steps(anew)
+    assert dt.shape == B.shape == anew.shape, f"got the shapes {dt.shape} and {B.shape}, wanted {anew.shape}"
+    close(scanned(given, dt, B), sums, f"the sums of {batch} rows of {time}", rtol=1e-3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Back to the two texts
 #
 # Somebody has given the mixer a second input, `start`, which is True where a text begins. There the step becomes
-# long, so that the scan forgets. We ask two questions of it, and of the mixer that knows no `start`. Which positions of
-# the first text move an output of the second? And does the second text get what it gets alone?
+# long, so that the scan forgets. We ask two questions of it, and of a mixer that knows no `start`: which positions of the
+# first text move the second text, and how far is the second text from what `Mixer`, with the same weights, gives it
+# alone?
 
 
 # %%
@@ -227,8 +172,7 @@ def measure(kind):
         changed[:, place] += 1
         if (packed(changed, start)[:, 5:] - found).abs().max() > 1e-6:
             moving.append(place)
-    alone = packed(second, torch.zeros_like(start[:, 5:]))
-    far = (found - alone).abs().max()
+    far = (found - Mixer.forward(packed, second)).abs().max()
     print(f"{kind.__name__}: positions {moving} move the second text; from alone it is {far:.1e} away")
 
 
@@ -236,29 +180,20 @@ measure(Unmended)
 measure(Packed)
 
 # %% [markdown]
-# The scan forgets: positions 0 to 3 have no effect any more. But position 4 has one, and the second text is now
-# farther from what it gets alone than before this half of a mend.
+# The scan forgets: positions 0 to 3 have no effect any more. But position 4 has one, and the second text has even moved
+# farther from what it gets alone.
 #
-# ### Exercise 2 · Mend it (15 minutes)
+# ### Exercise 2 · Mend it (18 minutes)
 #
-# There are two faults, one in how far back the mixer looks and one in how much it adds. `measure(MendedPacked)` tells
-# which are left:
+# There are two faults, one in how far back the mixer looks and one in how much it adds, and mending only one leaves the
+# second text wrong. Write `forward` so that each text of each row gets what it gets alone, to a millionth. Use one scan
+# for the batch as it is: a loop over the texts, or a row for each, would lose what packing saves. The rows of a batch
+# may begin their texts at different places. Where `start` is False everywhere, a row is one text, and a True at
+# position 0 changes nothing. `measure(MendedPacked)` tells how far you are.
 #
-# - `[4]` and 1.7e-02: it still looks back;
-# - `[]` and 1.8e+00: it still adds too much;
-# - `[]` and 1.4e-02: it adds too little;
-# - `[]` and about 1e-07, which is rounding: both are mended.
-#
-# A test that only asks whether the first text has an effect would be content with the second of these. Write `forward`
-# so that each text of each row gets the outputs that it gets alone. Use one scan for the batch as it is, since a loop
-# over the texts, or a row for each, would lose what packing saves. The rows of a batch may begin their texts at
-# different places. Where `start` is False everywhere, a row is one text, and a True at position 0 changes nothing.
-#
-# <details><summary>Hint 1</summary>Position 4 is next to the border. Which line lets a position receive something from
-# the one before it, without the scan?</details>
-# <details><summary>Hint 2</summary>In exercise 1 the long step did two things, and you undid one of them. The
-# first position of a text should add as much as it would without the long step. (What <code>split</code> returns
-# cannot be changed in place; <code>torch.where</code> makes a new tensor.)</details>
+# <details><summary>Hint</summary>In exercise 1 the long step did two things, and you undid one of them. Here the first
+# position of a text should add as much as it would with its own step. (What <code>split</code> returns cannot be
+# changed in place; <code>torch.where</code> makes a new tensor.)</details>
 
 
 # %% tags=["exercise", "homework"] nbgrader={"grade": false, "grade_id": "mended-packed", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -300,6 +235,20 @@ with attempt("MendedPacked"):
 
 # %% tags=["hidden-test"] nbgrader={"grade": true, "grade_id": "mended-packed-hidden", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
+import inspect
+import sys
+
+
+def scans_of(function, *inputs):
+    """Return the result of a call, and how often it calls selective_scan."""
+    calls, before, scan = [], sys.getprofile(), inspect.unwrap(selective_scan).__code__
+    sys.setprofile(lambda at, event, _: event == "call" and at.f_code is scan and calls.append(at))
+    try:
+        return function(*inputs), len(calls)
+    finally:
+        sys.setprofile(before)
+
+
 torch.manual_seed(93)
 for batch, time, width, often in ((3, 12, 8, 0.3), (2, 20, 5, 0.1), (1, 1, 8, 1.0), (4, 6, 3, 1.0), (2, 7, 8, 0.0)):
     mended, x = MendedPacked(width).double(), torch.randn(batch, time, width).double().requires_grad_()
@@ -307,7 +256,7 @@ for batch, time, width, often in ((3, 12, 8, 0.3), (2, 20, 5, 0.1), (1, 1, 8, 1.
     start, pull = torch.rand(batch, time) < often, torch.randn(batch, time, width)
     with unchanged(x=x, start=start, mixer=mended):
         found, calls = scans_of(mended, x, start)
-    assert len(calls) == 1, f"calls of selective_scan for {batch} rows: got {len(calls)}, wanted 1"
+    assert calls == 1, f"calls of selective_scan for {batch} rows: got {calls}, wanted 1"
     wanted, leaves = each_alone(mended, x, start), [x, *mended.parameters()]
     close(found, wanted, f"{batch} rows of {time}, with {int(start.sum())} beginnings: the output")
     assert found.requires_grad, "got an output without a gradient, wanted one"
@@ -323,9 +272,7 @@ with suppress(NotImplementedError):  # prints as soon as exercise 2 is written
     measure(MendedPacked)
 
 # %% [markdown]
-# Every part that carries something from one position to the next has to be told where a text begins, and Mamba has
-# two of them. In [Lfm2](https://github.com/huggingface/transformers/pull/46588), which mixes attention and
-# convolutions, it was the convolution that had been forgotten. (The published kernels take the number of each
-# position's text, `seq_idx`, and forget without a long step.) A step that is long enough to forget also adds too
-# much, unless B is divided by what the step has grown by; so "the first text has no effect" is too weak a test. The
-# strong one is that a text in a row gets exactly what it gets alone.
+# Every part that carries something from one position to the next has to be told where a text begins, and Mamba has two
+# of them. In [Lfm2](https://github.com/huggingface/transformers/pull/46588), which mixes attention and convolutions, it
+# was the convolution that had been forgotten. A step that is long enough to forget also adds too much, so "the first
+# text has no effect" is too weak a test. The strong one is that a text in a row gets exactly what it gets alone.
