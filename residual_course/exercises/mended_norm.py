@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, run
@@ -16,12 +16,26 @@ Norm = Callable[[Tensor], Tensor]
 
 # Rows sent one by one
 
-WEIGHT, X = draw(4, 3, seed=1), draw(5, 4, seed=2)
+WEIGHT, X = draw(64, 10, seed=1) / 8, draw(5, 64, seed=2)
 
 
 def apart(x: Tensor) -> Tensor:
     """Return scores that depend on each row alone."""
     return (x @ WEIGHT).tanh()
+
+
+class _Net(nn.Module):
+    """A network of such scores, that counts the rows of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.counts = nn.Parameter(WEIGHT, requires_grad=False), list[int]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 2 or x.shape[1] != 64:
+            raise Broken(f"it sends shape {tuple(x.shape)} through the network, where (1, 64) was asked for")
+        self.counts.append(len(x))
+        return apart(x)
 
 
 def _alone(net: Net, x: Tensor) -> Tensor:
@@ -30,19 +44,13 @@ def _alone(net: Net, x: Tensor) -> Tensor:
 
 def answered(f: Rows) -> tuple[Tensor, list[int]]:
     """Return an answer's scores, and how many rows each of its calls of the network sends."""
-    counts = []
-
-    def net(x: Tensor) -> Tensor:
-        if x.ndim != 2 or x.shape[1] != 4:
-            raise Broken(f"it sends shape {tuple(x.shape)} through the network, where (1, 4) was asked for")
-        counts.append(len(x))
-        return apart(x)
+    net = _Net()
 
     def called(x: Tensor) -> Any:
         found = f(net, x)
         return torch.stack(list(found)) if isinstance(found, list | tuple) else found
 
-    return run(called, X, like=apart(X)), counts
+    return run(called, X, like=apart(X)), net.counts
 
 
 def _one(f: Rows) -> None:
