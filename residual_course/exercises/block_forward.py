@@ -115,9 +115,7 @@ def _left_out(f: Any) -> None:
     y = f(block(), x, None)
     if y is None:
         raise Unmet("it returned nothing, where x was asked for; is a `return` missing?")
-    if y is not x:
-        close(y, x, "without branches the output")
-        raise Unmet("it returned another tensor than x")
+    close(y, x, "without branches the output")
     for with_condition in (True, False):
         _compare(f, "sequence_mixer", "mlp", with_condition=with_condition)
 
