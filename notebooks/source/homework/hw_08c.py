@@ -4,11 +4,12 @@
 # About an hour. You need lesson 08c, and of the library only the scan that it built.
 #
 # Texts differ in length, so training code packs several of them into one row of a batch, one after the other, and
-# spends no positions on padding. Attention gets a mask that keeps them apart. Our scan takes no mask: its state goes through the
-# whole row. At the end you will have a scan that can forget on command, and with it a mixer that reads each text of a
-# row as if it stood alone.
+# spends no positions on padding. Attention gets a mask that keeps them apart. In the T × T matrix of lesson 08c we
+# could mask other texts too, but a scan that runs through the row has no such matrix: its state simply goes on. At the
+# end you will have a scan that can forget on command, and with it a mixer that reads each text of a row as if it stood
+# alone.
 #
-# Below each exercise are tests that you can read. Your answers are graded with others too, on other inputs.
+# Below each exercise are tests that you can read. Grading runs more tests, on other inputs.
 
 # %%
 from contextlib import suppress
@@ -26,9 +27,10 @@ from residual_course.lesson import setup
 device = setup()
 
 # %% [markdown]
-# Here is the core of Mamba in a small form: a causal convolution of two taps, and a scan with A = −1. (Its state h, an
-# output y and the input x at each position: h ← exp(dt · A) · h + dt · B · x, and y = C · h.) We pack a text of five
-# positions and one of three into a row. Then we replace the first text by another and keep the second.
+# Here is the core of Mamba in a small form: a causal convolution of two taps, and a scan with A = −1. At each position
+# the state becomes S ← exp(dt · A) · S + dt · B · u, where u is the scan's input, and the output is C · S, as in lesson
+# 08c. We pack a text of five positions and one of three into a row. Then we replace the first text by another and keep
+# the second.
 
 
 # %%
@@ -45,7 +47,7 @@ class Mixer(nn.Module):
         earlier = F.pad(x, (0, 0, 1, -1))  # at place t it has x[t - 1], at place 0 it has 0
         u = F.silu(self.now * x + self.before * earlier)
         dt, B, C = self.choose(u).split(self.sizes, dim=-1)
-        A = x.new_tensor([-1.0])  # of one head
+        A = x.new_tensor([-1.0])  # of one head, which has all channels
         return selective_scan(u[:, :, None], F.softplus(dt), A, B, C)[:, :, 0]
 
 
@@ -65,9 +67,9 @@ print(f"moved by another first text: {moved.abs().max():.2f}")
 #
 # ## A step that forgets
 #
-# A scan keeps exp(dt · A) of its state and adds dt · B · x. So a very short step keeps nearly all and adds nearly
+# A scan keeps exp(dt · A) of its state and adds dt · B · u. So a very short step keeps nearly all and adds nearly
 # nothing, and a very long one drops all and adds much. Here are scans of five ones, with A = −1, B = C = 1 and the
-# same step everywhere:
+# same step everywhere (you need not read how `scanned` arranges the shapes):
 
 
 # %%
@@ -88,14 +90,14 @@ for step in (0.001, 1.0, 50.0):
 # ### Exercise 1 · The sum since the last reset (12 minutes)
 #
 # We begin with the simplest memory that has to forget, because you can check it in your head: the running sum of x that
-# restarts wherever `reset` is True. For x = 1, 2, 3, 4 with a reset at the 3 it is 1, 3, 3, 7, so the number at a reset
-# is the first of the new sum.
+# restarts wherever `reset` is True. For x = 1, 2, 3, 4 with a reset at the 3 it is 1, 3, 3, 7.
 #
 # Return the dt and the B with which `scanned(x, dt, B)` is this sum, to a thousandth of its largest number, for rows of
-# up to 1,000 positions. `reset` is (batch, time) and boolean, and so are the shapes of dt and B.
+# up to 1,000 positions, those that begin with a 1 and go on with zeros too. `reset` is boolean, (batch, time); dt and B
+# are numbers of the same shape.
 #
-# <details><summary>Hint 1</summary>Which dt drops the whole state, and which one keeps it? (Neither may be 0 or
-# infinite.) Which B undoes that dt is a factor of what is added, too?</details>
+# <details><summary>Hint 1</summary>Which dt drops the whole state, and which one keeps it? (With a dt of 0
+# nothing would be added, whatever B is.) What is added is dt · B · x. Which B makes it just x?</details>
 # <details><summary>Hint 2</summary><code>torch.where(reset, a, b)</code> chooses between two numbers at each
 # position. How much is left of a state after 1,000 steps of 0.001?</details>
 
@@ -141,10 +143,10 @@ for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6)
 # %% [markdown]
 # ## Back to the two texts
 #
-# Somebody has given the mixer a second input, `start`, which is True where a text begins. There the step becomes
-# long, so that the scan forgets. We ask two questions of it, and of a mixer that knows no `start`: which positions of the
-# first text move the second text, and how far is the second text from what `Mixer`, with the same weights, gives it
-# alone?
+# Somebody has given the mixer a second input, `start`, which is True where a new text begins (at position 0 it may be
+# either). There the step becomes long, so that the scan forgets. We measure two things, of this mixer and of one that
+# knows no `start`. Which positions of the first text move the outputs of the second? And how far are those outputs from
+# what `Mixer`, with the same weights, gives for the second text alone?
 
 
 # %%
@@ -185,13 +187,15 @@ measure(Packed)
 #
 # ### Exercise 2 · Mend it (18 minutes)
 #
-# There are two faults, one in how far back the mixer looks and one in how much it adds, and mending only one leaves the
-# second text wrong. Write `forward` so that each text of each row gets what it gets alone, to a millionth. Use one scan
-# for the batch as it is: a loop over the texts, or a row for each, would lose what packing saves. The rows of a batch
-# may begin their texts at different places. Where `start` is False everywhere, a row is one text, and a True at
-# position 0 changes nothing. `measure(MendedPacked)` tells how far you are.
+# There are two faults, and mending only one leaves the second text wrong. Write `forward` so that each text of each row
+# gets what it gets alone, to a millionth. Call `selective_scan` once, for the batch as it is: a loop over the texts, or
+# a row for each, would lose what packing saves. The rows of a batch may begin their texts at different places. Where
+# `start` is False everywhere, a row is one text, and a True at position 0 changes nothing. `measure(MendedPacked)`
+# tells how far you are.
 #
-# <details><summary>Hint</summary>In exercise 1 the long step did two things, and you undid one of them. Here the first
+# <details><summary>Hint 1</summary>One fault is in how far back the mixer looks, the other in how much it
+# adds.</details>
+# <details><summary>Hint 2</summary>In exercise 1 the long step did two things, and you undid one of them. Here the first
 # position of a text should add as much as it would with its own step. (What <code>split</code> returns cannot be
 # changed in place; <code>torch.where</code> makes a new tensor.)</details>
 
@@ -273,6 +277,7 @@ with suppress(NotImplementedError):  # prints as soon as exercise 2 is written
 
 # %% [markdown]
 # Every part that carries something from one position to the next has to be told where a text begins, and Mamba has two
-# of them. In [Lfm2](https://github.com/huggingface/transformers/pull/46588), which mixes attention and convolutions, it
-# was the convolution that had been forgotten. A step that is long enough to forget also adds too much, so "the first
-# text has no effect" is too weak a test. The strong one is that a text in a row gets exactly what it gets alone.
+# of them: its convolution and its scan. In [Lfm2](https://github.com/huggingface/transformers/pull/46588), which mixes
+# attention and convolutions, it was the convolution that had been forgotten. A step that is long enough to forget (50
+# is, for A = −1; an A nearer to 0 asks for a longer one) also adds too much, so "the first text has no effect" is too
+# weak a test. The strong one is that a text in a row gets exactly what it gets alone.
