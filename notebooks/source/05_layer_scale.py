@@ -185,7 +185,7 @@ print(gamma * branches)
 #
 # ### Exercise 1 · The piece (4 minutes)
 #
-# Write it as a module. It has one parameter, `gamma`, with `dim` numbers that all start at
+# Write it as a module. It has one parameter, `gamma` of shape (dim,), whose numbers all start at
 # `init_value`, and it returns x times gamma. (Here x is whatever it receives: in a block, the
 # output of the branch.)
 #

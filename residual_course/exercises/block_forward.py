@@ -152,7 +152,7 @@ BLOCK_FORWARD = Exercise(
         Property("it is made of the block's parts", _written, ()),
         Property("each branch by itself; the condition mixer receives norm(x) and the condition", _each_alone),
         Property("all three, one after the other, with dropout on each branch", _all_three),
-        Property("a branch that is left out adds nothing, and without branches the very same x is returned", _left_out),
+        Property("a branch that is left out adds nothing, and without branches x is returned", _left_out),
         Property("a layer decides whether its branch is left out, not its norm and not the condition", _layer_decides),
         Property(
             "gradients reach x, the condition and every weight, in training and in evaluation", _gradients, hints=()
