@@ -5,17 +5,19 @@ import json
 import os
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from IPython.display import display
-from matplotlib.figure import Figure
 
-from residual_course.explorers import Prediction
-from residual_course.plots.picture import figure_png, shown_width, words
 from residual_course.plots.style import use_style
 from residual_course.summary import progress_at, summary_of
 from residual_edu.errors import InvalidInput, check_choice
+
+if TYPE_CHECKING:  # what draws or predicts imports it then: a homework, graded by the hundred, does neither
+    from matplotlib.figure import Figure
+
+    from residual_course.explorers import Prediction
 
 
 class Prose(str):
@@ -54,7 +56,7 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def show(figure: Figure, alt: str = "") -> None:
+def show(figure: "Figure", alt: str = "") -> None:
     """Display ``figure``; ``alt`` says in one or two sentences what is seen and what it means.
 
     Without ``alt`` it is the figure's label, which a verb of ``residual_course.plots`` writes from its arguments, or
@@ -63,6 +65,8 @@ def show(figure: Figure, alt: str = "") -> None:
     The picture has twice the pixels that it is shown with, and states its width: 600 for the lessons' 6 inches. Its
     height is left to the page, which shrinks it on a phone.
     """
+    from residual_course.plots.picture import figure_png, shown_width, words
+
     alt = alt or words(figure)
     data = {"image/png": base64.b64encode(figure_png(figure)).decode(), "text/plain": alt}
     display(data, metadata={"image/png": {"alt": alt, "width": shown_width(figure)}}, raw=True)
@@ -80,8 +84,10 @@ def stored_runs(lesson: str) -> dict[str, Any]:
     return stored | {"runs": {int(seed): numbers for seed, numbers in stored["runs"].items()}}
 
 
-def predict(question: str, choices: Sequence[str]) -> Prediction:
+def predict(question: str, choices: Sequence[str]) -> "Prediction":
     """Ask for a prediction before the result is shown: what the block of ``with predict(...):`` shows."""
+    from residual_course.explorers import Prediction
+
     prediction = Prediction(question, choices)
     display(prediction)
     return prediction
