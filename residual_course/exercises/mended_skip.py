@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet, close, draw, gradients, run
+from residual_course.checking.gradients import all_learn
 from residual_edu import LayerNormalization, SimpleFeedForward
 
 Forward = Callable[[Any, Tensor], Tensor]
@@ -44,14 +45,17 @@ def summed(f: Any, silent: bool = False) -> Tensor:
     return run(silence(block) if silent else block, X, like=X)
 
 
+def _adds(f: Any) -> None:
+    close(summed(f), X + summed(SimpleFeedForward))
+    all_learn(f(64, 128), X)
+
+
 SUM_BLOCK = Exercise(
     reference=_adding(lambda self, x: x + _plain(self, x)),
     observe=lambda f: (summed(f), summed(f, silent=True)),
     properties=(
         Property("with a last layer of 0 the block returns x", lambda f: comes_through(silence(f(64, 128)))),
-        Property(
-            "else it returns x plus the plain block's output", lambda f: close(summed(f), X + summed(SimpleFeedForward))
-        ),
+        Property("else it returns x plus the plain block's output", _adds),
     ),
     mistakes=(
         Mistake(_adding(_plain), "the plain block", "Add x to what the plain block returns."),
@@ -176,6 +180,12 @@ def parts_of(f: type[nn.Module]) -> nn.Module:
     return f().eval()
 
 
+def _adds_branch(f: type[nn.Module]) -> None:
+    block = parts_of(f)
+    close(run(block, X, like=X), _mended(block, X))
+    all_learn(block, X)
+
+
 def _drops(f: type[nn.Module]) -> None:
     dropped = (run(parts_of(f).train(), X, like=X) == X).float().mean().item()
     if not 0.02 < dropped < 0.3:
@@ -187,10 +197,7 @@ MENDED_SKIP = Exercise(
     observe=lambda f: parts_of(f).train()(X.clone()),
     properties=(
         Property("with a silent branch x comes through", lambda f: comes_through(silence(parts_of(f)).train())),
-        Property(
-            "the output is x plus the branch of norm(x)",
-            lambda f: close(run(b := parts_of(f), X, like=X), _mended(b, X)),
-        ),
+        Property("the output is x plus the branch of norm(x)", _adds_branch),
         Property("dropout takes numbers of the branch", _drops),
     ),
     mistakes=(

@@ -37,6 +37,7 @@ right("sum_block", "Sequential")(block(lambda self, x: nn.Sequential(self.linear
 right("sum_block", "addmm")(block(lambda b, x: (b.linear2.bias + x).addmm(b.linear1(x).relu(), b.linear2.weight.T)))
 wrong("sum_block", "in place, on x")(block(lambda self, x: x.add_(plain(self, x))))
 wrong("sum_block", "a skip without its gradient")(block(lambda self, x: x.detach() + plain(self, x)))
+wrong("sum_block", "a branch without gradients")(block(lambda self, x: x + plain(self, x).detach()))
 wrong("sum_block", "the mean of the two")(block(lambda self, x: (x + plain(self, x)) / 2))
 
 right("keeps_x", "a copy handed over")(lambda block, x: torch.equal(silence(block)(x.clone()), x))
@@ -57,6 +58,7 @@ right("mended_skip", "in float64")(
     block_of(lambda self, x: (x.double() + self.dropout(inner(self, x).double())).float())
 )
 right("mended_skip", "coins on ones")(block_of(lambda self, x: x.addcmul(inner(self, x), self.dropout(0 * x + 1))))
+wrong("mended_skip", "a norm that learns nothing")(block_of(lambda b, x: x + b.dropout(branch(b, b.norm(x).detach()))))
 wrong("mended_skip", "dropout in evaluation too")(block_of(lambda self, x: x + F.dropout(inner(self, x), 0.1)))
 wrong("mended_skip", "dropout on the hidden numbers")(
     block_of(lambda b, x: x + b.linear2(b.dropout(b.linear1(b.norm(x)).relu())))
