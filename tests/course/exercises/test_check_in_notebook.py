@@ -1,8 +1,5 @@
 """What a learner sees of a check in a notebook, in IPython, and in plain Python: the report, and no traceback."""
 
-import subprocess
-import sys
-
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -52,10 +49,3 @@ def test_a_notebook_shows_the_report_and_no_traceback():
         assert streams == text
         assert [output.ename for output in errors] == ([error] if error else [])
         assert all(output.traceback == [output.evalue] for output in errors)
-
-
-def test_plain_python_ends_with_the_message():
-    run = subprocess.run([sys.executable, "-c", SETUP + "check(lambda: 8, 'seven')"], capture_output=True, text=True)
-    assert run.returncode == 1
-    assert run.stderr.splitlines()[-1] == "residual_course.checking.check.NotYet: seven: 1 of 1 do not hold yet."
-    assert "During handling" not in run.stderr

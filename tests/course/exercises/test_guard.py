@@ -2,7 +2,6 @@ import os
 import signal
 import sys
 import time
-import warnings
 
 import pytest
 import torch
@@ -106,25 +105,3 @@ def test_a_setting_that_an_answer_leaves_behind_is_told_and_put_back():
     found = outcome(lambda: torch.set_default_device("meta"))
     assert found.mechanical and found.trouble.startswith("it left torch.get_default_device() at meta, where it was cpu")
     assert torch.get_default_device().type == "cpu"
-
-
-def test_each_call_finds_the_same_seed_float32_and_gradients():
-    def look():
-        warnings.warn("not of interest here", stacklevel=1)
-        return torch.rand(2).tolist(), torch.get_default_dtype(), torch.is_grad_enabled()
-
-    torch.manual_seed(7)
-    first = outcome(look)
-    assert first.trouble == ""
-    outcome(lambda: torch.manual_seed(5))
-    assert first == outcome(look) == Outcome((first.value[0], torch.float32, True))
-
-
-def test_what_is_printed_is_kept_as_far_as_there_is_room(capsys):
-    talker = Guard(None)
-    talker.call(lambda _: print("seen"))
-    talker.call(lambda _: [print("x" * 99) for _ in range(2_000)])
-    talker.call(lambda _: print("an aside", file=sys.stderr))
-    assert capsys.readouterr() == ("", "")
-    assert talker.printed.text.startswith("seen\nxxx") and len(talker.printed.text) == 2000
-    assert talker.printed.lines == 2_002

@@ -25,12 +25,6 @@ def written(text):
     return notes
 
 
-def step(failed, ideas=None, first=UNMET, found=None, hints=(1, 2)):
-    counted = Attempts([*range(failed)], [*range(failed if ideas is None else ideas)])
-    lines = report.next_step(EXERCISE, Property("", PROPERTY.test, hints), first, found, counted)
-    return " ".join(" ".join(lines).split())
-
-
 @pytest.mark.parametrize(
     ("indent", "lines"),
     [
@@ -49,38 +43,11 @@ def test_a_long_line_is_broken_between_words_and_continues_below_its_text(indent
     assert LONG[:80] in words
 
 
-def test_the_steps_of_an_unknown_mistake():
-    assert [step(n).partition(LONG)[0] for n in (1, 2, 3)] == ["", "Hint: 1 ", "Hint: 2 "]
-    assert step(4) == step(9) == report.SOLUTION
-    assert step(2, hints=(2,)) == step(3, hints=(1,)) == ""
-
-
-def test_the_steps_of_a_known_mistake():
-    for sure, verb in ((True, "looks like"), (False, "may be")):
-        name = f"This {verb} {LONG}."
-        assert step(1, found=(MISTAKE, sure)) == name
-        assert step(2, found=(MISTAKE, sure)) == f"{name} Mend it."
-        assert step(3, found=(MISTAKE, sure)) == f"{name} Mend it. Hint: 2 {LONG}"
-        assert step(4, found=(MISTAKE, sure)) == f"{name} Mend it. {report.SOLUTION}"
-
-
-def test_the_steps_where_the_code_does_not_run():
-    mend, first = "Mend that first, then check again.", Outcome(error=NameError("x"))
-    assert step(1, 0, first) == step(3, 2, first) == mend
-    assert step(4, 0, first) == f"{mend} {report.SOLUTION}"
-    assert step(1, 0, first, (MISTAKE, False)) == f"This may be {LONG}."
-
-
 def test_a_report_that_is_too_long_leaves_out_what_holds_first():
     lines = ["not yet: a", "         b", "holds:   1 of the 2 properties.", *map(str, range(6))]
     assert report.shortened(lines) == [*lines[:2], *lines[3:]]
     assert report.shortened([*lines, "7", "8"]) == [*lines[:2], *lines[3:]]
     assert report.shortened(lines[:8]) == lines[:8]
-
-
-def test_the_text_of_an_error_takes_four_lines_at_most():
-    lines = report.verdict(Property("it runs", PROPERTY.test), Outcome(error=Unmet("word " * 400)), [UNMET], None)
-    assert len(lines) == 5
 
 
 @pytest.mark.parametrize(("room", "lines"), [(9, 7), (5, 5), (3, 3), (2, 0), (-1, 0)])

@@ -2,10 +2,9 @@
 
 from functools import partial
 
-import pytest
 from torch import nn
 
-from residual_course.checking.session import Attempts, fingerprint
+from residual_course.checking.session import fingerprint
 
 
 def answer(body, head="def answer(x):"):
@@ -29,14 +28,3 @@ def test_inner_functions_classes_and_partials_are_read():
     assert fingerprint(answer("return x", head)) != fingerprint(answer("return -x", head))
     assert fingerprint(partial(answer("return x"), y=1)) != fingerprint(partial(answer("return x"), y=2))
     assert fingerprint(nn.ReLU()) == fingerprint(nn.ReLU()) != fingerprint(nn.GELU())
-
-
-@pytest.mark.parametrize(
-    ("second", "troubles", "count"),
-    [("return x", ("no",), 1), ("return x", ("another",), 2), ("return -x", ("no",), 2)],
-)
-def test_the_same_answer_with_the_same_troubles_is_counted_once(second, troubles, count):
-    counted = Attempts()
-    counted.add(answer("return x"), ("no",), False)
-    counted.add(answer(second), troubles, False)
-    assert len(counted.failed) == len(counted.ideas) == count
