@@ -41,11 +41,13 @@ def follows(x: Tensor, dt: Tensor, A: float, B: Tensor, length: int) -> Callable
     """Return the test of one input."""
     wanted = states_before(x, dt, A, B, length)
     what = f"for {len(x)} positions in chunks of {length} the state"
-    return lambda f: close(run(lambda x, dt, B: f(x, dt, A, B, length), x, dt, B, like=wanted), wanted, what)
+    return lambda f: close(run(lambda x, dt, B: f(x, dt, A, B, length), x, dt, B), wanted, what)
 
 
 def _drawn(time: int, size: int, length: int) -> tuple[Tensor, Tensor, float, Tensor, int]:
-    return draw(time), draw(time, seed=1).abs() + 0.1, -0.6, draw(time, size, seed=2), length
+    """Return numbers in float32, as the lesson's: some take the sums of dt by a matrix of ones, which is in float32."""
+    x, dt, B = (draw(*shape, seed=k).float() for k, shape in enumerate([(time,), (time,), (time, size)]))
+    return x, dt.abs() + 0.1, -0.6, B, length
 
 
 def _smallest(f: States) -> None:
@@ -54,8 +56,7 @@ def _smallest(f: States) -> None:
 
 
 GIVEN = dict(zip(("x", "dt", "A", "B", "length"), _drawn(6, 3, 2), strict=True))
-ONES = torch.ones(6, 1, dtype=torch.float64)
-EIGHT = torch.tensor([8.0, 4.0, 2.0, 0.0, 4.0, 4.0], dtype=torch.float64)
+ONES, EIGHT = torch.ones(6, 1), torch.tensor([8.0, 4.0, 2.0, 0.0, 4.0, 4.0])
 
 STATES_BEFORE = Exercise(
     reference=states_before,
