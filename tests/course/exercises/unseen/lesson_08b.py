@@ -1,10 +1,17 @@
 """Answers to the exercises of lesson 08b that no list of mistakes holds."""
 
+from functools import partial
+from itertools import accumulate
+from operator import mul
+
 import torch
 from torch.nn import functional as F
 
 from residual_course.checking.tries import right, wrong
 from residual_course.exercises.mended_convolution import Handed, Mended
+from residual_course.exercises.ssm_kernel import kernel
+
+conv, ssm = partial(right, "causal_convolution"), partial(right, "ssm_kernel")
 
 
 def transformed(x, kernel):
@@ -13,60 +20,49 @@ def transformed(x, kernel):
     return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(kernel, n), n)[: len(x)]
 
 
-right("causal_convolution", "a transform with enough zeros")(transformed)
-right("causal_convolution", "torch's own, behind zeros")(
-    lambda x, kernel: F.conv1d(F.pad(x, (len(kernel) - 1, 0))[None, None], kernel.flip(0)[None, None])[0, 0]
-)
-right("causal_convolution", "two loops")(
-    lambda x, k: torch.stack([sum(k[m] * x[i - m] for m in range(min(i + 1, len(k)))) for i in range(len(x))])
-)
+def filled(numbers):
+    """In float32, one by one."""
+    y = torch.zeros(len(numbers))
+    for i, number in enumerate(numbers):
+        y[i] += number
+    return y
+
+
+conv("a transform with enough zeros")(transformed)
+conv("unfolded")(lambda x, k: F.pad(x, (len(k) - 1, 0)).unfold(0, len(k), 1) @ k.flip(0))
+conv("the start of a transposed one")(lambda x, k: F.conv_transpose1d(x[None], k[None, None])[0, : len(x)])
+conv("torch's own")(lambda x, k: F.conv1d(F.pad(x, (len(k) - 1, 0))[None], k.flip(0)[None, None])[0])
+conv("diagonals")(lambda x, k: torch.stack([k.flip(0).outer(x).diagonal(i + 1 - len(k)).sum() for i in range(len(x))]))
+conv("loops")(lambda x, k: filled([sum(k[m] * x[i - m] for m in range(min(i + 1, len(k)))) for i in range(len(x))]))
 wrong("causal_convolution", "taps that do not learn")(lambda x, kernel: transformed(x, kernel.detach()))
-wrong("causal_convolution", "Python's negative indices")(
-    lambda x, k: torch.stack([sum(k[m] * x[(i - m) % len(x)] for m in range(len(k))) for i in range(len(x))])
-)
+wrong("causal_convolution", "Python's negative indices")(lambda x, k: sum(k[m] * x.roll(m) for m in range(len(k))))
 
-right("ssm_kernel", "a diagonal matrix and its powers")(
-    lambda A, B, C, taps: torch.stack([(C @ torch.linalg.matrix_power(torch.diag(A), m) @ B).real for m in range(taps)])
+ssm("a matrix")(lambda A, B, C, n: torch.stack([(C @ A.diag().matrix_power(m) @ B).real for m in range(n)]))
+ssm("logarithms")(lambda A, B, C, n: ((A.log() * torch.arange(n)[:, None]).exp() * C * B).sum(-1).real)
+ssm("lag by lag")(lambda A, B, C, n: torch.stack([(C * B * A**m).sum().real for m in range(n)]))
+ssm("products so far")(lambda A, B, C, n: torch.stack([B] + [A] * (n - 1)).cumprod(0).mul(C).real.sum(1))
+ssm("into float32")(lambda A, B, C, n: filled([(C @ S).real for S in accumulate([B] + [A] * (n - 1), mul)]))
+ssm("angles")(
+    lambda A, B, C, n: (torch.polar(A.abs() ** (m := torch.arange(n)[:, None]), m * A.angle()) @ (B * C)).real
 )
-right("ssm_kernel", "exponentials of logarithms")(
-    lambda A, B, C, taps: ((A.log() * torch.arange(taps)[:, None]).exp() * C * B).sum(-1).real
-)
-right("ssm_kernel", "lag by lag")(lambda A, B, C, taps: torch.stack([(C * B * A**m).sum().real for m in range(taps)]))
-wrong("ssm_kernel", "states that do not learn")(
-    lambda A, B, C, taps: (A.detach() ** torch.arange(taps)[:, None] * C * B).sum(-1).real
-)
-wrong("ssm_kernel", "a mean over the states")(
-    lambda A, B, C, taps: (A ** torch.arange(taps)[:, None] * C * B).mean(-1).real
-)
+wrong("ssm_kernel", "states that do not learn")(lambda A, B, C, taps: kernel(A.detach(), B, C, taps))
+wrong("ssm_kernel", "a mean over the states")(lambda A, B, C, taps: kernel(A, B, C, taps) / len(A))
 
 
-def network(base=Mended, **methods):
-    return type("Network", (base,), methods)
-
-
-def by_matrix(self, x, taps):
-    lag = torch.arange(len(x))[:, None] - torch.arange(len(x))
-    return taps[lag.clamp(min=0)].where(lag >= 0, 0) @ x
+def network(what, judged=right, base=Mended, **methods):
+    judged("mended_convolution", what)(type("Network", (base,), methods))
 
 
 def behind_zeros(self, x, taps):
-    padded = F.pad(x, (len(x), 0))
-    return torch.fft.irfft(torch.fft.rfft(padded) * torch.fft.rfft(taps, len(padded)), len(padded))[: len(x)]
+    return Handed.convolve(self, F.pad(x, (len(x), 0)), taps)[: len(x)]
 
 
-right("mended_convolution", "one lag a step of 1 / (reach - 1)")(
-    network(positions=lambda self, length: torch.linspace(0, 1, 256)[:length, None])
-)
-right("mended_convolution", "a matrix")(network(convolve=by_matrix))
-right("mended_convolution", "a transform with enough zeros")(
-    network(convolve=lambda self, x, taps: transformed(x, taps))
-)
-wrong("mended_convolution", "zeros in front of the signal alone")(
-    network(Handed, stretched=False, convolve=behind_zeros)
-)
-wrong("mended_convolution", "a kernel whose mean depends on the length")(
-    network(taps=lambda self, length: Mended.taps(self, length) / length)
-)
-wrong("mended_convolution", "the handed one in evaluation mode")(
-    network(Handed, forward=lambda self, x: Handed.forward(self, x).detach())
-)
+network("one lag a step of 1 / (reach - 1)", positions=lambda self, length: torch.linspace(0, 1, 256)[:length, None])
+network("by output", convolve=lambda self, x, k: torch.stack([k[: i + 1].flip(0) @ x[: i + 1] for i in range(len(x))]))
+network("a transform with enough zeros", convolve=lambda self, x, taps: transformed(x, taps))
+network("a table of lags", lags=torch.arange(256)[:, None] / 256, positions=lambda self, length: self.lags[:length])
+network("always all taps", taps=lambda self, length: Mended.taps(self, self.reach)[:length])
+network("float64, and back", convolve=lambda self, x, k: transformed(x.double(), k.double()).float())
+network("zeros in front of the signal alone", wrong, Handed, stretched=False, convolve=behind_zeros)
+network("a kernel whose mean depends on the length", wrong, taps=lambda self, n: Mended.taps(self, n) / n)
+network("the handed one without a gradient", wrong, Handed, forward=lambda self, x: Handed.forward(self, x).detach())
