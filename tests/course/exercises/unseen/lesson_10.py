@@ -25,7 +25,7 @@ losses("gathered")(lambda f, rows: -f(rows[:, :-1]).log_softmax(-1).gather(2, ro
 losses("torch's distribution")(lambda f, rows: -Categorical(logits=f(rows[:, :-1])).log_prob(rows[:, 1:]).mean(0))
 losses("mapped")(lambda model, rows: torch.vmap(F.cross_entropy, in_dims=1)(model(rows[:, :-1]), rows[:, 1:]))
 losses("row by row, in float32")(lambda f, rows: sum(map(each, f(rows[:, :-1]).float(), rows[:, 1:])) / len(rows))
-wrong("losses_by_position", "axes mixed by a view")(lambda f, rows: entropy((s := f(rows[:, :-1])).reshape(s.mT.shape), rows))
+wrong("losses_by_position", "mixed axes")(lambda f, rows: entropy((s := f(rows[:, :-1])).reshape(s.mT.shape), rows))
 wrong("losses_by_position", "under no_grad")(torch.no_grad()(lambda model, rows: entropy(model(rows[:, :-1]).mT, rows)))
 
 
