@@ -4,10 +4,8 @@ import hashlib
 import socket
 import sys
 
-import numpy as np
 import pytest
 import torch
-from matplotlib import cbook
 from sklearn.datasets import load_digits
 
 from residual_course.datasets import (
@@ -15,7 +13,6 @@ from residual_course.datasets import (
     digits,
     font_letters,
     ink_rows,
-    neuron_voltage,
     python_documentation,
     python_prose,
 )
@@ -101,13 +98,6 @@ def test_rows_show_pictures_of_their_part_and_of_the_digits_asked_for():
     assert rows.digits.equal(shown)
     with pytest.raises(InvalidInput, match=r"^shown must have the shape \(2, 12\), got \(2, 10\)$"):
         ink_rows(2, torch.Generator(), shown=shown)
-
-
-def test_the_voltage_is_that_of_matplotlib():
-    path = cbook.get_sample_data("membrane.dat", asfileobj=False)
-    voltage = neuron_voltage()
-    assert voltage.dtype == torch.float32
-    assert np.array_equal(voltage.numpy(), 100 * np.fromfile(path, np.float32))
 
 
 def test_letters_without_noise_are_ink_on_paper_and_those_of_a_label_are_alike():

@@ -94,11 +94,3 @@ def test_the_package_gives_what_its_rooms_give(here):
     given = importlib.import_module(f"residual_edu.{here}")
     assert all(getattr(residual_edu, name) is getattr(given, name) for name in given.__all__)
     assert set(given.__all__) <= set(residual_edu.__all__)
-
-
-def test_all_is_sorted_and_exists():
-    for name in ["residual_edu", *(f"residual_edu.{room}" for room in LIBRARY)]:
-        module = importlib.import_module(name)
-        names = getattr(module, "__all__", [])
-        assert names == sorted(names), name
-        assert not [one for one in names if not hasattr(module, one)], name

@@ -35,12 +35,6 @@ def test_python_blocks_run(page, block):
         exec(compile(block, page, "exec"), {})
 
 
-def test_the_two_commands_are_quoted_and_exist():
-    shell = "".join(re.findall(r"^```sh\n(.*?)^```", PAGES["README.md"], re.M | re.S))
-    assert re.findall(r"^python (\S+) (\w+)", shell, re.M) == [("course.py", "lab"), ("course.py", "test")]
-    assert (ROOT / "course.py").exists()
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_every_verb_and_step_that_is_named_exists(page):
     said = re.findall(r"(?:residual-edu|python course\.py) ([a-z]+)", PAGES[page])

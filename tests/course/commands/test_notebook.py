@@ -1,15 +1,13 @@
 """From a source to what a learner opens: stubs in place of solutions, ids that last, answers stored apart."""
 
-import re
-
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from residual_course.commands.answers import answers_of, join, missing, store
 from residual_course.commands.checkout import Refusal
-from residual_course.commands.exercise_cells import NOTE, learner_cells, shown, solved, stub
-from residual_course.commands.notebook import name_cells, never_executed, plan
+from residual_course.commands.exercise_cells import learner_cells, shown, solved, stub
+from residual_course.commands.notebook import never_executed, plan
 
 SOURCE = """# %% [markdown]
 # # Title
@@ -67,30 +65,6 @@ def run(source):
     return names
 
 
-def test_a_plan_is_a_valid_notebook_of_the_cells_with_the_metadata_that_means_something(source):
-    notebook = plan(source)
-    nbformat.validate(notebook)
-    assert notebook.metadata.kernelspec.name == "python3" and notebook.metadata.language_info == {"name": "python"}
-    assert [cell.source for cell in notebook.cells] == ["# Title", "x = 1", "x = 1"]
-    assert [cell.metadata for cell in notebook.cells] == [{}, {"tags": ["trained"]}, {"title": "A name for the cell"}]
-    ids = [cell.id for cell in notebook.cells]
-    assert ids == [cell.id for cell in plan(source).cells] and ids[2] == f"{ids[1]}-2"
-    cells = [new_code_cell("a"), new_markdown_cell("a"), new_code_cell("b")]
-    name_cells(cells)
-    assert len({cell.id for cell in cells}) == 3 and {len(cell.id) for cell in cells} == {8}
-
-
-@pytest.mark.parametrize(
-    ("given", "tags"),
-    [('["figure"]', ["figure", "hide-input"]), ('["solution", "figure"]', ["solution", "figure", "hide-cell"])],
-)
-def test_the_code_of_a_figure_is_folded_and_a_solution_with_its_output(source, given, tags):
-    source.write_text(f"# %% tags={given}\nx = 1\n")
-    (cell,) = plan(source).cells
-    assert cell.metadata.jupyter == {"source_hidden": True} and cell.metadata.cellView == "form"
-    assert cell.metadata.tags == tags
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -123,18 +97,6 @@ def test_a_stub_keeps_all_but_the_solutions_which_hold_without_their_marks():
     assert run(solved(EXERCISE))["scale"](21) == 42 and run(solved(TWO))["Pair"]().two() == 2
     assert "###" not in solved(EXERCISE + "\n" + TWO)
     assert shown(f"before\n{CHECK}\nafter\n{CHECK}") == 'before\ncheck(scale, "scale")\nafter\ncheck(scale, "scale")'
-
-
-def test_an_exercise_becomes_stub_check_note_and_folded_solution_and_of_homework_the_first_two():
-    hidden, after = new_code_cell("assert 0", metadata={"tags": ["hidden-test"]}), new_markdown_cell("after")
-    blank, test, note, folded, place, last = learner_cells([exercise(), check(), hidden, after])
-    assert (blank.source, test.source, note.source) == (stub(EXERCISE), 'check(scale, "scale")', NOTE)
-    assert folded.source == f'{solved(EXERCISE)}\n\ncheck(scale, "scale")' and last is after
-    assert folded.metadata == {"tags": ["solution"]} and blank.metadata.tags == ["exercise"]
-    assert place.source == "# More tests are run here when this notebook is graded."
-    assert not re.search("HIDDEN|21|assert|secret", blank.source + test.source + note.source)
-    homework = learner_cells([exercise(tags=("exercise", "homework")), check(), after])
-    assert [cell.source for cell in homework] == [stub(EXERCISE), shown(CHECK), "after"]
 
 
 UNWHOLE = "The exercise 'scale' needs whole pairs of ### BEGIN SOLUTION and ### END SOLUTION."

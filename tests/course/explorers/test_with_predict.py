@@ -2,11 +2,8 @@
 
 import json
 
-import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from residual_course.lesson import predict
-from residual_edu.errors import InvalidInput
 from tools.execute import execute
 
 START = """\
@@ -86,11 +83,3 @@ def test_a_build_shows_all_of_it_and_the_companion_tells_the_truth_where_the_blo
     verdict = "**You made no prediction; we measured higher.** It grows."
     assert shown[1:] == [verdict, *HELD, "*third*", "That is all."]
     assert untold[1:] == ["**You made no prediction; we measured x.** So it is."]
-
-
-def test_a_truth_that_is_missing_is_asked_for():
-    with (
-        pytest.raises(InvalidInput, match=r"^guess\.truth must be one of 'a', 'b', got ''$"),
-        predict("Which?", ["a", "b"]),
-    ):
-        pass

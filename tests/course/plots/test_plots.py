@@ -3,21 +3,18 @@
 A picture that a lesson shows of numbers that no training gave is compared by nbval, and its verb is not tested here.
 """
 
-import io
-
 import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
 from residual_course.plots import adaln_zero, dependence, dropout, layer_norm, neuron
 from residual_course.plots.along_depth import along_depth
 from residual_course.plots.mixing_matrix import plot_mixing_matrix
-from residual_course.plots.picture import palette_png, words
+from residual_course.plots.picture import words
 from residual_course.plots.placement import label_ends, look, plot_distances
 from residual_course.plots.rows import plot_rows
 from residual_course.plots.style import A, B
@@ -211,9 +208,3 @@ def test_a_figure_without_a_label_is_told_by_its_own_words():
     assert words(figure) == "A line rises; loss against step"
     figure.set_label("Said.")
     assert words(figure) == "Said."
-
-
-def test_more_than_256_colours_become_256_that_are_near():
-    ramp = np.stack(np.broadcast_arrays(*np.ogrid[0:256, 0:256], np.uint8(0)), -1).astype(np.uint8)
-    few = np.array(Image.open(io.BytesIO(palette_png(Image.fromarray(ramp)))).convert("RGB")).astype(int)
-    assert len(np.unique(few.reshape(-1, 3), axis=0)) <= 256 and np.abs(few - ramp).mean() < 8

@@ -31,18 +31,6 @@ def registry():
     return made
 
 
-def test_both_forms_register_and_return_the_class(registry):
-    @registry.register("mine")
-    class Mine(nn.Module):
-        pass
-
-    assert registry.register("a", A) is A and registry.get("a") is A
-    assert isinstance(Mine, type) and registry.get("mine") is Mine
-    assert registry.keys() == ["a", "b", "long", "mine"]
-    assert "a" in registry and "c" not in registry and 3 not in registry
-    assert repr(registry) == "Registry(attention: a, b, long, mine)"
-
-
 def test_an_alias_is_another_spelling_until_a_class_takes_it(registry):
     assert registry.get("long") is B and "long" in registry
     registry.register("long", A)
@@ -106,8 +94,10 @@ class SlidingWindowAttention({base}):
 """
 
 
-@pytest.mark.parametrize("call", ["forward", "__call__"])  # in torch forward is the page's __call__, and either works
-@pytest.mark.parametrize(("base", "argument"), [("AttentionBase", "config"), ("nn.Module", "")])
+# In torch forward is the page's __call__, and either works.
+@pytest.mark.parametrize(
+    ("base", "argument", "call"), [("AttentionBase", "config", "forward"), ("nn.Module", "", "__call__")]
+)
 def test_the_class_of_the_page_written_into_a_cell(base, argument, call):
     code = PAGE.format(base=base, argument=argument, call=call)
     exec(compile(code, "<cell>", "exec"), namespace := {"__name__": "__main__"})

@@ -12,8 +12,6 @@ from residual_edu import ModelConfig
 from . import cases as c
 from .cases import OFF, C, Case, function, layer, x
 
-ALIAS = {name: name.removesuffix("ND") for name in library.__all__ if name.endswith("ND")}
-
 
 def space(x, **more):
     return (*x.shape[:-1], C)

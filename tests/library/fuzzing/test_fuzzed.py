@@ -8,19 +8,11 @@ from collections import Counter
 import pytest
 import torch
 
-import residual_edu
-
 from .mistakes import instead_of
 from .outcome import outcome
-from .table import ALIAS, CASES
+from .table import CASES
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
-
-
-def test_every_case_is_of_a_public_name():
-    assert set(CASES) <= set(residual_edu.__all__) - set(ALIAS)
-    for alias, name in ALIAS.items():
-        assert getattr(residual_edu, alias) is getattr(residual_edu, name)
 
 
 @pytest.mark.parametrize("name", CASES)

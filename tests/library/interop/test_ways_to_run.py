@@ -9,7 +9,6 @@ from .models import NETWORKS
 from .tools import gradients, replaced, same, tensors
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
-QUICK = ["ResidualNetwork_cross", "Classification_Mamba_2d", "AdaLN_Hyena", "ViT5Net_attention", "Denoiser"]
 
 
 def compiled(model, **how):
@@ -17,15 +16,9 @@ def compiled(model, **how):
     return torch.compile(model, fullgraph=True, **how)
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_into_one_graph(name):
-    model, call = NETWORKS[name].made(), NETWORKS[name].inputs()
-    same(compiled(model, backend="eager")(**call), model(**call))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
-def test_each_with_its_backward_pass(name):
+def test_into_one_graph_with_its_backward_pass(name):
     model, call = NETWORKS[name].woken(), NETWORKS[name].inputs()
     same(gradients(compiled(model, backend="aot_eager"), call), gradients(model, call), rtol=1e-4, atol=1e-5)
 

@@ -53,16 +53,18 @@ def code(source, *tags, outputs=(), **metadata):
 
 
 def test_a_prediction_of_one_cell_is_a_question_its_open_code_and_the_answer_folded(page, tmp_path):
-    asks = code('with predict("How many?", ["3", "4"]) as guess:\n    print(7)\n    guess.truth = "4"')
+    asks = code("with predict('Is \"a\" < b?', ['3', '4']) as guess:\n    print(7)\n    guess.truth = '4'")
     companion = companion_of(tmp_path / "notebooks" / "02_it.ipynb")
     companion.parent.mkdir(parents=True)
-    companion.write_text('[predictions."How many?"]\nafter = "So."\nwhy."3" = "Three."\nwhy."4" = "Four."\n')
-    told = [new_output("display_data", data={"text/plain": "Predict: How many? (3 / 4)"})]
+    companion.write_text('[predictions.\'Is "a" < b?\']\nafter = "So."\nwhy."3" = "Three."\n')
+    told = [new_output("display_data", data={"text/plain": "Predict: it (3 / 4)"})]
     told += [prose("**You made no prediction; we measured 4.** Four."), new_output("stream", text="7"), prose("So.")]
     question, open_code, fold, verdict, shown, after = page(asks, answers={asks.id: told})
     assert 'data-answer="answer-1"' in question.source and open_code.source == asks.source and not open_code.outputs
+    assert 'data-question="Is &quot;a&quot; &lt; b?"' in question.source and question.source.count("<button") == 3
     assert fold.metadata["answer"] == "answer-1" and "remove-input" in shown.metadata["tags"]
-    assert "**You said 3; we measured 4.** Three." in verdict.source
+    for said in ("**You said 3; we measured 4.** Three.\n", "**You said 4; we measured 4.** Four.\n"):
+        assert said in verdict.source and verdict.source.count("**We measured 4.** Four.\n") == 1
     assert [output.text for output in shown.outputs] == ["7"] and after.source == "So."
 
 
