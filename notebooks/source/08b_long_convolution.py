@@ -305,7 +305,7 @@ print(ssm_loop(A, ones, ones, torch.tensor([1.0, 0, 0, 0])))
 # ### Exercise 2 · The loop as a kernel (8 minutes)
 #
 # Return the kernel, (taps,) real numbers, with which a convolution does what this loop
-# does. A, B and C are (states,).
+# does. A, B and C are (states,). We train them next, so a gradient has to pass.
 #
 # <details><summary>Hint</summary>Send a 1 and then zeros through the loop: what is state n
 # after m steps? <code>A ** torch.arange(taps)[:, None]</code> has a row for each lag and a
@@ -871,8 +871,8 @@ print(f"cut off: moved by {by_cut:.0%}")
 # ### Exercise 3 · Mend it (9 minutes)
 #
 # Two things in `forward` are wrong. Mend the circle first: then the first test passes. The second
-# needs both mends. Write `forward` so that it is causal, and that lag m has the
-# same tap for every length of the signal.
+# needs both mends. Write `forward` so that it is causal, that lag m has the same tap for every
+# length of the signal, and that a gradient passes.
 #
 # <details><summary>Hint</summary>How many points has the circle? And where does lag 1 stand
 # for T = 64, where for T = 128? <code>self.siren.reach</code> is 256.</details>

@@ -196,7 +196,8 @@ for x, dt in [(8.0, 1.0), (9.0, 0.0), (9.0, 0.0), (2.0, 1.0)]:
 # ### Exercise 1 · The scan (6 minutes)
 #
 # Write it for one channel. x and dt are (T,), A is a number, B and C are (T, N). Return y, (T,); the state
-# is 0 before the first position.
+# is 0 before the first position. A gradient has to pass, so make a new state at each position and change none
+# in place.
 #
 # <details><summary>Hint 1</summary>One tensor of N numbers goes through a loop. What happens to it at a
 # position, in which order?</details>
@@ -395,7 +396,7 @@ for name, way in ways.items():
 # ### Exercise 2 · The states between chunks (10 minutes)
 #
 # Return the state before each chunk, (chunks, N), for x and dt, (T,), a number A, and B, (T, N). The chunks
-# have `length` positions; the last one may have fewer.
+# have `length` positions; the last one may have fewer. A gradient has to pass here too.
 #
 # <details><summary>Hint 1</summary>Compute two things of each chunk: the factor by which it fades a state
 # that comes in, and what is left at its end of what it wrote.</details>
