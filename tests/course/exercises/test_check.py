@@ -1,6 +1,7 @@
 """What a check prints: what was seen, a diagnosis, hints by attempt, notes, or that the session is in the way."""
 
 import linecache
+import sys
 from dataclasses import replace
 
 import pytest
@@ -125,7 +126,7 @@ def test_the_learners_own_line_is_shown(capsys, learner):
 def test_what_it_prints_is_shown_in_part(capsys):
     def talkative(x):
         for i in range(1000):
-            print(f"line {i}")
+            print(f"line {i}", file=sys.stderr if i == 1 else sys.stdout)
         return center(x)
 
     lines, error = report(capsys, talkative)

@@ -43,6 +43,15 @@ def test_a_long_line_is_broken_between_words_and_continues_below_its_text(indent
     assert LONG[:80] in words
 
 
+def test_where_the_code_does_not_run_a_known_mistake_is_named_alone_and_a_long_error_takes_four_lines():
+    broken = Outcome(error=NameError("word " * 400))
+    assert "Mend that" not in "".join(report.next_step(EXERCISE, PROPERTY, broken, (MISTAKE, False), Attempts([1])))
+    assert (
+        len(report.verdict(Property("it runs", PROPERTY.test), Outcome(error=Unmet(broken.trouble * 3)), [UNMET], None))
+        == 5
+    )
+
+
 def test_a_report_that_is_too_long_leaves_out_what_holds_first():
     lines = ["not yet: a", "         b", "holds:   1 of the 2 properties.", *map(str, range(6))]
     assert report.shortened(lines) == [*lines[:2], *lines[3:]]

@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import nn
 
-from residual_course.checking.session import fingerprint
+from residual_course.checking.session import Attempts, fingerprint
 
 
 def answer(body, head="def answer(x):"):
@@ -28,3 +28,10 @@ def test_inner_functions_classes_and_partials_are_read():
     assert fingerprint(answer("return x", head)) != fingerprint(answer("return -x", head))
     assert fingerprint(partial(answer("return x"), y=1)) != fingerprint(partial(answer("return x"), y=2))
     assert fingerprint(nn.ReLU()) == fingerprint(nn.ReLU()) != fingerprint(nn.GELU())
+
+
+def test_an_answer_with_other_troubles_is_another_attempt():
+    counted = Attempts()
+    for trouble in ("no", "another", "no"):
+        counted.add(answer("return x"), (trouble,), False)
+    assert len(counted.failed) == len(counted.ideas) == 2
