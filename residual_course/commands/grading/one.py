@@ -1,12 +1,11 @@
-"""One submission through nbgrader, in a process of its own: ``python -m residual_course.commands.grading.one FOLDER``.
+"""One submission through nbgrader, in a process of its own.
 
-The folder is a course folder with a database; its task.json says what to do, and its result.json then what it came to.
+Its folder is a course folder with a database; its task.json says what to do, and its result.json then what it came to.
 """
 
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,14 +120,9 @@ def reason(log: str) -> str:
     return printable((errors or lines or ["nbgrader said nothing"])[-1])[:300]
 
 
-def main(folder: Path) -> int:
+def main(folder: Path) -> None:
     """Do the task, and leave what it came to."""
     os.chdir(folder)
     task = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     result = release(folder, task["release"], task["due"]) if "release" in task else grade(folder, task)
     (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

@@ -2,50 +2,73 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from residual_course.commands.grading.submission import printable
 
 SHARED = 200_000  # KiB that a kernel may leave in the folder of its sockets
-MEMORY = ["prlimit", "--data=6000000000", "--"]  # of nbgrader, which gathers a kernel's output
+MEMORY = 6_000_000_000  # bytes of nbgrader, which gathers a kernel's output
 LOOK = 1.0  # seconds from one look at the disk to the next
 
 
+@cache
+def forks() -> ForkServerContext:
+    """To import nbgrader takes two seconds: a server does so once, and each process is a fork of it."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["residual_course.commands.grading.one"])
+    return context
+
+
 def run(folder: Path, task: dict[str, Any], shared: Path, seconds: float, stopped: threading.Event) -> str:
-    """Let ``one`` do ``task`` in ``folder``, for at most ``seconds`` or until ``stopped``.
-
-    Returns:
-        What stopped it, or its last words if it failed; empty where it ended well.
-    """
+    """Let ``one`` do ``task`` in ``folder``, for at most ``seconds`` or until ``stopped``; return what stopped it."""
     (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
-    bounded = MEMORY if shutil.which("prlimit") else []
-    command = [*bounded, sys.executable, "-m", "residual_course.commands.grading.one", str(folder)]
-    with (folder / "log").open("wb") as log:
-        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment(folder, shared), start_new_session=True, **pipes
-        )
-        trouble = watch(process, shared, seconds, stopped)
-        if process.poll() is None:
+    process = forks().Process(target=begin, args=(folder, environment(folder, shared)))
+    process.start()
+    assert process.pid
+    trouble = watch(process, shared, seconds, stopped)
+    if process.is_alive():
+        process.kill()
+        with suppress(ProcessLookupError):  # it had no group of its own yet
             os.killpg(process.pid, signal.SIGKILL)  # bubblewrap's kernel dies with it
-        process.wait()
-    return trouble or ("" if process.returncode == 0 else last_line(folder / "log"))
+    process.join()
+    return trouble
 
 
-def watch(process: subprocess.Popen[bytes], shared: Path, seconds: float, stopped: threading.Event) -> str:
+def begin(folder: Path, own: dict[str, str]) -> None:
+    """Do a task, in a group of processes and an environment of its own; its words go into a log."""
+    import resource  # which a system without forks has not
+
+    from residual_course.commands.grading import one
+
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    warnings.simplefilter("ignore")
+    os.environ.clear()
+    os.environ.update(own)
+    one.main(folder)
+
+
+def watch(process: BaseProcess, shared: Path, seconds: float, stopped: threading.Event) -> str:
     """Wait for ``process``; return why it has to be stopped, empty where it ended by itself."""
     deadline, look = time.monotonic() + seconds, 0.0
-    while process.poll() is None:
+    while process.is_alive():
         if stopped.wait(0.1):
             return "this command was stopped"
         if time.monotonic() > deadline:
@@ -85,7 +108,5 @@ def environment(folder: Path, shared: Path) -> dict[str, str]:
 
 def last_line(log: Path) -> str:
     """Return the last words of a log."""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 2000))
-        words = file.read().decode(errors="replace").strip().splitlines()
+    words = log.read_bytes()[-2000:].decode(errors="replace").strip().splitlines() if log.exists() else []
     return printable(words[-1])[:300] if words else "it ended without a word"

@@ -80,7 +80,7 @@ class Grader:
                 self.take_back(submission)
             words, kept = folder / "log", self.room / f"{name} {quote(student, safe='')}.log"  # to be looked at by hand
             kept.unlink(missing_ok=True)
-            if result["state"] != "graded" and words.stat().st_size:
+            if result["state"] != "graded" and words.exists() and words.stat().st_size:
                 shutil.copy(words, kept)
             return result
 
@@ -89,7 +89,7 @@ class Grader:
         words = task | {"confined": self.confined}
         trouble = process.run(folder, words, shared, self.seconds, self.stopped)
         found = {} if trouble else stored(folder / "result.json")
-        return found or {"state": f"could not be graded: {trouble or 'nbgrader ended without a word'}"}
+        return found or {"state": f"could not be graded: {trouble or process.last_line(folder / 'log')}"}
 
     def hand_back(self, folder: Path, submission: Submission) -> None:
         """Put the graded notebook and the feedback where nbgrader would."""
