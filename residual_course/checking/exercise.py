@@ -22,12 +22,14 @@ Answer = Any  # what the learner wrote: a function, a class, or a function witho
 class Property:
     """One thing that must hold; ``test`` raises ``Unmet`` with what was seen instead.
 
-    ``hints`` names those of the exercise's two hints that help where this property fails.
+    ``hints`` names those of the exercise's two hints that help where this property fails. What ``trains`` a network
+    takes seconds: a known mistake is recognised without it.
     """
 
     holds: str
     test: Callable[[Answer], None]
     hints: tuple[int, ...] = (1, 2)
+    trains: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,16 @@ def diagnosis(exercise: Exercise, seen: Outcome, failed: frozenset[str]) -> tupl
     Args:
         exercise: what was answered.
         seen: the answer's outcome under ``observe``.
-        failed: the properties that do not hold for it. The mistake is sure where these are its own, too.
+        failed: the properties that do not hold for it. The mistake is sure where these, but for those that train, are
+            its own, too.
     """
     if alike(outcome(exercise, -1), seen):
         return None
     found = (mistake for i, mistake in enumerate(exercise.mistakes) if alike(outcome(exercise, i), seen))
     if (mistake := next(found, None)) is None:
         return None
-    return mistake, len(set(leaves(seen.value))) >= ENOUGH and failures(exercise, mistake.wrong) == failed
+    quick = frozenset(prop.holds for prop in exercise.properties if not prop.trains)
+    return mistake, len(set(leaves(seen.value))) >= ENOUGH and failures(exercise, mistake.wrong) == failed & quick
 
 
 def outcome(exercise: Exercise, index: int) -> Outcome:
@@ -47,9 +49,9 @@ def outcome(exercise: Exercise, index: int) -> Outcome:
 
 
 def failures(exercise: Exercise, answer: Any) -> frozenset[str]:
-    """Return the properties that do not hold for an answer."""
+    """Return the properties that do not hold for an answer, of those that train nothing."""
     guard = Guard(answer, exercise.effort)
-    return frozenset(prop.holds for prop in exercise.properties if guard.call(prop.test).trouble)
+    return frozenset(prop.holds for prop in exercise.properties if not prop.trains and guard.call(prop.test).trouble)
 
 
 def leaves(value: Any) -> Iterator[Any]:

@@ -135,7 +135,7 @@ MENDED_BLOCK = Exercise(
     properties=(
         Property("it makes a block: forward(x, c) returns the shape of x", _is_a_block, ()),
         Property(f"in {FEW} steps every weight matrix of both blocks changes", _weights_move),
-        Property("90 % of 100 drawings are recognised after 150 steps, with 2 blocks and with 4", _draws),
+        Property("90 % of 100 drawings are recognised after 150 steps, with 2 blocks and with 4", _draws, trains=True),
     ),
     mistakes=(
         Mistake(

@@ -153,7 +153,9 @@ MENDED_SCAN = Exercise(
     properties=(
         Property(f"it returns a mixer of {WIDTH} channels, with at most {PARAMETERS:,} parameters", _is_a_mixer, ()),
         Property("no output depends on a later input, or on another sequence", _past_alone),
-        Property(f"after {STEPS} updates {NEAR} at {TRAINED} positions and {FAR} at {LONGER} are right", _learns),
+        Property(
+            f"after {STEPS} updates {NEAR} at {TRAINED} positions and {FAR} at {LONGER} are right", _learns, trains=True
+        ),
     ),
     mistakes=(
         Mistake(Handed, "the mixer as it was handed over", LOOK_AT_THE_FIRST),

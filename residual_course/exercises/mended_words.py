@@ -203,7 +203,7 @@ MENDED_WORDS = Exercise(
     effort=25,  # it trains a network
     properties=(
         Property("no two of the four questions are the same vectors", _differ),
-        Property(f"a network reads at least {ASKED:.0%} of new digits", _reads),
+        Property(f"a network reads at least {ASKED:.0%} of new digits", _reads, trains=True),
     ),
     mistakes=(
         Mistake(Numbers, "the table as it was handed over", "What tells a row's number from a column's?"),
