@@ -113,7 +113,7 @@ def test_a_prediction_opens_its_answer_and_is_remembered(opened, book):
     shown, count = opened(), 0
     page = shown.page
     shown.context.set_offline(False)
-    with served(book) as host:  # from a disk Chromium loses what a page has kept, on a busy machine one time in 20
+    with served(book) as host:  # from a disk Chromium may lose what a page keeps that asks for it too early
         for name in lessons(book):
             page.goto(f"{host}/book/{name}")
             for at in range(page.locator(".prediction").count()):

@@ -13,13 +13,14 @@ from sphinx.writers.html5 import HTML5Translator
 from tools.book.signatures import starred, written
 
 # Where a browser or a server forbids to keep anything, the theme's scripts find a store that lasts as long as the page.
-STORE = """<script>
-try { localStorage.length; } catch {
-  const kept = new Map();
-  const store = { getItem: key => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
-  Object.defineProperty(window, "localStorage", { value: { ...store, removeItem: key => kept.delete(key) } });
-}
-</script>
+# Neither is asked here: of a page from a disk that asks so early, Chromium may lose what it keeps.
+STORE = """<script>{
+  const kept = new Map(), given = Object.getOwnPropertyDescriptor(window, "localStorage").get;
+  const store = { getItem: key => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value),
+                  removeItem: key => kept.delete(key) };
+  const found = () => { try { return given.call(window); } catch { return store; } };
+  Object.defineProperty(window, "localStorage", { get: found });
+}</script>
 """
 UNFOUND = "no-search"  # Sphinx's class for what its search does not index
 # The search shows a piece of each page that it finds. It would fetch that page, which a browser refuses on a disk, and
