@@ -4,10 +4,9 @@
 # About an hour. You need lesson 08c, and of the library only the scan that it built.
 #
 # Texts differ in length, so training code packs several of them into one row of a batch, one after the other, and
-# spends no positions on padding. Attention gets a mask that keeps them apart. In the T × T matrix of lesson 08c we
-# could mask other texts too, but a scan that runs through the row has no such matrix: its state simply goes on. At the
-# end you will have a scan that can forget on command, and with it a mixer that reads each text of a row as if it stood
-# alone.
+# spends no positions on padding. Attention gets a mask that keeps them apart. A scan gets none: its state simply goes on
+# into the next text. At the end you will have a scan that can forget on command, and with it a mixer that reads each
+# text of a row as if it stood alone.
 #
 # Below each exercise are tests that you can read. Grading runs more tests, on other inputs.
 
@@ -47,7 +46,7 @@ class Mixer(nn.Module):
         earlier = F.pad(x, (0, 0, 1, -1))  # at place t it has x[t - 1], at place 0 it has 0
         u = F.silu(self.now * x + self.before * earlier)
         dt, B, C = self.choose(u).split(self.sizes, dim=-1)
-        A = x.new_tensor([-1.0])  # of one head, which has all channels
+        A = x.new_tensor([-1.0])  # of one head, which has all channels: u becomes (batch, time, 1, width)
         return selective_scan(u[:, :, None], F.softplus(dt), A, B, C)[:, :, 0]
 
 
@@ -60,8 +59,8 @@ print(f"second text, largest output: {packed.abs().max():.2f}")
 print(f"moved by another first text: {moved.abs().max():.2f}")
 
 # %% [markdown]
-# The second text is the same in both rows, so its outputs should not move at all. No error is raised, and each text
-# is read as the continuation of the one before it. [Published
+# The second text is the same in both rows, so its outputs should not move at all, and they move by as much as they
+# are. No error is raised, and each text is read as the continuation of the one before it. [Published
 # code](https://github.com/PrimeIntellect-ai/prime-rl/issues/3000) had this fault in one of its paths. Before we can
 # mend it, we need a scan that forgets.
 #
@@ -92,9 +91,9 @@ for step in (0.001, 1.0, 50.0):
 # We begin with the simplest memory that has to forget, because you can check it in your head: the running sum of x that
 # restarts wherever `reset` is True. For x = 1, 2, 3, 4 with a reset at the 3 it is 1, 3, 3, 7.
 #
-# Return the dt and the B with which `scanned(x, dt, B)` is this sum, to a thousandth of its largest number, for rows of
-# up to 1,000 positions, those that begin with a 1 and go on with zeros too. `reset` is boolean, (batch, time); dt and B
-# are numbers of the same shape.
+# Return the dt and the B with which `scanned(x, dt, B)` is this sum, to a thousandth of its largest number. It must hold
+# for 1,000 positions too: in the row 1, 0, 0, ..., 0 the 1 still counts at least 0.999 at the end. `reset` is boolean,
+# (batch, time); dt and B are numbers of the same shape.
 #
 # <details><summary>Hint 1</summary>Which dt drops the whole state, and which one keeps it? (With a dt of 0
 # nothing would be added, whatever B is.) What is added is dt · B · x. Which B makes it just x?</details>
@@ -143,9 +142,9 @@ for batch, time, often in ((1, 1, 1.0), (3, 40, 0.2), (2, 60, 0.0), (4, 30, 0.6)
 # %% [markdown]
 # ## Back to the two texts
 #
-# Somebody has given the mixer a second input, `start`, which is True where a new text begins (at position 0 it may be
-# either). There the step becomes long, so that the scan forgets. We measure two things, of this mixer and of one that
-# knows no `start`. Which positions of the first text move the outputs of the second? And how far are those outputs from
+# Somebody has given the mixer a second input, `start`, which is True where a new text begins. There the step becomes
+# long, so that the scan forgets. We measure two things, of `Packed`, which is that mixer, and of `Unmended`, which
+# ignores `start`. Which positions of the first text move the outputs of the second? And how far are those outputs from
 # what `Mixer`, with the same weights, gives for the second text alone?
 
 
@@ -174,7 +173,7 @@ def measure(kind):
         changed[:, place] += 1
         if (packed(changed, start)[:, 5:] - found).abs().max() > 1e-6:
             moving.append(place)
-    far = (found - Mixer.forward(packed, second)).abs().max()
+    far = (found - Mixer.forward(packed, second)).abs().max()  # the parent's forward, with these weights
     print(f"{kind.__name__}: positions {moving} move the second text; from alone it is {far:.1e} away")
 
 
@@ -188,15 +187,15 @@ measure(Packed)
 # ### Exercise 2 · Mend it (18 minutes)
 #
 # There are two faults, and mending only one leaves the second text wrong. Write `forward` so that each text of each row
-# gets what it gets alone, to a millionth. Call `selective_scan` once, for the batch as it is: a loop over the texts, or
-# a row for each, would lose what packing saves. The rows of a batch may begin their texts at different places. Where
-# `start` is False everywhere, a row is one text, and a True at position 0 changes nothing. `measure(MendedPacked)`
-# tells how far you are.
+# gets what it gets alone, to a millionth. Call `selective_scan` once, for the batch as it is (grading counts the calls):
+# a loop over the texts, or a row for each, would lose what packing saves. The rows of a batch may begin their texts at
+# different places. Where `start` is False everywhere, a row is one text, and a True at position 0 changes nothing.
+# `measure(MendedPacked)` tells how far you are.
 #
 # <details><summary>Hint 1</summary>One fault is in how far back the mixer looks, the other in how much it
 # adds.</details>
-# <details><summary>Hint 2</summary>In exercise 1 the long step did two things, and you undid one of them. Here the first
-# position of a text should add as much as it would with its own step. (What <code>split</code> returns cannot be
+# <details><summary>Hint 2</summary>In exercise 1 the long step forgot, and it wrote too much, which B undid. Here the
+# first position of a text should add as much as it would with its own step. (What <code>split</code> returns cannot be
 # changed in place; <code>torch.where</code> makes a new tensor.)</details>
 
 
@@ -277,7 +276,8 @@ with suppress(NotImplementedError):  # prints as soon as exercise 2 is written
 
 # %% [markdown]
 # Every part that carries something from one position to the next has to be told where a text begins, and Mamba has two
-# of them: its convolution and its scan. In [Lfm2](https://github.com/huggingface/transformers/pull/46588), which mixes
+# of them: its convolution and its scan. (Its convolution has four taps and looks three places back, so a text has to
+# stop it at its first three positions.) In [Lfm2](https://github.com/huggingface/transformers/pull/46588), which mixes
 # attention and convolutions, it was the convolution that had been forgotten. A step that is long enough to forget (50
 # is, for A = −1; an A nearer to 0 asks for a longer one) also adds too much, so "the first text has no effect" is too
-# weak a test. The strong one is that a text in a row gets exactly what it gets alone.
+# weak a test. The strong one is that a text in a row gets what it gets alone, up to rounding.
