@@ -44,7 +44,8 @@ def failing(answer: Any, name: str, exercise: Exercise, seen: Outcome, outcomes:
     lines = report.verdict(prop, first, outcomes, answer)
     if Guard(exercise.reference, exercise.effort).call(prop.test).trouble:
         return report.shortened([*lines, *report.IN_THE_WAY.split("\n")])
-    found = diagnosis(exercise, seen, frozenset(prop.holds for prop, outcome in pairs if outcome.trouble))
+    failed = frozenset(prop.holds for prop, outcome in pairs if outcome.trouble and not prop.trains)
+    found = diagnosis(exercise, seen, failed)
     if is_graded():  # once, so with the next step; the hints are the lesson's
         return report.shortened([*lines, *(report.diagnosed(found, True).split("\n") if found else [])])
     troubles = tuple(outcome.trouble for outcome in outcomes)

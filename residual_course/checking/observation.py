@@ -24,7 +24,7 @@ def diagnosis(exercise: Exercise, seen: Outcome, failed: frozenset[str]) -> tupl
     Args:
         exercise: what was answered.
         seen: the answer's outcome under ``observe``.
-        failed: the properties that do not hold for it. The mistake is sure where these, but for those that train, are
+        failed: the properties that do not hold for it, of those that train nothing. The mistake is sure where these are
             its own, too.
     """
     if alike(outcome(exercise, -1), seen):
@@ -32,8 +32,7 @@ def diagnosis(exercise: Exercise, seen: Outcome, failed: frozenset[str]) -> tupl
     found = (mistake for i, mistake in enumerate(exercise.mistakes) if alike(outcome(exercise, i), seen))
     if (mistake := next(found, None)) is None:
         return None
-    quick = frozenset(prop.holds for prop in exercise.properties if not prop.trains)
-    return mistake, len(set(leaves(seen.value))) >= ENOUGH and failures(exercise, mistake.wrong) == failed & quick
+    return mistake, len(set(leaves(seen.value))) >= ENOUGH and failures(exercise, mistake.wrong) == failed
 
 
 def outcome(exercise: Exercise, index: int) -> Outcome:

@@ -36,6 +36,7 @@ def forks() -> ForkServerContext:
 def run(folder: Path, task: dict[str, Any], shared: Path, seconds: float, stopped: threading.Event) -> str:
     """Let ``one`` do ``task`` in ``folder``, for at most ``seconds`` or until ``stopped``; return what stopped it."""
     (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
+    (folder / "log").touch()
     process = forks().Process(target=begin, args=(folder, environment(folder, shared)))
     process.start()
     assert process.pid
@@ -56,7 +57,7 @@ def begin(folder: Path, own: dict[str, str]) -> None:
 
     os.setsid()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
     warnings.simplefilter("ignore")
@@ -108,5 +109,5 @@ def environment(folder: Path, shared: Path) -> dict[str, str]:
 
 def last_line(log: Path) -> str:
     """Return the last words of a log."""
-    words = log.read_bytes()[-2000:].decode(errors="replace").strip().splitlines() if log.exists() else []
+    words = log.read_bytes()[-2000:].decode(errors="replace").strip().splitlines()
     return printable(words[-1])[:300] if words else "it ended without a word"

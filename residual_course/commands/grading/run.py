@@ -80,7 +80,7 @@ class Grader:
                 self.take_back(submission)
             words, kept = folder / "log", self.room / f"{name} {quote(student, safe='')}.log"  # to be looked at by hand
             kept.unlink(missing_ok=True)
-            if result["state"] != "graded" and words.exists() and words.stat().st_size:
+            if result["state"] != "graded" and words.stat().st_size:
                 shutil.copy(words, kept)
             return result
 
