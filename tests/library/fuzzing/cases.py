@@ -11,6 +11,7 @@ import residual_edu as library
 from residual_edu import BlockConfig, ModelConfig
 
 C, OFF, DRAWS = 4, nn.Identity, torch.Generator().manual_seed(0)
+torch.manual_seed(0)  # the layers that are made below, which would have other weights in each run
 NORM, DENSE = partial(library.LayerNorm, C), partial(library.MLP, C, "relu", OFF)
 ATTENTION = partial(library.Attention, C, 2, False, False)
 MIXER = partial(library.QKVSequenceMixer, C, ATTENTION)
