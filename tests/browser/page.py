@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import nbformat
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
 
@@ -27,6 +28,13 @@ FINISHED = """() => {
 }"""
 CLOSE = "() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
 ERRORS = "[data-mime-type='application/vnd.jupyter.stderr'], [data-mime-type='application/vnd.jupyter.error']"
+
+
+def without_trainings(path: Path) -> NotebookNode:
+    """Return a lesson without the cells tagged "trained", which take most of its time: nbval runs them."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if "trained" not in cell.metadata.get("tags", [])]
+    return notebook
 
 
 def patience() -> float:

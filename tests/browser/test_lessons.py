@@ -1,7 +1,7 @@
 """Each lesson as a learner meets it: opened in JupyterLab, and some run by the menu, answered and moved.
 
-What a lesson prints and draws is nbval's business. Here one whole lesson is run, the one that has an explorer, and a
-tiny one that has all there is; the others are opened as they are stored.
+What a lesson prints and draws is nbval's business. Here the first lesson is run, the one that has an explorer (but for
+its long trainings), and a tiny one that has all there is; the others are opened as they are stored.
 """
 
 from functools import partial
@@ -9,17 +9,19 @@ from functools import partial
 import nbformat
 import pytest
 
-from .page import NARROW, NOTEBOOKS, WIDE
+from .page import NARROW, NOTEBOOKS, WIDE, without_trainings
 from .tiny import sound
 
-ALWAYS, WHOLE = ("00_residual_connection", "02_layer_norm"), ("00_residual_connection", "06_adaln_zero")
+ALWAYS = ("00_residual_connection", "02_layer_norm")
+WHOLE = {"00_residual_connection": partial(nbformat.read, as_version=4), "06_adaln_zero": without_trainings}
 
 
 def lesson_of(path, runs):
     """The parameter of a lesson: its name, what makes its notebook, and whether it is run."""
     name = f"{path.stem}_whole" if runs else path.stem
     marks = [] if path.stem in ALWAYS and not runs else pytest.mark.slow
-    return pytest.param((name, partial(nbformat.read, path, as_version=4), runs), id=name, marks=marks)
+    read = WHOLE[path.stem] if runs else partial(nbformat.read, as_version=4)
+    return pytest.param((name, partial(read, path), runs), id=name, marks=marks)
 
 
 EVERY = [lesson_of(path, runs=True) for path in NOTEBOOKS if path.stem in WHOLE]
