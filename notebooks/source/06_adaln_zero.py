@@ -31,12 +31,13 @@ progress("06")
 # velocity = network(x_t, c)            # learns to be picture - noise
 # ```
 #
-# To draw, we start from noise, at t = 0, and take ten small steps along the velocity. (This
-# is [flow matching](https://arxiv.org/abs/2210.02747); its guidance, 2 here, waits until
-# section 5. Folded: the digits, and `trained`: 50 steps of Adam at a rate of 0.003.)
+# To draw, we start from noise, at t = 0, and take ten small steps along the velocity. This
+# is [flow matching](https://arxiv.org/abs/2210.02747). Folded below are the digits, and
+# `trained`, which takes 50 steps of Adam at a rate of 0.003. (A `guidance` that you meet there
+# waits until section 5.)
 #
 # The vector c, the **condition**, tells which digit we want, and how much of the noise is gone.
-# Where does it go in? The network has 12 transformer blocks of two branches each: attention
+# How do we feed c to the network? It has 12 transformer blocks of two branches each: attention
 # mixes the positions of the picture (four patches), an MLP works on each position alone. The
 # obvious way is to add c to the input of the first block, once:
 
@@ -117,8 +118,8 @@ show(sheet(rows, "Ten labels, and almost the same blot"))
 
 # %% [markdown]
 # We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times.
-# Fifty steps are few, and we chose them so: with 400 this network draws digits too. In
-# section 5 we give your block the same 50 steps.
+# We stop after 50 steps on purpose: they show which design learns fast. With 400 this network
+# draws digits too. In section 5 we give your block the same 50 steps.
 #
 # ## 2 · What exactly is it?
 #
@@ -189,7 +190,7 @@ print((gate[:, None] * f(h))[:, 0])
 # %% [markdown]
 # ### Exercise 1 · One branch (4 minutes)
 #
-# The residual connection is missing: the gated branch is added to x. Write steps 2 to 4 and
+# One thing is left: the gated branch is added to x. Write steps 2 to 4 and
 # the sum as one function.
 #
 # <details><summary>Hint</summary>Follow the drawing from left to right. Each of the three
@@ -313,8 +314,8 @@ far = max((p.grad - right[n].grad).abs().max() for n, p in mine.named_parameters
 print(f"outputs differ by {(a - b).abs().max():.0e}, gradients by {far:.0e}")
 
 # %% [markdown]
-# Folded are the package's `Modulation`, which is the three vectors of a branch with steps 3 and
-# 4 as its methods, and its block, which computes in float32 where x has fewer bits.
+# Folded, and not needed for what follows: how the package writes the same block. Its
+# `Modulation` is the three vectors of a branch, with steps 3 and 4 as its methods.
 
 # %% jupyter={"source_hidden": true} tags=["promote:parts/adaln_zero"]
 from collections.abc import Callable
@@ -435,8 +436,9 @@ class AdaLNZeroResidualBlock(nn.Module):
 #
 # $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ directly, too}$$
 #
-# (feature by feature, and for g summed over the positions). A gate of 0 receives a gradient if u · b is not 0. The
-# branch behind it receives none, and neither do shift and scale, which act through the branch.
+# (feature by feature, and for g summed over the positions). A gate of 0 receives a gradient if
+# u · b is not 0. The branch behind it receives none, and neither do shift and scale, which act
+# through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
 # last layer starts at 0.
@@ -496,8 +498,8 @@ with predict(
 #
 # Back to the first picture. Two things are new: the condition acts in every branch, and the
 # gates start at 0. So we train four networks of *your* block, one for each combination. "Added
-# once" means that the condition enters as in section 1, and the blocks receive zeros in its
-# place. Then only the linear layer's bias is left, the same for every picture.
+# once" means that the condition enters as in section 1, and the blocks receive c = 0: their
+# shifts, scales and gates are still learned, but the same for every picture.
 
 
 # %%
@@ -638,8 +640,8 @@ print(count, "of 100 recognised")
 # ### Exercise 3 · Find and mend (10 minutes)
 #
 # There are two faults. As long as the biases of the four layers stay 0, mending only one of
-# the two changes nothing. Return a block that draws, from a changed copy of `Handed`, or a `Handed` whose starting values you change. (The check
-# trains small networks of it, for about 10 seconds.)
+# the two changes nothing. Return a mended `Handed`: change its code, or its starting values.
+# (The check trains small networks of it, for about 10 seconds.)
 #
 # <details><summary>Hint</summary>By section 4, a gate of 0 receives a gradient if what the
 # branch returns is not 0. What does a new branch return here? And what does it
@@ -648,7 +650,7 @@ print(count, "of 100 recognised")
 
 # %% tags=["exercise"] nbgrader={"grade": false, "grade_id": "mended-block", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def mended_block(dim):
-    """Return a block that draws."""
+    """Return a mended block."""
     ### BEGIN SOLUTION
     block = Handed(dim)
     block.sequence_mixer.out.reset_parameters()
@@ -672,8 +674,8 @@ print(count, "of 100 recognised")
 # And with biases of 0 the branch returned 0 for two reasons: it received zeros, because scale
 # stood in the place of 1 + scale, and the weights of its last layer were 0.</details>
 #
-# A related mistake is `model.apply(init_weights)` after the blocks have been built: it draws the
-# zeros anew, and nothing fails. So test a new block twice: it returns x, and after a few steps
+# A related mistake is `model.apply(init_weights)` after the blocks have been built: if it
+# initialises every linear layer, the zeros are drawn anew, and nothing fails. So test a new block twice: it returns x, and after a few steps
 # all its weight matrices get a gradient.
 #
 # ## 7 · What do I keep?
