@@ -27,14 +27,14 @@ progress("06")
 #
 # ```
 # x_t = (1 - t) * noise + t * picture   # t is drawn between 0 and 1
-# c = time(t) + table[digit]            # the sum of two vectors of 64 numbers
-# velocity = network(x_t, c)            # learns to be picture - noise
+# c = time(t) + table[digit]            # 64 numbers: a small MLP of t, plus a learned row
+# velocity = network(x_t, c)            # learns to guess picture - noise
 # ```
 #
 # To draw, we start from noise, at t = 0, and take ten small steps along the velocity. This
 # is [flow matching](https://arxiv.org/abs/2210.02747). Folded below are the digits, and
-# `trained`, which takes 50 steps of Adam at a rate of 0.003. (A `guidance` that you meet there
-# waits until section 5.)
+# `trained`, which takes 50 steps of Adam at a rate of 0.003. (All drawings use a guidance of 2,
+# a setting that strengthens the label; section 5 explains it.)
 #
 # The vector c, the **condition**, tells which digit we want, and how much of the noise is gone.
 # How do we feed c to the network? It has 12 transformer blocks of two branches each: attention
@@ -437,7 +437,7 @@ class AdaLNZeroResidualBlock(nn.Module):
 # $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ directly, too}$$
 #
 # (feature by feature, and for g summed over the positions). A gate of 0 receives a gradient if
-# u · b is not 0. The branch behind it receives none, and neither do shift and scale, which act
+# that sum of u · b is not 0. The branch behind it receives none, and neither do shift and scale, which act
 # through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
@@ -491,8 +491,8 @@ with predict(
 # %% [markdown]
 # At first only the last layer gets a gradient: its weights are 0,
 # so nothing comes back through it. After one step they are not 0 any more, and the gradient
-# runs back along the skips, to the gates and to the first layer. After two steps the gates
-# are not 0 either, and everything gets a gradient.
+# runs back along the skips, to the gates and to the patches and positions. After two steps the
+# gates are not 0 either, and all weight matrices get a gradient.
 #
 # ## 5 · Does it help?
 #
@@ -573,8 +573,8 @@ with predict(
 # After 50 steps at this rate each change helps alone, with every seed, and with both all are
 # recognised. After 400 steps all four networks draw (the
 # [investigation](investigations/06_what_guidance_costs.ipynb) has the numbers). The
-# [authors of DiT](https://arxiv.org/abs/2212.09748) compared four ways in for a condition, and
-# chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
+# [authors of DiT](https://arxiv.org/abs/2212.09748) compared four blocks that take a condition,
+# and chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
 # attention and MLP, and 6 · d² more for the six vectors.
 #
 # ### Now use it
