@@ -39,8 +39,13 @@ USUAL = {
 PATIENT = ["--timeout=1800"]  # a test that takes a minute takes many on a busy machine
 # What the library's tests need besides a torch of another version; xdist's groups are read up to pytest 9.1.
 BESIDES = ["numpy>=2.0", "jaxtyping>=0.3.2", "pytest<9.2", "pytest-xdist", "pytest-timeout", "beartype"]
-# One thread, no learner's file, and claims that raise where they do not hold.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RESIDUAL_EDU_STRICT": "1", "PYTHONUNBUFFERED": "1"}
+# One thread, no learner's file, claims that raise where they do not hold, and nothing compiled anew by each process.
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "RESIDUAL_EDU_STRICT": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "",
+}
 
 
 class Outcome(NamedTuple):
