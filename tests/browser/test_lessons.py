@@ -12,14 +12,13 @@ import pytest
 from .page import NARROW, NOTEBOOKS, WIDE, without_trainings
 from .tiny import sound
 
-ALWAYS = ("00_residual_connection", "02_layer_norm")
 WHOLE = {"00_residual_connection": partial(nbformat.read, as_version=4), "06_adaln_zero": without_trainings}
 
 
 def lesson_of(path, runs):
     """The parameter of a lesson: its name, what makes its notebook, and whether it is run."""
     name = f"{path.stem}_whole" if runs else path.stem
-    marks = [] if path.stem in ALWAYS and not runs else pytest.mark.slow
+    marks = [] if path == NOTEBOOKS[0] and not runs else pytest.mark.slow  # one stands for all, but with --all
     read = WHOLE[path.stem] if runs else partial(nbformat.read, as_version=4)
     return pytest.param((name, partial(read, path), runs), id=name, marks=marks)
 
