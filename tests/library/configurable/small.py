@@ -20,7 +20,13 @@ ATTENTIONS = ["mha", "gqa", "sliding_window_gqa", "mla", "none"]
 FFNS = ["standard", "gated", "relu2", "gated_relu2", "none"]
 NORMS = ["layer_norm", "rms_norm"]
 POSITIONS = ["rope", "sinusoidal", "alibi", "none"]
-GRID = list(product(ATTENTIONS, FFNS, NORMS, POSITIONS, [True, False], [True, False]))
+LAST = list(product(NORMS, [True, False], [True, False]))  # norm, pre_norm and bias
+# 200 of all 800: whichever four of the six options one looks at, they take all their values together.
+GRID = [
+    (attention, ffn, position, *LAST[one])
+    for (i, attention), (j, ffn), (k, position) in product(*map(enumerate, (ATTENTIONS, FFNS, POSITIONS)))
+    for one in ((i + j + k) % 4, 7 - (i + j + k) % 4)
+]
 
 
 def config(**changes):
