@@ -58,11 +58,12 @@ def test_probabilities_of_16_bits_are_computed_in_32():
     assert drawn.equal(expected)
 
 
-@pytest.mark.parametrize("cut", [{"top_k": 2}, {"top_p": 0.9}])
+@pytest.mark.parametrize("cut", [{"top_k": 2}, {"top_p": 0.7}])
 def test_what_is_cut_off_is_never_drawn(cut):
-    logits = torch.full((64, 50257), -8.0, dtype=torch.float16)
+    """Without a cut it is a fifth of all; and at this seed, one of 10, torch draws it by probabilities of 16 bits."""
+    logits = torch.zeros(16, 50257, dtype=torch.float16)
     logits[:, 7], logits[:, 9] = 12.0, 11.0
-    assert set(torch.cat([choose(logits, **cut) for _ in range(20)]).tolist()) == {7, 9}
+    assert set(choose(logits, **cut, generator=torch.Generator().manual_seed(20)).tolist()) == {7, 9}
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
