@@ -16,9 +16,14 @@ LESSON = """# %% [markdown]
 # # A small lesson
 
 # %%
+import sys
 import torch
+from IPython.display import Markdown, display
 from matplotlib.figure import Figure
+from pathlib import Path
+from residual_course import companion
 from residual_course.lesson import predict, setup, show
+companion.FOLDER = Path("../residual_course/data/lessons")
 device = setup()
 print(object())
 
@@ -27,7 +32,13 @@ with predict("Does a walk come back", ["yes", "no"]) as guess:
     steps = 3
     print("after", steps)
     show((fig := Figure(figsize=(3, 2))).add_subplot(title="A walk").plot(torch.randn(9)) and fig)
+    print("warned", file=sys.stderr)
+    display(Markdown("*third*"))
     guess.truth = "yes" if steps == 3 else "no"
+
+# %%
+with predict("Which", ["x", "y"]):
+    pass
 
 # %% [markdown]
 # ### Exercise 1
@@ -41,7 +52,16 @@ def twice(x):
 # %% nbgrader={"grade": true, "grade_id": "twice-check", "solution": false}
 print(twice.__name__)
 """
-TEXTS = '[cells.walk]\nholds = ["steps == 3"]\nalt = ["A walk."]\n'
+TEXTS = """[cells.walk]
+holds = ["steps == 3"]
+alt = ["A walk."]
+[predictions."Does a walk come back"]
+after = "That is all."
+why.yes = "It does."
+[predictions.Which]
+truth = "'x' if steps else 1"
+why.x = "So it is."
+"""
 
 
 @pytest.fixture
@@ -78,27 +98,28 @@ def test_a_lesson_builds_to_the_same_bytes_twice_with_its_answers_apart_and_its_
     source.write_text(LESSON)
     companion = companion_of(source)
     companion.parent.mkdir(parents=True)
-    companion.write_text(TEXTS.replace("== 3", "== 4"))
-    assert main(["build"]) == 1 and "cell 3: it does not hold that steps == 4" in capsys.readouterr().out
     companion.write_text(TEXTS.replace("walk]", "way]"))
     assert main(["build"]) == 2 and not target.exists()
     assert capsys.readouterr().err.startswith("00_small.toml names the cell 'way', and 0 cells have this title")
     companion.write_text(TEXTS)
     assert main(["build"]) == 0
-    assert re.fullmatch(r"00_small .*8/8 cells, \d+\.\d s\n", capsys.readouterr().out)
+    assert re.fullmatch(r"00_small .*9/9 cells, \d+\.\d s\n", capsys.readouterr().out)
     first = target.read_bytes(), answers.read_bytes()
     target.unlink()
     assert main(["build", "00"]) == 0 and (target.read_bytes(), answers.read_bytes()) == first
     assert b"we measured" not in first[0] and b"we measured yes" in first[1] and check(capsys)[0] == 0
     notebook = nbformat.read(target, as_version=4)
     nbformat.validate(notebook)
-    walk, solution = notebook.cells[2], notebook.cells[-1]
+    walk, untold, solution = notebook.cells[2], notebook.cells[3], notebook.cells[-1]
     assert notebook.cells[1].outputs[0].text == "<object object at 0x...>\n" and "solution" in solution.metadata.tags
     assert all(cell.outputs == [] and cell.execution_count is None for cell in (walk, solution))
     join(notebook, answers)
-    _, verdict, printed, picture = walk.outputs
-    assert verdict.data["text/markdown"] == "**You made no prediction; we measured yes.**"
+    _, verdict, printed, picture, warned, third, after = walk.outputs
+    assert verdict.data["text/markdown"] == "**You made no prediction; we measured yes.** It does."
     assert printed.text == "after 3\n" and picture.metadata["image/png"].alt == "A walk."
+    assert warned.text == "warned\n" and third.data["text/markdown"] == "*third*"
+    assert after.data["text/markdown"] == "That is all."
+    assert untold.outputs[1].data["text/markdown"] == "**You made no prediction; we measured x.** So it is."
     assert solution.outputs[0].text == "twice\n"
     companion.write_text(TEXTS.replace("A walk", "A way"))
     assert "00_small.ipynb has other alternative texts than 00_small.toml; run" in check(capsys)[1]
@@ -106,12 +127,16 @@ def test_a_lesson_builds_to_the_same_bytes_twice_with_its_answers_apart_and_its_
     assert check(capsys)[1] == "09_gone.toml is the companion of no lesson\n"
 
 
-def test_an_error_stops_with_lesson_cell_and_traceback_and_writes_nothing(checkout, capsys):
-    (checkout / "source" / "00_small.py").write_text("# %% [markdown]\n# words\n\n# %%\n1 / 0\n")
-    (checkout / "source" / "01_next.py").write_text("# %%\nx = 1\n")
+def test_an_error_or_a_broken_claim_stops_with_lesson_and_cell_and_writes_nothing(checkout, capsys):
+    source = checkout / "source" / "00_small.py"
+    source.write_text("# %% [markdown]\n# words\n\n# %% one\nx = 1\n\n# %%\n1 / 0\n")
+    source.with_name("01_next.py").write_text("# %%\nx = 1\n")
     assert main(["build"]) == 1
     said = capsys.readouterr().out
-    assert "00_small.py, cell 2: " in said and "1 / 0" in said and "ZeroDivisionError" in said
+    assert "00_small.py, cell 3: " in said and "1 / 0" in said and "ZeroDivisionError" in said
+    companion_of(source).parent.mkdir(parents=True)
+    companion_of(source).write_text('cells.one.holds = ["x == 2"]\n')
+    assert main(["build"]) == 1 and "00_small.py, cell 2: it does not hold that x == 2" in capsys.readouterr().out
     assert list(checkout.glob("*.ipynb")) == []
 
 
