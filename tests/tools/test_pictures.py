@@ -1,6 +1,7 @@
 """A picture that is drawn otherwise is noticed; one that rounding or another build of torch moved is not."""
 
 import base64
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from residual_course.plots.picture import figure_png
 from tools.pictures import Picture
 
 
-def picture(trained=False, shift=0.0, height=2.5, colour="#0072B2", title="A walk comes back", second=False):
+@cache
+def drawn(shift=0.0, height=2.5, colour="#0072B2", title="A walk comes back", second=False):
     """Two curves, as a lesson draws them."""
     axes = (figure := Figure(figsize=(6, height), layout="constrained")).add_subplot(xlabel="step")
     axes.set_title(title, size=14, weight="bold")
@@ -19,7 +21,11 @@ def picture(trained=False, shift=0.0, height=2.5, colour="#0072B2", title="A wal
     axes.set(ylim=(-2, 2))
     if second:
         axes.plot(at, np.cos(at), "#85357A", linewidth=2)
-    return Picture(base64.b64encode(figure_png(figure)).decode(), trained)
+    return base64.b64encode(figure_png(figure)).decode()
+
+
+def picture(trained=False, **how):
+    return Picture(drawn(**how), trained)
 
 
 CHANGED = [

@@ -24,6 +24,7 @@ def three(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # importing nbval's takes longer than the steps
 
 
 def test_it_goes_on_after_a_failure_and_sums_up(three, capfd):
