@@ -85,7 +85,8 @@ def group(item):
 
 @pytest.fixture(autouse=True)
 def seeded():
-    torch.manual_seed(0)
+    """Without a GPU, ``torch.manual_seed`` writes down for each kind of one, with a traceback, what is to be done."""
+    (torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed)(0)
 
 
 @pytest.fixture

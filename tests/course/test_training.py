@@ -5,7 +5,7 @@ from torch import nn
 from residual_course.training import accuracy, minibatches, train
 from tests.library.helpers import refused
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def take(batches, n):

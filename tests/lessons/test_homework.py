@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 CELLS, EXERCISES, WRONG_ANSWERS = (12, 25), (2, 4), 3
 SOURCES = {source.stem: source for source in with_homework(ROOT, ["hw"])}
 each = pytest.mark.parametrize("name", SOURCES)
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from torch import nn
 
 from residual_edu import MLP, InvalidInput, LayerNorm, LayerScale, LazyConfig, build
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def two_sizes():

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import residual_edu as library
 from residual_edu.mixers.long_convolution import next_fast_len
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 C, OFF, NORM = 4, nn.Identity, partial(library.RMSNorm, 4)
 ACTIVATIONS = {"relu": 1, "gelu": 1, "gelu_tanh": 1, "silu": 1, "glu": 2, "swiglu": 2}  # 1 more for a gated number
 CONVOLUTIONS = [{}, {"dilation": 3}, {"groups": 2, "bias": False}, {"stride": 2}, {"kernel_size": 4}]

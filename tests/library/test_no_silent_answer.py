@@ -5,7 +5,7 @@ import torch
 
 import residual_edu as library
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 KINDS = [{"attention": "mha"}, {"attention": "gqa", "n_kv_heads": 1}, {"attention": "mla", "kv_lora_rank": 4}]
 KINDS += [{"attention": "sliding_window_gqa", "window_size": 3}, {"attention": "mha", "position": "alibi"}]
 

@@ -8,7 +8,7 @@ import pytest
 
 import residual_edu
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 CLASSES = [name for name in residual_edu.__all__ if inspect.isclass(getattr(residual_edu, name))]
 CLASSES.remove("InvalidInput")  # an exception has no signature

@@ -17,7 +17,7 @@ from residual_course.checking.session import ATTEMPTS
 from residual_course.exercises import check
 from residual_edu import InvalidInput
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def center(x):

@@ -8,7 +8,7 @@ from residual_course.checking.gradients import Part, filled, gradients, same_gra
 from residual_course.checking.properties import draw
 from residual_course.checking.unmet import Unmet
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def unmet(function, *arguments, **keywords):

@@ -10,7 +10,7 @@ from residual_course.checking.catalogue import catalogue
 from residual_course.checking.check import NotYet
 from residual_course.exercises import attempt, check
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 NAME = "layer_norm_backward"
 RIGHT = catalogue()[NAME].reference
 

@@ -5,7 +5,7 @@ import torch
 from residual_course.checking.properties import close, construct, draw, numbers_of, run, value_of
 from residual_course.checking.unmet import Unmet
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 IN_PLACE = "in place; write `x = x - m`, not `x -= m`, and no function that ends in `_`"

@@ -9,7 +9,7 @@ from residual_course.checking.check import find
 from residual_course.checking.guard import Guard
 from residual_course.checking.tries import TRIES
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def registered():

@@ -15,7 +15,7 @@ from residual_edu import (
 )
 from tests.library.helpers import TableNorm, agree, decayed, normed, refused
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 C, OFF = 6, nn.Identity
 NORM = partial(LayerNorm, C)

@@ -8,7 +8,7 @@ from torch import nn
 from residual_edu import MLP, DropPath, LayerNorm, LazyConfig, ResidualBlock
 from tests.library.helpers import TableNorm, agree, decayed, normed, refused
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 C = 6
 PATTERNS = list(product([False, True], repeat=3))  # mixer, condition mixer, MLP: there or left out

@@ -21,7 +21,7 @@ from residual_edu import (
 )
 from tests.library.helpers import TableNorm, agree, decayed, refused, rms
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 C, R, BEFORE, TOKENS = 8, 4, 7, 11  # 2 by 3 patches and the CLS token, before registers
 NORM, GRN, POOLING = partial(RMSNorm, C), partial(GlobalResponseNorm, C), partial(RegisterPooling, R)

@@ -3,7 +3,7 @@ import torch
 
 from residual_edu import InvalidInput, ModelCache, extend
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def pair(positions, *before):

@@ -7,7 +7,7 @@ from residual_edu import MLA, BlockConfig, ConfigurableBlock, InvalidInput, Mode
 
 from .small import SIZES, config
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 MODEL = {"block": config(), "vocab_size": 7, "n_layers": 2}
 

@@ -8,7 +8,7 @@ from residual_edu import LanguageModel, ModelConfig
 from . import transcription
 from .small import ATTENTIONS, GRID, POSITIONS, config
 
-pytestmark = pytest.mark.usefixtures("as_installed")  # the shapes are checked by the other tests
+pytestmark = pytest.mark.usefixtures("all_as_installed")  # the shapes are checked by the other tests
 
 pairs = pytest.mark.parametrize(("attention", "position"), [(a, p) for a in ATTENTIONS for p in POSITIONS])
 NAMES = ("attention", "ffn", "position", "norm", "pre_norm", "bias")

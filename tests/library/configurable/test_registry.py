@@ -13,7 +13,7 @@ from residual_edu import ConfigurableBlock, InvalidInput, Registry
 
 from .small import causal, config, in_chunks
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 class A(nn.Module):

@@ -8,7 +8,7 @@ from torch import nn
 
 from residual_edu.gradient_flow import mixing_matrix
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def test_it_is_the_norm_of_the_jacobian():

@@ -7,7 +7,7 @@ from residual_edu.gradient_flow import mixing_matrix
 from residual_edu.mixers import Mamba, MambaLayer, selective_scan
 from tests.library.helpers import agree
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 C, N, K, P = 6, 5, 3, 4  # channels, state, convolution, headdim: 12 inner channels, 3 heads
 LAYER = LazyConfig(MambaLayer)(d_model=C, d_state=N, d_conv=K, headdim=P, chunk_size=4)

@@ -6,7 +6,7 @@ import torch
 from residual_edu.mixers import chunked_scan, selective_scan
 from tests.library.helpers import agree
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 
 def reading(time, batch=2, heads=3, headdim=2, state=4, dtype=torch.float64):

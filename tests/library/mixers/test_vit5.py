@@ -18,7 +18,7 @@ from residual_edu import (
 )
 from tests.library.helpers import agree, decayed, rms
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 SIZES = {"hidden_dim": 16, "num_heads": 2, "num_patches_h": 3, "num_patches_w": 4, "num_registers": 4}  # 17 tokens
 

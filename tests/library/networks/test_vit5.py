@@ -18,7 +18,7 @@ from residual_edu import (
 )
 from tests.library.helpers import agree, decayed, refused
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 C, R = 8, 4
 NORM = partial(RMSNorm, C)

@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from residual_edu import Dropout, DropPath, InvalidInput, drop_path, drop_path_schedule, dropout
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 DROPS = pytest.mark.parametrize("drop", [dropout, drop_path])
 KINDS = pytest.mark.parametrize("kind", [Dropout, DropPath])
 

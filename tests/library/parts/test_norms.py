@@ -18,7 +18,7 @@ from residual_edu import (
 )
 from tests.library.helpers import agree
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 KINDS = [(LayerNorm, nn.LayerNorm, 1e-5), (RMSNorm, nn.RMSNorm, 1e-6)]
 FUSED = pytest.mark.parametrize("fused", [True, False])

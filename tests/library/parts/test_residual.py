@@ -18,7 +18,7 @@ from residual_edu import (
 from residual_edu.parts.flop_count import flop_count
 from tests.library.helpers import agree
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_as_installed")
 BOTH = pytest.mark.parametrize("residual", [pre_norm_residual, post_norm_residual])
 X = torch.tensor([1.0, 10.0])
 
