@@ -69,18 +69,12 @@ def test_the_library_imports_torch_numpy_and_jaxtyping_alone():
     assert not [name for module in modules for name in own(module) if name.split(".")[0] != "residual_edu"]
 
 
-def loaded(code):
-    """The modules that a fresh Python holds after ``code``."""
-    printed = subprocess.check_output([sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"], text=True)
-    return set(printed.split())
-
-
 def test_solutions_hints_and_mistakes_are_imported_by_the_first_check_alone():
     solutions = {name for name in MODULES if ".exercises." in name and "EXERCISES" in assigned(TREES[name])}
     assert len(solutions) > 30
     assert not [name for name in MODULES if ".exercises" not in name and own(name) & solutions]
-    code = "import residual_course.lesson; from residual_course.exercises import attempt, check"
-    assert not solutions & loaded(code)
+    code = "import sys, residual_course.lesson; from residual_course.exercises import check; print(*sys.modules)"
+    assert not solutions & set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert find("drop_path") and solutions <= sys.modules.keys()
 
 

@@ -12,7 +12,7 @@ from tools.pictures import Picture
 
 
 @cache
-def drawn(shift=0.0, height=2.5, colour="#0072B2", title="A walk comes back", second=False):
+def picture(trained=False, shift=0.0, height=2.5, colour="#0072B2", title="A walk comes back", second=False):
     """Two curves, as a lesson draws them."""
     axes = (figure := Figure(figsize=(6, height), layout="constrained")).add_subplot(xlabel="step")
     axes.set_title(title, size=14, weight="bold")
@@ -21,19 +21,11 @@ def drawn(shift=0.0, height=2.5, colour="#0072B2", title="A walk comes back", se
     axes.set(ylim=(-2, 2))
     if second:
         axes.plot(at, np.cos(at), "#85357A", linewidth=2)
-    return base64.b64encode(figure_png(figure)).decode()
+    return Picture(base64.b64encode(figure_png(figure)).decode(), trained)
 
 
-def picture(trained=False, **how):
-    return Picture(drawn(**how), trained)
-
-
-CHANGED = [
-    {"second": True},
-    {"colour": "#B85A00"},
-    {"height": 3},
-    {"title": "Each of these walks goes far away, and none of them returns"},
-]
+CHANGED = [{"second": True}, {"colour": "#B85A00"}, {"height": 3}]
+CHANGED += [{"title": "Each of these walks goes far away, and none of them returns"}]
 
 
 def test_rounding_moves_no_picture_a_training_its_curve_and_nothing_else_may():

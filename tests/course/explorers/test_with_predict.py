@@ -43,15 +43,6 @@ HELD = ["stdout first", "A square.", "stdout second", "stderr warned"]
 QUESTION = "Predict: How does it end? (lower / higher)"
 
 
-def run(folder, *sources):
-    """Run cells in a fresh kernel, as a learner does, and return what each shows."""
-    (folder / "texts").mkdir(parents=True, exist_ok=True)
-    (folder / "texts" / "00_x.toml").write_text(TEXTS)
-    notebook = new_notebook(cells=[new_code_cell(source) for source in (START, *sources)])
-    execute(notebook, folder, lambda cell: None, lenient=True)
-    return [[text(output) for output in cell.outputs] for cell in notebook.cells[1:]]
-
-
 def text(output):
     data = output.get("data", {})
     said = data.get("text/markdown") or data.get("text/plain") or output.get("text") or output.get("evalue", "")
@@ -62,8 +53,13 @@ def test_a_learner_sees_the_question_then_after_a_choice_all_of_it_and_after_a_r
     home, choose = tmp_path / "my_lessons", 'guess.control.value = "lower"'
     raises = ASK.replace("display(", "1 / 0; display(")
     drawn = ASK.replace("runs = 3", "runs = 3; import matplotlib.pyplot as plt; plt.figure()").replace("does", "did")
-    cells = run(home, raises, "print(runs)", ASK, READ, choose, READ, drawn, choose, READ, START, ASK, WRONG)
-    failed, names, asked, waiting, _, told, of_pyplot, _, drawn, _, again, wrong = cells
+    cells = [START, raises, "print(runs)", ASK, READ, choose, READ, drawn, choose, READ, START, ASK, WRONG]
+    notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
+    (home / "texts").mkdir(parents=True)
+    (home / "texts" / "00_x.toml").write_text(TEXTS)
+    execute(notebook, home, lambda cell: None, lenient=True)
+    cells = [[text(output) for output in cell.outputs] for cell in notebook.cells]
+    _, failed, names, asked, waiting, _, told, of_pyplot, _, drawn, _, again, wrong = cells
     assert failed[1:] == [*HELD, "division by zero"] and names == ["stdout 3"]  # an error hides nothing
     assert asked == [QUESTION] and waiting == ["stdout 3  ['HTML', 'ToggleButtons', 'HTML', 'Output']"]
     verdict, *shown = (line.strip() for line in told[0].split("\n"))

@@ -6,16 +6,8 @@ import torch
 
 from residual_edu import BlockConfig, attention_mask
 
-SIZES = {
-    "d_model": 16,
-    "n_heads": 4,
-    "n_kv_heads": 2,
-    "d_ff": 12,
-    "max_seq_len": 16,
-    "window_size": 3,
-    "kv_lora_rank": 6,
-    "rope_dim": 2,
-}
+SIZES = {"d_model": 16, "n_heads": 4, "n_kv_heads": 2, "d_ff": 12, "max_seq_len": 16, "window_size": 3}
+SIZES |= {"kv_lora_rank": 6, "rope_dim": 2}
 ATTENTIONS = ["mha", "gqa", "sliding_window_gqa", "mla", "none"]
 FFNS = ["standard", "gated", "relu2", "gated_relu2", "none"]
 NORMS = ["layer_norm", "rms_norm"]
