@@ -47,16 +47,18 @@ def device() -> Iterator[None]:
 
 
 def flags() -> Iterator[None]:
-    """Set float32 as the default dtype, and algorithms that need not be deterministic."""
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    exact, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    """Set float32 as the default dtype, and algorithms that need not be deterministic.
+
+    ``torch.use_deterministic_algorithms`` would do that too, and import the compiler first, for two seconds.
+    """
+    dtype, threads, exact = torch.get_default_dtype(), torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_default_dtype(torch.float32)
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode(0)
     try:
         yield
     finally:
         torch.set_default_dtype(dtype)
-        torch.use_deterministic_algorithms(exact, warn_only=warn)
+        torch.set_deterministic_debug_mode(exact)
         torch.set_num_threads(threads)
 
 
