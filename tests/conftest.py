@@ -16,8 +16,6 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
-if not torch.accelerator.is_available():  # torch's own keeps a traceback for each kind there might be, 1.5 ms a call
-    torch.manual_seed = torch.default_generator.manual_seed
 WRAPPERS = jaxtyping._decorator.__file__  # the file in which the hook's wrappers are written
 
 

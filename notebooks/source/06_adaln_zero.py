@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 06 · AdaLN-Zero: tell a network what to do
 #
-# One hour. You know LayerNorm, residual connections and the gates of
+# An hour, or half an hour more. You know LayerNorm, residual connections and the gates of
 # [lesson 05](05_layer_scale.ipynb). You write the block of the diffusion transformer (DiT),
 # draw digits with it, and see which of its weights learn first, and why.
 
@@ -117,8 +117,8 @@ rows = {"real": real, "drawn": draw_ten(trained(added_once))}
 show(sheet(rows, "Ten labels, and almost the same blot"))
 
 # %% [markdown]
-# We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times.
-# We stop after 50 steps on purpose: they show which design learns fast. With 400 this network
+# We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times. Two
+# things are wrong with this network, and section 5 takes them apart. We stop after 50 steps on purpose: they show which design learns fast. With 400 this network
 # draws digits too. In section 5 we give your block the same 50 steps.
 #
 # ## 2 · What exactly is it?
@@ -190,8 +190,8 @@ print((gate[:, None] * f(h))[:, 0])
 # %% [markdown]
 # ### Exercise 1 · One branch (4 minutes)
 #
-# One thing is left: the gated branch is added to x. Write steps 2 to 4 and
-# the sum as one function.
+# One thing is left: the gated branch is added to x. Write steps 2 to 4 and the sum as one
+# function.
 #
 # <details><summary>Hint</summary>Follow the drawing from left to right. Each of the three
 # vectors is (batch, features), and needs an axis for the positions.</details>
@@ -314,8 +314,7 @@ far = max((p.grad - right[n].grad).abs().max() for n, p in mine.named_parameters
 print(f"outputs differ by {(a - b).abs().max():.0e}, gradients by {far:.0e}")
 
 # %% [markdown]
-# Folded, and not needed for what follows: how the package writes the same block. Its
-# `Modulation` is the three vectors of a branch, with steps 3 and 4 as its methods.
+# Folded, and not needed for what follows: how the package writes the same block.
 
 # %% jupyter={"source_hidden": true} tags=["promote:parts/adaln_zero"]
 from collections.abc import Callable
@@ -437,8 +436,8 @@ class AdaLNZeroResidualBlock(nn.Module):
 # $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ directly, too}$$
 #
 # (feature by feature, and for g summed over the positions). A gate of 0 receives a gradient if
-# that sum of u · b is not 0. The branch behind it receives none, and neither do shift and scale, which act
-# through the branch.
+# that sum of u · b is not 0. The branch behind it receives none, and neither do shift and
+# scale, which act through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
 # last layer starts at 0.
@@ -497,9 +496,9 @@ with predict(
 # ## 5 · Does it help?
 #
 # Back to the first picture. Two things are new: the condition acts in every branch, and the
-# gates start at 0. So we train four networks of *your* block, one for each combination. "Added
-# once" means that the condition enters as in section 1, and the blocks receive c = 0: their
-# shifts, scales and gates are still learned, but the same for every picture.
+# gates start at 0. So we train four networks of *your* block, one for each combination. In those
+# called "added once", only the input hears c, as in section 1. Their blocks get c = 0, so each
+# learns one shift, scale and gate for all pictures.
 
 
 # %%
@@ -530,8 +529,8 @@ FOUR = {
 }
 
 # %% [markdown]
-# A support vector machine that has learned the real digits looks at 100 drawings, and we
-# count those that it takes for the digit asked for. (Ten would be luck.)
+# A support vector machine that was trained on the real digits reads 100 drawings, and we count
+# how often it reads the digit that we asked for. (Ten would be luck.)
 
 # %% jupyter={"source_hidden": true}
 from sklearn.svm import SVC
@@ -675,8 +674,9 @@ print(count, "of 100 recognised")
 # stood in the place of 1 + scale, and the weights of its last layer were 0.</details>
 #
 # A related mistake is `model.apply(init_weights)` after the blocks have been built: if it
-# initialises every linear layer, the zeros are drawn anew, and nothing fails. So test a new block twice: it returns x, and after a few steps
-# all its weight matrices get a gradient.
+# initialises every linear layer, random numbers replace the zeros, and no error tells you. So
+# test a new block twice: it returns x, and after a few steps all its weight matrices get a
+# gradient.
 #
 # ## 7 · What do I keep?
 #

@@ -7,7 +7,7 @@ from nbclient import NotebookClient
 pytestmark = pytest.mark.usefixtures("all_as_installed")
 
 SETUP = """
-import pkgutil
+import sys
 from residual_course.exercises import check
 from residual_course.checking import guard
 from residual_course.checking.catalogue import catalogue
@@ -15,7 +15,6 @@ from residual_course.checking.exercise import Exercise, Mistake, Property, Unmet
 def is_seven(f):
     if f() != 7:
         raise Unmet("it is not 7")
-pkgutil.iter_modules = lambda path: []  # none of the course's exercises: they take seconds
 catalogue()["seven"] = Exercise(
     lambda: 7, lambda f: f(), (Property("it is 7", is_seven),), (Mistake(lambda: 8, "eight", "Less."),), ("a", "b"))
 def loop():
