@@ -54,12 +54,9 @@ class Environment:
     """
 
     def __init__(self, name: str, extras: str, stamp: str = "", package: str = "") -> None:
-        self.folder = ROOT / name
+        self.folder, self.extras, self.package = ROOT / name, extras, package
         self.python = self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         self.stamp, self.log = self.folder / f"installed-by-course-py{stamp}", self.folder / "pip.log"
-        words = ["install", "--no-compile", "--progress-bar=off", "-c", "constraints.txt", "-e", f".[{extras}]"]
-        npm = [shutil.which("npm") or "npm", "install", "--global", "--prefix", str(self.folder), package]
-        self.pip = npm if package else [str(self.python), "-m", "pip", *words]
 
 
 LEARNING, GRADING = Environment(".venv", "lab,test"), Environment(".venv-grading", "grading")
@@ -78,8 +75,8 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
     needed = environments(arguments)
     try:
-        for env in needed:
-            prepare(env)
+        for folder in dict.fromkeys(env.folder for env in needed):
+            prepare([env for env in needed if env.folder == folder])
         return hand_over(needed[0], arguments)
     except KeyboardInterrupt:
         sys.exit("\nStopped. Run the same command again to go on.")
@@ -100,15 +97,28 @@ def environments(arguments: list[str]) -> list[Environment]:
     return [LEARNING]
 
 
-def prepare(env: Environment) -> None:
-    """Make the environment and install into it, unless the stamp says that exactly this was done."""
+def prepare(parts: list[Environment]) -> None:
+    """Make the folder of these parts and install what a part's stamp does not say was done, all at once."""
+    env = parts[0]
     if not env.folder.exists():
         create(env)
     stamp = fingerprint(env)
-    if not env.stamp.exists() or env.stamp.read_text() != stamp:
-        install(env)
+    missing = [part for part in parts if not part.stamp.exists() or part.stamp.read_text() != stamp]
+    for command in commands(missing):
+        install(command, env)
+    if missing:
         compile_all(env)
-        env.stamp.write_text(stamp)
+    for part in missing:
+        part.stamp.write_text(stamp)
+
+
+def commands(parts: list[Environment]) -> list[list[str]]:
+    """Return what installs these parts: one command of pip, and one of npm for each package of its own."""
+    words = ["-m", "pip", "install", "--no-compile", "--progress-bar=off", "-c", "constraints.txt", "-e"]
+    extras = ",".join(part.extras for part in parts if part.extras)
+    pip = [[str(part.python), *words, f".[{extras}]"] for part in parts if part.extras][:1]
+    npm = [shutil.which("npm") or "npm", "install", "--global", "--prefix"]
+    return pip + [[*npm, str(part.folder), part.package] for part in parts if part.package]
 
 
 def create(env: Environment) -> None:
@@ -137,12 +147,12 @@ def fingerprint(env: Environment) -> str:
     return hashlib.sha256(b"\0".join([version, os.fsencode(ROOT), *files])).hexdigest()
 
 
-def install(env: Environment) -> None:
-    """Run pip, and show in one moving line what it does and for how long."""
+def install(command: list[str], env: Environment) -> None:
+    """Run pip or npm, and show in one moving line what it does and for how long."""
     said = ["Starting pip\n"]
     out, err = subprocess.PIPE, subprocess.STDOUT
     with subprocess.Popen(
-        env.pip, cwd=ROOT, env=plain(), stdout=out, stderr=err, encoding="utf-8", errors="replace"
+        command, cwd=ROOT, env=plain(), stdout=out, stderr=err, encoding="utf-8", errors="replace"
     ) as pip:
         reader = threading.Thread(target=lambda: said.extend(pip.stdout or ()), daemon=True)
         reader.start()

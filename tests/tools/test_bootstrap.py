@@ -105,28 +105,37 @@ def test_the_second_run_installs_nothing_unless_a_requirement_has_changed(prepar
         assert count(prepared, "pip") == times
 
 
+PROXY, STAMP = "configurable-http-proxy@4.6.3", "installed-by-course-py"
+STAMPS = {name: (name, STAMP) for name in (".venv", ".venv-grading")}
+STAMPS |= {name: (".venv", f"{STAMP}-{name}") for name in ("book", "peers")}
+STAMPS |= {name: (".venv-grading", f"{STAMP}-{name}") for name in ("hub", "proxy")}
+
+
+@WINDOWS
+def test_what_is_there_is_not_installed_again(prepared):
+    run(prepared, "lab")
+    run(prepared, "book")
+    run(prepared, "book")
+    assert [line.split()[-1] for line in asked(prepared) if "-e" in line.split()] == [".[lab,test]", ".[book]"]
+
+
 @WINDOWS
 @pytest.mark.parametrize(
-    ("words", "made"),
+    ("words", "commands", "made"),
     [
-        (["test", "--all"], [".venv", ".venv-grading", "book", "peers", "hub", "proxy"]),
-        (["book"], [".venv", "book"]),
-        (["grade", "out"], [".venv-grading"]),
-        (["hub", "--port=8001"], [".venv-grading", "hub", "proxy"]),
+        (["test", "--all"], [".[lab,test,book,peers]", ".[grading,hub]", PROXY], [*STAMPS]),
+        (["book"], [".[lab,test,book]"], [".venv", "book"]),
+        (["grade", "out"], [".[grading]"], [".venv-grading"]),
+        (["hub", "--port=8001"], [".[grading,hub]", PROXY], [".venv-grading", "hub", "proxy"]),
     ],
 )
-def test_nbgrader_has_an_environment_of_its_own_and_the_rest_comes_when_it_is_needed(prepared, words, made):
+def test_nbgrader_has_an_environment_of_its_own_and_the_rest_comes_when_it_is_needed(prepared, words, commands, made):
     shutil.copytree(prepared / ".venv", prepared / ".venv-grading")
     npm = shutil.copy(prepared / ".venv" / "bin" / "python", prepared / "npm")
     done = run(prepared, *words, PATH=f"{npm.parent}{os.pathsep}{os.environ['PATH']}")
     installed = [line for line in asked(prepared) if re.match("-m pip install -|install", line)]
-    extras = {".venv": ".[lab,test]", ".venv-grading": ".[grading]", "proxy": "configurable-http-proxy@4.6.3"}
-    extras |= {name: f".[{name}]" for name in ("book", "peers", "hub")}
-    stamps = {name: prepared / name / "installed-by-course-py" for name in (".venv", ".venv-grading")}
-    stamps |= {name: prepared / ".venv" / f"installed-by-course-py-{name}" for name in ("book", "peers")}
-    stamps |= {name: prepared / ".venv-grading" / f"installed-by-course-py-{name}" for name in ("hub", "proxy")}
-    assert [line.split()[-1] for line in installed] == [extras[name] for name in made]
-    assert [name for name, stamp in stamps.items() if stamp.exists()] == made
+    assert [line.split()[-1] for line in installed] == commands
+    assert [name for name, (folder, file) in STAMPS.items() if (prepared / folder / file).exists()] == made
     hub = f"jupyterhub --config {prepared / 'docs' / 'hub' / 'jupyterhub_config.py'}"
     verb = " ".join(["residual_course", *words]).replace("residual_course hub", hub)
     assert done.stdout.splitlines()[-1] == f"verb {verb}"
@@ -189,10 +198,9 @@ def test_settings_that_would_divert_pip_are_left_out_and_where_it_finds_packages
     for name in names:
         monkeypatch.setenv(name, "1")
     said = "import os, sys; sys.exit(str(sorted((k, v) for k, v in os.environ.items() if k in sys.argv)))"
-    monkeypatch.setattr(course.LEARNING, "pip", [sys.executable, "-c", said, *names])
     monkeypatch.setattr(course.LEARNING, "log", course.ROOT / "log")
     with pytest.raises(SystemExit, match=r"\[\('PIP_INDEX_URL', '1'\), \('PIP_USER', '0'\)\]"):
-        course.install(course.LEARNING)
+        course.install([sys.executable, "-c", said, *names], course.LEARNING)
 
 
 @WINDOWS
