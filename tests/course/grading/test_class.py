@@ -19,7 +19,13 @@ from .handed_in import BROKEN, CHEATS, HOSTILE, RIGHT, TAMPERED, WRONG, notebook
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SECRET = "a-token-of-the-instructor"
-ODD_NAMES = ["=HYPERLINK(1)", "Ada Lovelace", "\x1b[31mred", "ünïcode", "a+b@c.d"]
+ODD_NAMES = {  # of those who hand in right answers
+    "cell-time": "=HYPERLINK(1)",
+    "shell": "Ada Lovelace",
+    "loud": "\x1b[31mred",
+    "version-3": "ünïcode",
+    "mark": "a+b@c.d",
+}
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +71,16 @@ def graded(course, handout, listener, residual_edu):
     canary = course / "canary"
     canary.write_text("as it was")
     for name, (file, data) in right_answers(handout).items():
-        hand_in(course, f"right-{name}", data, file=file)
-    for name in HOSTILE:
-        said = HOSTILE[name].replace("{address}", listener[0]).replace("{canary}", str(canary))
-        hand_in(course, f"hostile-{name}", json.dumps(notebook(handout, f"{WRONG}\n\n{said}")).encode())
+        hand_in(course, ODD_NAMES.get(name, f"right-{name}"), data, file=file)
+    for name, cells in HOSTILE.items():
+        said = [text.replace("{address}", listener[0]).replace("{canary}", str(canary)) for text in cells]
+        hand_in(course, f"hostile-{name}", json.dumps(notebook(handout, WRONG, after=said)).encode())
     for name, cells in TAMPERED.items():
         hand_in(course, f"tampered-{name}", json.dumps(notebook(handout, WRONG, **cells)).encode())
     for name, attack in CHEATS.items():
         hand_in(course, f"cheat-{name}", json.dumps(notebook(handout, f"{attack}\n{WRONG}")).encode())
     for name, (data, _) in BROKEN.items():
         hand_in(course, f"broken-{name}", data)
-    for name in ODD_NAMES:
-        hand_in(course, name, json.dumps(notebook(handout, RIGHT)).encode())
     hand_in(course, "newer", json.dumps(notebook(handout, RIGHT, ["from residual_edu import SomethingNew"])).encode())
     (course / "submitted" / "newer" / "hw_small" / "timestamp.txt").write_text("2.12.2026 00:00")
     (course / "submitted" / "empty-folder" / "hw_small").mkdir(parents=True)
@@ -107,8 +111,10 @@ def test_everybody_has_a_row(course, graded):
 
 
 def test_right_answers_in_unusual_forms_get_full_marks(graded, handout):
-    found = {name: (row["points"], row["state"]) for name, row in of(graded, "right-").items()}
-    assert found == dict.fromkeys(right_answers(handout), ("3.0", "graded"))
+    shown = {"\x1b[31mred": " [31mred", "=HYPERLINK(1)": "'=HYPERLINK(1)"}
+    names = [ODD_NAMES.get(name, f"right-{name}") for name in right_answers(handout)]
+    rows = [graded[1][shown.get(name, name)] for name in names]
+    assert [(row["points"], row["state"]) for row in rows] == [("3.0", "graded")] * len(names)
 
 
 def test_hostile_answers_gain_nothing(graded):
@@ -144,10 +150,8 @@ def test_nothing_outside_was_reached_or_changed(course, graded, listener):
 
 
 def test_names_and_outputs_obey_no_terminal_and_no_spreadsheet(course, graded):
-    done, rows, _ = graded
     text = (course / "scores.csv").read_text()
-    assert "\x1b" not in text + done.stdout and "'=HYPERLINK(1)" in rows
-    assert rows[" [31mred"]["points"] == rows["ünïcode"]["points"] == rows["a+b@c.d"]["points"] == "3.0"
+    assert "\x1b" not in text + graded[0].stdout and "\n'=HYPERLINK(1)," in text and "\n [31mred," in text
 
 
 def test_feedback_shows_no_hidden_test(course, graded):
