@@ -23,7 +23,7 @@ class Property:
     """One thing that must hold; ``test`` raises ``Unmet`` with what was seen instead.
 
     ``hints`` names those of the exercise's two hints that help where this property fails. What ``trains`` a network
-    takes seconds: a known mistake is recognised without it.
+    takes seconds: it is tried last and where all else holds, and a known mistake is recognised without it.
     """
 
     holds: str

@@ -9,7 +9,7 @@ from residual_course.checking.exercise import Exercise
 from residual_course.checking.guard import Guard, Outcome
 from residual_course.checking.observation import diagnosis
 from residual_course.checking.session import attempts
-from residual_course.checking.unmet import NOTES
+from residual_course.checking.unmet import NOTES, Unmet
 
 GRADED = ("autograde", "validate")  # nbgrader at work, which gives a cell that raises nothing its points
 
@@ -29,12 +29,21 @@ def judge(answer: Any, name: str, exercise: Exercise) -> Judgement:
     seen = guard.call(exercise.observe)
     if seen.unwritten:
         return Judgement(report.not_attempted(name), None)
-    outcomes = [guard.call(prop.test) for prop in exercise.properties]
+    outcomes = tested(guard, exercise)
     unmet = sum(bool(outcome.trouble) for outcome in outcomes)
     lines = failing(answer, name, exercise, seen, outcomes) if unmet else report.passing(exercise)
     printed = report.printing(guard.printed, report.LINES - len(lines) if unmet else report.PRINTED + 2)
     end = [] if unmet else ["Everything holds."]
     return Judgement("\n".join([*lines, *printed, *end]), unmet)
+
+
+def tested(guard: Guard, exercise: Exercise) -> list[Outcome]:
+    """Return what came of each property; what trains takes long, and is not tried where one before it does not hold."""
+    outcomes: list[Outcome] = []
+    for prop in exercise.properties:
+        tried = not prop.trains or not any(outcome.trouble for outcome in outcomes)
+        outcomes.append(guard.call(prop.test) if tried else Outcome(error=Unmet("it was not tried")))
+    return outcomes
 
 
 def failing(answer: Any, name: str, exercise: Exercise, seen: Outcome, outcomes: list[Outcome]) -> list[str]:
