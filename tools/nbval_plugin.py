@@ -159,9 +159,11 @@ def pytest_configure(config: pytest.Config) -> None:
     IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.setup, IPyNbFile.teardown = runtest, sanitize, setup, teardown
 
 
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Compare what is stored apart too, and a cell that was never run: nbval would let it pass whatever it prints.
 
+    A cell tagged ``slow`` trains for long, or needs one that does: the usual run leaves it out, as it does slow tests.
     The last lessons train longest, and come first: else one of two workers would end long before the other.
     """
     items.sort(key=lambda item: item.path.name, reverse=True)  # the cells of a lesson stay in their order
@@ -170,6 +172,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         join(lesson.nb, answers_of(lesson.path))
     for item in cells:
         item.cell.execution_count = item.cell.execution_count or 0
+        if "slow" in tags(item.cell):
+            item.add_marker("slow")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

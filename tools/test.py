@@ -34,7 +34,7 @@ STEPS = {
 USUAL = {
     "units": ["-m", "not slow"],  # they run each homework with its solutions
     "browser": ["-m", "not slow"],
-    "notebooks": ["--ignore-glob=*/investigations/*", "--ignore-glob=*/homework/*"],
+    "notebooks": ["-m", "not slow", "--ignore-glob=*/investigations/*", "--ignore-glob=*/homework/*"],
 }
 PATIENT = ["--timeout=1800"]  # a test that takes a minute takes many on a busy machine
 # What the library's tests need besides a torch of another version; xdist's groups are read up to pytest 9.1.

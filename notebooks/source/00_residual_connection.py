@@ -444,7 +444,7 @@ class WithoutSkip(MyBlock):
         return self.dropout(self.sublayer(self.norm(x)))
 
 
-# %% two-by-two tags=["trained"]
+# %% two-by-two tags=["slow", "trained"]
 with predict(
     "16 blocks with norm and dropout, but no x +: does the training loss fall?",
     ["as fast as with x +", "more slowly", "not at all"],

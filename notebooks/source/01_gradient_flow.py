@@ -154,7 +154,7 @@ def trained(std, seed, rate=0.1):
 # deviation of 1 is what `torch.randn` gives. Each output of a layer is a sum of 64 products of
 # random signs, so its weights W multiply the size of x by about √64 · std: by 0.56, or by 8.
 
-# %% two-starts tags=["trained"]
+# %% two-starts tags=["slow", "trained"]
 with predict(
     "Weights of std 0.07, or weights of std 1: which network learns?",
     ["0.07", "1", "both", "neither"],
@@ -506,7 +506,7 @@ print(f"std 0.07, Adam at a rate of 0.001: {share:.0%} read")
 # the small weights, and not far. So we change the start, and nothing else. W should neither shrink
 # nor swell what passes through, so √64 · std should be 1, which gives a std of 1/8.
 
-# %% which-std tags=["trained"]
+# %% which-std tags=["slow", "trained"]
 runs["std 1/8"] = [trained(1 / 8, seed) for seed in range(3)]
 show(plot_losses(runs, "The same network, another start"))
 

@@ -520,7 +520,7 @@ def centre(x):
     return x - x.mean(dim=-1, keepdim=True)
 
 
-# %% two-halves tags=["trained"]
+# %% two-halves tags=["slow", "trained"]
 with predict(
     "Which half of the norm is enough for all three seeds to read over 80 %?",
     ["centring", "dividing", "either one", "neither one"],
@@ -538,7 +538,7 @@ with predict(
 # The division does it. And smaller weights? PyTorch draws them with a sixth of He's variance:
 
 
-# %% smaller-weights tags=["trained"] jupyter={"source_hidden": true}
+# %% smaller-weights tags=["slow", "trained"] jupyter={"source_hidden": true}
 def as_drawn(layer):
     """Keep the weights that nn.Linear drew."""
 
@@ -639,7 +639,7 @@ def mended_norm(x):
 # %% nbgrader={"grade": true, "grade_id": "mended-norm-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check(mended_norm, "mended_norm")
 
-# %% mended tags=["trained"]
+# %% mended tags=["slow", "trained"]
 net, losses = fit(mended_norm, he, seed=0)
 tell(net)
 

@@ -304,7 +304,7 @@ def three(gate):
     return found
 
 
-# %% by-heart tags=["trained"]
+# %% by-heart tags=["slow", "trained"]
 with predict(
     "Without dropout, from step 100 to 600: what does the error on new patients do?",
     ["it falls on", "it stays about the same", "it rises"],
@@ -323,7 +323,7 @@ with predict(
 # Now your dropout stands at both places, with p = 0.5, the rate of the main paper. Nothing
 # else changes: the same splits, the same initial weights, the same batches.
 
-# %% with-dropout tags=["trained"]
+# %% with-dropout tags=["slow", "trained"]
 curves["dropout"] = three(lambda: MyDropout(0.5))
 show(plot_errors("The error rises far less", "no dropout", "dropout"))
 
@@ -346,7 +346,7 @@ class ThrownOnce(nn.Module):
         return x * self.coins
 
 
-# %% thrown-once tags=["trained"]
+# %% thrown-once tags=["slow", "trained"]
 with predict(
     "Coins that are thrown once and kept: how well does it predict new patients?",
     ["as with dropout", "half-way between", "as without dropout"],
@@ -614,7 +614,7 @@ print("five tests:", tested(mended))
 #   4.)
 
 
-# %% no-factor tags=["trained"]
+# %% no-factor tags=["slow", "trained"]
 class NoFactor(MyDropout):
     def forward(self, x):
         return super().forward(x) * (1 - self.p) if self.training else x

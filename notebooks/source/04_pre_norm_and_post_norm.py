@@ -184,7 +184,7 @@ def network(placement, seed, depth=16):
 # %% [markdown]
 # At Adam's default rate of 0.001 post-norm learns well. Now the same at 0.01, ten times as large.
 
-# %% both-rates tags=["trained"]
+# %% both-rates tags=["slow", "trained"]
 with predict(
     "At 0.001 post-norm reads over 95 %. And at 0.01?",
     ["over 90 %, only faster", "50 to 90 %", "under 30 %, it guesses"],
@@ -407,7 +407,7 @@ check(warm_up, "warm_up")
 # Now both placements train with your warm-up: 100 steps of growing, then 50 at the full
 # 0.01. All else is as in section 1.
 
-# %% warmed-up tags=["trained"]
+# %% warmed-up tags=["slow", "trained"]
 with predict(
     "Post-norm with a warm-up of 100 steps, rate 0.01: what is read after 150?",
     ["it still guesses", "much more, but less than pre-norm", "as much as pre-norm"],
@@ -521,7 +521,7 @@ class Whole(nn.Module):
         return self.run(x, self.layers, self.norms, self.head)
 
 
-# %% mended tags=["trained"]
+# %% mended tags=["slow", "trained"]
 found = {}
 for run in handed_network, only_the_skip, mended_network:
     found[run] = trained(run, make=lambda run, seed: Whole(run, seed).to(device))

@@ -103,7 +103,7 @@ def network(depth, seed, gate=nn.Identity):
 # %% [markdown]
 # For now `gate` is `nn.Identity`, which returns what it receives, so a block is x + f(x).
 
-# %% deep tags=["trained"]
+# %% deep tags=["slow", "trained"]
 with predict(
     "192 blocks in place of 16: what does the first step of Adam do to the loss?",
     ["lowers it a little", "nothing visible", "more than doubles it"],
@@ -392,7 +392,7 @@ for name, parameter in block.named_parameters():
 # differs in one number: its gamma starts at 1. That network begins as the one without gamma, but it
 # is free to turn its branches down.
 
-# %% three-seeds tags=["trained"]
+# %% three-seeds tags=["slow", "trained"]
 with predict(
     "Gamma starts at 1 and learns. Where does that network end after 30 steps?",
     ["near no gamma", "halfway", "near a start of 0.0001"],
@@ -414,7 +414,7 @@ with predict(
 # each branch, which starts at 0. Your module can do that too. And what do gates do to 16 blocks,
 # which had no trouble?
 
-# %% rezero tags=["trained"]
+# %% rezero tags=["slow", "trained"]
 ways = {"no gamma": nn.Identity, "gamma from 0.0001": small_gate}
 ways["ReZero"] = lambda: MyLayerScale(1, 0)
 few = {way: [fit(network(16, s, ways[way]), s) for s in range(3)] for way in ways}

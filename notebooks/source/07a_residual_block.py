@@ -122,7 +122,7 @@ def fit(make_block, seed):
     return net, losses, share_right(net)
 
 
-# %% coins tags=["trained"]
+# %% coins tags=["slow", "trained"]
 with predict(
     "How many new flips of a fair coin does this network predict?",
     ["about 50 %", "about 65 %", "over 90 %"],
@@ -353,7 +353,7 @@ show(draw.plot_moved(maps, "Which outputs move when one position does"))
 # neighbours move too, and no other position. And now the network that predicts coin flips. We
 # change position 8 of what its first block receives:
 
-# %% culprit tags=["trained"]
+# %% culprit tags=["slow", "trained"]
 with predict(
     "Which parts of its first block move *earlier* positions?",
     ["the mixer", "the norm", "the MLP", "mixer and norm"],
@@ -526,7 +526,7 @@ def coin_block(mixer, norm):
 yours = partial(coin_block, PastMean, partial(LayerNorm, 32))
 only_the_norm = partial(coin_block, off, Norm)
 
-# %% three-seeds tags=["trained"]
+# %% three-seeds tags=["slow", "trained"]
 with predict(
     "The norm of section 1 and no mixer: how many flips does it predict?",
     ["about 50 %", "about 65 %", "over 90 %"],
@@ -599,7 +599,7 @@ def judge(config, seed=0):
 frames = movies(data.train_images, 1, torch.Generator().manual_seed(14))[0]
 show(draw.plot_movie(frames, "Forwards: the digit runs to the right"))
 
-# %% mixers tags=["trained"]
+# %% mixers tags=["slow", "trained"]
 right = []
 for size in (1, 3, 3), (3, 3, 3):
     config.sequence_mixer_cfg.size = size

@@ -197,7 +197,7 @@ class NotTold(nn.Module):
         return self.out_proj(self.out_norm(x.mean(dim=1)))
 
 
-# %% not-told tags=["trained"]
+# %% not-told tags=["slow", "trained"]
 with predict(
     "The words reach nothing. How many of the digits asked for does it read?",
     ["about 10 %", "about 33 %", "about 50 %", "about 90 %"],
@@ -319,6 +319,7 @@ def three_branches(cross=CrossAttention):
 
 
 block = three_branches()
+torch.manual_seed(0)
 positions = torch.randn(1, 16, 32)
 told, other = torch.randn(2, 1, 2, 32)
 moved = (block(positions, told) - block(positions, other)).abs().amax(dim=-1)
@@ -636,7 +637,7 @@ class Elsewhere(Network):
         return self.out_proj(self.out_norm(x))
 
 
-# %% four-networks tags=["trained"]
+# %% four-networks tags=["slow", "trained"]
 with predict(
     "Words added to the mean, after the blocks: how many digits does it read?",
     ["about 33 %, as if not told", "about 60 %", "about 90 %"],
@@ -692,7 +693,7 @@ class Numbers(nn.Module):
         return self.table(numbers)  # (batch, 2, dim)
 
 
-# %% handed tags=["trained"]
+# %% handed tags=["slow", "trained"]
 first = torch.tensor([0, 2], device=device)
 numbers, new_numbers = words - first, new_words - first  # 0 or 1 in both columns
 asked = partial(Network, table=Numbers)
@@ -724,7 +725,7 @@ def swap_test(net, pictures, words, others):
 # %% nbgrader={"grade": true, "grade_id": "swap-test-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check(swap_test, "swap_test")
 
-# %% swapped tags=["trained"]
+# %% swapped tags=["slow", "trained"]
 neighbour = new_numbers.roll(1, dims=0)
 exchanged = new_numbers.flip(1)
 whole = swap_test(handed, new_pictures, new_numbers, neighbour)
@@ -763,7 +764,7 @@ class MendedNumbers(Numbers):
 # %% nbgrader={"grade": true, "grade_id": "mended-words-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check(MendedNumbers, "mended_words")
 
-# %% mended tags=["trained"]
+# %% mended tags=["slow", "trained"]
 asked = partial(Network, table=MendedNumbers)
 mended, _ = trained(asked, seed=0, words=numbers, steps=350)
 print(f"read correctly: {share_read(mended, new_numbers):.0%}")

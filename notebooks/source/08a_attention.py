@@ -128,7 +128,7 @@ class Network(nn.Module):
 # share of right answers on 1,000 rows of other pictures. Section 5 has a second question.)
 
 
-# %% alone-and-mean tags=["trained"]
+# %% alone-and-mean tags=["slow", "trained"]
 class MeanSoFar(nn.Linear):
     def forward(self, h):  # (rows, 12, 32)
         count = torch.arange(1, h.shape[1] + 1, device=h.device)[:, None]
@@ -538,6 +538,7 @@ print("the package's three pieces, with your weights: the same numbers", same)
 # 12 keys make of such scores?
 
 # %% largest-weight
+torch.manual_seed(0)
 for d in (4, 64, 1024):
     q, k = torch.randn(1000, 1, d), torch.randn(1000, 12, d)
     undivided = (q @ k.mT).softmax(dim=-1).amax(dim=-1).mean()
@@ -624,7 +625,7 @@ def plot_shares(shares):
     return ax.figure
 
 
-# %% one-map tags=["trained"]
+# %% one-map tags=["slow", "trained"]
 with predict(
     "One map for both sides, so symmetric scores: how many answers are right?",
     ["hardly more than with the mean", "half-way", "as many as with two maps"],
@@ -684,7 +685,7 @@ class Rotary(SelfAttention):
         return super().mix(turn(q), turn(k), v)
 
 
-# %% rotary tags=["trained"]
+# %% rotary tags=["slow", "trained"]
 rotary = three_seeds(Rotary)
 print("two maps, turned:", rotary)
 
@@ -697,7 +698,7 @@ print("two maps, turned:", rotary)
 # head has one weight for each pair of positions, and the two questions want it in different
 # places. Two heads of 16 numbers have exactly as many parameters as one of 32.
 
-# %% two-heads tags=["trained"]
+# %% two-heads tags=["slow", "trained"]
 one = trained(lambda: Rotary(32, 1), questions=2, steps=700)
 two = trained(lambda: Rotary(32, 2), questions=2, steps=700)
 print("one head :", share_right(one, 0), share_right(one, 1))
@@ -707,7 +708,7 @@ print("two heads:", share_right(two, 0), share_right(two, 1))
 # After these 700 steps, in this run, two heads are well ahead in the first question. What did each of them
 # learn? With the rows of an identity matrix as values, the output of `mix` *is* the weights:
 
-# %% trained-map jupyter={"source_hidden": true} tags=["trained"]
+# %% trained-map jupyter={"source_hidden": true} tags=["slow", "trained"]
 with torch.no_grad():
     h = two.norm1(two.embed(row.x.to(device)))
     q, k, _ = two.mixer.qkv_proj(h).chunk(3, dim=-1)
@@ -754,7 +755,7 @@ class Handed(SelfAttention):
 # 6, and look which outputs change. In a causal mixer these are the outputs from position 6 on.
 
 
-# %% handed tags=["trained"]
+# %% handed tags=["slow", "trained"]
 def changed(mixer):
     x = torch.randn(1, 12, 32)
     other = x.clone()
@@ -799,7 +800,7 @@ class Mended(Handed):
 # %% nbgrader={"grade": true, "grade_id": "mended-heads-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check(Mended, "mended_heads")
 
-# %% mended tags=["trained"]
+# %% mended tags=["slow", "trained"]
 mended = share_right(trained(lambda: Mended(32, 2)))
 print("mended:", changed(Mended(32, 2)), "right answers:", mended)
 

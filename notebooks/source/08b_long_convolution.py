@@ -108,7 +108,7 @@ class Stored(nn.Module):
         return self.taps
 
 
-# %% sixteen-taps tags=["trained"]
+# %% sixteen-taps tags=["slow", "trained"]
 with predict(
     "16 taps. Which voltage is predicted best?",
     ["8 ms ahead", "32 ms ahead", "64 ms ahead", "all three alike"],
@@ -163,13 +163,13 @@ check(causal_convolution, "causal_convolution")
 #
 # Back to the neuron. We train 256 taps in the same way, for 32 ms ahead.
 
-# %% long-kernel tags=["trained"]
+# %% long-kernel tags=["slow", "trained"]
 long = trained(Stored(256))
 copy = F.one_hot(torch.tensor(40), 256).float()  # a single tap, at lag 40
 for name, taps in {"16 taps": short[32], "256 taps": long, "one tap": copy}.items():
     print(f"{name:9} error {error(taps, test):.2f}")
 
-# %% long-kernel-drawn jupyter={"source_hidden": true} tags=["trained"]
+# %% long-kernel-drawn jupyter={"source_hidden": true} tags=["slow", "trained"]
 peaks = [a + long[a : a + 60].argmax().item() for a in (10, 82, 154)]
 ax = neuron.plot_kernel(long, axes(), named=peaks)
 ax.set_title("256 taps, learned to predict 32 ms ahead")
@@ -802,7 +802,7 @@ def plot_kinds(kinds):
     return ax.figure
 
 
-# %% seven-kernels tags=["trained"]
+# %% seven-kernels tags=["slow", "trained"]
 with predict(
     "32 states with ω = 0: what is the error 32 ms ahead?",
     ["about 0.1", "about 0.4", "about 0.8"],

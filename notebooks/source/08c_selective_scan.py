@@ -127,7 +127,7 @@ class Convolution(nn.Module):
         return self.leave(self.conv(past).mT)
 
 
-# %% convolution tags=["trained"]
+# %% convolution tags=["slow", "trained"]
 with predict(
     "How often is the convolution right after its training?",
     ["about 1/8", "between 1/2 and 9/10", "nearly always"],
@@ -140,7 +140,7 @@ with predict(
 # It is better than 0.56, and not good. Does it only need more steps? We give it four times as many, and
 # then rows of 24 positions as well.
 
-# %% longer tags=["trained"]
+# %% longer tags=["slow", "trained"]
 longer = learn(Convolution, updates=1600)
 print(f"12 positions: {score(longer):.2f}")
 print(f"24 positions: {score(longer, 24):.2f}")
@@ -473,7 +473,7 @@ print(f"T × T matrix  {least(lambda: scan(*in_heads)) / chunks:4.1f} times")
 # distance t − s. We train the selective mixer and draw how much each output (row) depends on each input (column), on
 # one row of the task.
 
-# %% who-is-heard tags=["trained"]
+# %% who-is-heard tags=["slow", "trained"]
 chosen = [learn(Scan, seed) for seed in range(3)]
 tokens = torch.tensor([[SIGNS.index(sign) for sign in "··d···a·····??"]])
 figure = Figure(figsize=(6, 3.4))
@@ -492,7 +492,7 @@ show(figure)
 #
 # Which dt has the mixer learned? Here are those of its four heads, for noise and for the letter a.
 
-# %% learned-dt tags=["trained"]
+# %% learned-dt tags=["slow", "trained"]
 net = chosen[0]
 signs = torch.tensor([SIGNS.index("·"), SIGNS.index("a")])
 _, _, dt = net.mixer.choices(net.norm1(net.embed(signs)))
@@ -521,7 +521,7 @@ class OnlyTime(Scan):
         return B, C, super().choices(x)[2]
 
 
-# %% does-it-help tags=["trained"]
+# %% does-it-help tags=["slow", "trained"]
 with predict(
     "Trained at 12 positions: how often is the selective scan right at 48?",
     ["about 1/8", "about 0.56", "above 0.8"],
@@ -575,7 +575,7 @@ class Handed(nn.Module):
         return self.leave(y.transpose(1, 2).flatten(2))
 
 
-# %% handed tags=["trained"]
+# %% handed tags=["slow", "trained"]
 handed = learn(Handed)
 for length in (12, 24, 48):
     print(f"{length} positions: {score(handed, length):.2f}")

@@ -209,7 +209,7 @@ show(figure)
 # the *same* order for all pictures, in training and in the test. Nothing is lost, since one could
 # always put them back. (Folded: `shuffle`, and the drawing.)
 
-# %% shuffled tags=["trained"]
+# %% shuffled tags=["slow", "trained"]
 with predict(
     "Both are trained and tested on shuffled pictures. Compared with plain ones,",
     ["both get worse", "only the CNN gets worse", "neither gets worse"],
@@ -499,7 +499,7 @@ def without_positions():
     return net
 
 
-# %% positions-help tags=["trained"]
+# %% positions-help tags=["slow", "trained"]
 cnn_mixed = found["CNN"][1]
 cnn, quiet = runs(CNN), runs(ViT)
 found = {"CNN": (cnn, [])}
@@ -554,7 +554,7 @@ def mended_vit():
 # %% nbgrader={"grade": true, "grade_id": "heard-positions-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check(mended_vit, "heard_positions")
 
-# %% mended tags=["trained"]
+# %% mended tags=["slow", "trained"]
 torch.manual_seed(0)
 print(f"{hears(mended_vit().to(device)):.2f}")
 mended = runs(mended_vit)
@@ -573,7 +573,7 @@ show(plot_shares(found, "One number, and far more letters"))
 #
 # ### Back to the first picture
 
-# %% shuffled-again tags=["trained"]
+# %% shuffled-again tags=["slow", "trained"]
 with predict(
     "Trained and tested on shuffled letters, the mended ViT names",
     ["about half as many as of plain ones", "about as many"],
@@ -589,7 +589,7 @@ with predict(
 # Such knowledge, built in before any training, is called an **inductive bias**. What is it worth where
 # pictures are few? The same 300 steps, with only 300 pictures to draw from:
 
-# %% few tags=["trained"]
+# %% few tags=["slow", "trained"]
 few = {
     "CNN": runs(CNN, pictures=300, seeds=2),
     "ViT": runs(mended_vit, pictures=300, seeds=2),
@@ -813,7 +813,7 @@ def ViT5Block(width):
 x = torch.randn(2, 17, 48)
 print(f"a new block changes x by {(ViT5Block(48)(x) - x).abs().max():.0e} at most")
 
-# %% vit5 tags=["trained"]
+# %% vit5 tags=["slow", "trained"]
 with predict(
     "ViT-5's block and the quiet table: how many letters are named?",
     ["as with your block and the quiet table", "clearly more"],

@@ -250,7 +250,7 @@ def plot_training(runs, texts, title):
     return figure
 
 
-# %% last-character tags=["trained"]
+# %% last-character tags=["slow", "trained"]
 with predict(
     "Before training, all 103 characters get about the same p. What is the loss?",
     ["about 1", "about 4.6", "about 103"],
@@ -657,7 +657,7 @@ show(along_depth(nets, (rows[:, :-1], rows[:, 1:]), loss_of, over=1))
 #
 # We train your GPT exactly as the first model, on the same rows, and let it write on the way.
 
-# %% your-gpt tags=["trained"]
+# %% your-gpt tags=["slow", "trained"]
 gpt_curve, gpt_texts = learn(gpt, note=write, watch=(0, 30, 100, 300, 600))
 runs["your GPT"] = gpt_curve
 show(plot_training(runs, gpt_texts, "With blocks the loss goes on falling"))
@@ -682,7 +682,7 @@ class Leaky(MHA):
         return self.merge(scores.masked_fill(later, -torch.inf).softmax(-1) @ v)
 
 
-# %% leaky tags=["trained"]
+# %% leaky tags=["slow", "trained"]
 with predict(
     "Each position sees the character that it should guess. The loss on new text is",
     ["higher than yours", "about the same", "much lower"],

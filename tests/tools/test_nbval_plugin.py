@@ -79,9 +79,10 @@ def test_each_cell_is_judged_and_a_dead_kernel_noticed_long_before_the_timeout(t
     assert "lesson.toml: it does not hold that x > 8\n" in said and "the kernel died while it ran this cell" in said
 
 
-def test_what_a_lesson_used_is_reported_and_its_memory_bounded(tmp_path):
+def test_what_a_lesson_used_is_reported_its_memory_bounded_and_a_slow_cell_left_out(tmp_path):
     (tmp_path / "conftest.py").write_text("import tools.nbval_plugin as plugin\nplugin.MEGABYTES = -999\n")
-    code, said = run(tmp_path, PASSING[:1], "-n2", "--dist=loadfile")
+    cells = [*PASSING[:1], prints("1 / 0", "", tags=["slow"])]
+    code, said = run(tmp_path, cells, "-n2", "--dist=loadfile", "-m", "not slow")
     assert code == 1 and "parameters())'; it may add -999 MB" in said and "1 passed, 1 error" in said
     section = said.split("lessons: processor time and memory")[1]
     name, seconds, _, megabytes, _, added, _ = section.split("\n")[1].split()

@@ -16,7 +16,7 @@ from tools.lint.cells import called, code_cells, tree
 from tools.promote import MODULE, PROMOTE
 
 COLUMNS = 88
-TAGS = {"exercise", "homework", "solution", "explorer", TRAINED, FIGURE}
+TAGS = {"exercise", "homework", "solution", "explorer", TRAINED, "slow", FIGURE}
 TAGS |= {"hidden-test", "many-answers", "nbval-ignore-output", "hide-cell", "hide-input"}
 # Each fails strict re-execution, or shows nothing on a page without a kernel; pyplot keeps figures alive.
 FORBIDDEN = {"interact", "interactive", "interactive_output", "Output", "clear_output", "tqdm", "pyplot"}
