@@ -4,7 +4,7 @@ from pathlib import Path
 
 from .page import LessonPage
 
-LESSON = "00_residual_connection_whole"
+LESSON = "00_whole"
 
 
 def take(lesson: LessonPage, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""Each lesson as a learner meets it: opened in JupyterLab, and some run by the menu, answered and moved.
+"""Lessons as a learner meets them: opened in JupyterLab, and some run by the menu, answered and moved.
 
 What a lesson prints and draws is nbval's business. Here the first lesson is run, the one that has an explorer (but for
-its long trainings), and a tiny one that has all there is; the others are opened as they are stored.
+its long trainings), and a tiny one that has all there is; the folds of all lessons are opened in one page.
 """
 
 from functools import partial
@@ -12,19 +12,27 @@ import pytest
 from .page import NARROW, NOTEBOOKS, WIDE, without_trainings
 from .tiny import sound
 
-WHOLE = {"00_residual_connection": partial(nbformat.read, as_version=4), "06_adaln_zero": without_trainings}
+read = partial(nbformat.read, as_version=4)
 
 
-def lesson_of(path, runs):
-    """The parameter of a lesson: its name, what makes its notebook, and whether it is run."""
-    name = f"{path.stem}_whole" if runs else path.stem
-    marks = [] if path == NOTEBOOKS[0] and not runs else pytest.mark.slow  # one stands for all, but with --all
-    read = WHOLE[path.stem] if runs else partial(nbformat.read, as_version=4)
-    return pytest.param((name, partial(read, path), runs), id=name, marks=marks)
+def all_that_folds():
+    """A notebook of the texts with folds, and of the folded code, of all lessons."""
+    cells = [cell for path in NOTEBOOKS for cell in read(path).cells]
+    folded = [cell for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    kept = [cell for cell in cells if "<details>" in cell.source or cell in folded]
+    for number, cell in enumerate(kept):
+        cell.id = f"cell-{number}"
+    return nbformat.v4.new_notebook(cells=kept, metadata=read(NOTEBOOKS[0]).metadata)
 
 
-EVERY = [lesson_of(path, runs=True) for path in NOTEBOOKS if path.stem in WHOLE]
-EVERY += [pytest.param(("tiny", sound, True), id="tiny"), *(lesson_of(path, runs=False) for path in NOTEBOOKS)]
+FIRST, ARTIST = (next(path for path in NOTEBOOKS if path.stem.startswith(number)) for number in ("00", "06"))
+EVERY = [  # the first stands for all, but with --all
+    pytest.param(("00_whole", partial(read, FIRST), True), id="00_whole", marks=pytest.mark.slow),
+    pytest.param(("06_whole", partial(without_trainings, ARTIST), True), id="06_whole", marks=pytest.mark.slow),
+    pytest.param(("all", all_that_folds, False), id="all", marks=pytest.mark.slow),
+    pytest.param(("tiny", sound, True), id="tiny"),
+    pytest.param((FIRST.stem, partial(read, FIRST), False), id=FIRST.stem),
+]
 pytestmark = [pytest.mark.browser, pytest.mark.parametrize("lesson", EVERY, indirect=True, scope="module")]
 
 
