@@ -48,7 +48,7 @@ def test_homework_by_hand_and_by_release_is_graded_alike(course, released, resid
 
 
 def test_a_lesson_can_be_graded_too(course, released, residual_edu):
-    name = "08b_long_convolution"  # the shortest to run
+    name = "01_gradient_flow"  # the shortest to run
     made = nbformat.read(course / "source" / name / f"{name}.ipynb", as_version=4)
     for cell in made.cells:
         cell.source = solved(cell.source)
