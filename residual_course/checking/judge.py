@@ -29,7 +29,7 @@ def judge(answer: Any, name: str, exercise: Exercise) -> Judgement:
     seen = guard.call(exercise.observe)
     if seen.unwritten:
         return Judgement(report.not_attempted(name), None)
-    outcomes = tested(guard, exercise)
+    outcomes = outcomes_of(guard, exercise)
     unmet = sum(bool(outcome.trouble) for outcome in outcomes)
     lines = failing(answer, name, exercise, seen, outcomes) if unmet else report.passing(exercise)
     printed = report.printing(guard.printed, report.LINES - len(lines) if unmet else report.PRINTED + 2)
@@ -37,7 +37,7 @@ def judge(answer: Any, name: str, exercise: Exercise) -> Judgement:
     return Judgement("\n".join([*lines, *printed, *end]), unmet)
 
 
-def tested(guard: Guard, exercise: Exercise) -> list[Outcome]:
+def outcomes_of(guard: Guard, exercise: Exercise) -> list[Outcome]:
     """Return what came of each property; what trains takes long, and is not tried where one before it does not hold."""
     outcomes: list[Outcome] = []
     for prop in exercise.properties:

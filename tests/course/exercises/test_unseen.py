@@ -7,7 +7,7 @@ import pytest
 
 from residual_course.checking.check import find
 from residual_course.checking.guard import Guard
-from residual_course.checking.judge import tested
+from residual_course.checking.judge import outcomes_of
 from residual_course.checking.tries import TRIES
 
 pytestmark = pytest.mark.usefixtures("all_as_installed")
@@ -26,5 +26,5 @@ def registered():
 @pytest.mark.parametrize("one", registered())
 def test_a_wrong_answer_is_caught_and_a_right_one_accepted(one):
     exercise = find(one.exercise)
-    troubles = [outcome.trouble for outcome in tested(Guard(one.answer, exercise.effort), exercise)]
+    troubles = [outcome.trouble for outcome in outcomes_of(Guard(one.answer, exercise.effort), exercise)]
     assert bool(any(troubles)) != one.is_right, troubles
