@@ -2,8 +2,9 @@
 # # 06 · AdaLN-Zero: tell a network what to do
 #
 # An hour, or half an hour more. You know LayerNorm, residual connections and the gates of
-# [lesson 05](05_layer_scale.ipynb); attention is here a layer that mixes positions. You write the block of the diffusion transformer (DiT),
-# draw digits with it, and see which of its weights learn first, and why.
+# [lesson 05](05_layer_scale.ipynb); of attention you need only that it mixes positions. You write
+# the block of the diffusion transformer (DiT), draw digits with it, and see which of its weights
+# learn first, and why.
 
 # %%
 import torch
@@ -491,7 +492,8 @@ with predict(
     show(plot_wake_up(largest))
 
 # %% [markdown]
-# At first only the last layer gets a gradient: its weights are 0, so nothing comes back through it. After one step they are not 0 any more, and the gradient
+# At first only the last layer gets a gradient: its weights are 0, so nothing comes back through
+# it. After one step they are not 0 any more, and the gradient
 # runs back along the skips, to the gates and to the patches and positions. After two steps the
 # gates are not 0 either, and all weight matrices get a gradient.
 #
@@ -532,8 +534,8 @@ FOUR = {
 
 # %% [markdown]
 # A support vector machine that was trained on the real digits reads 100 drawings, and we count
-# how often it reads the digit that we asked for. (Ten would be luck. It says which digit a
-# drawing is most like, and not whether it is a good one.)
+# how often it reads the digit that we asked for. (Ten would be luck. The machine says which
+# digit a drawing is most like, and not whether it is a good one.)
 
 # %% jupyter={"source_hidden": true}
 from sklearn.svm import SVC
