@@ -9,7 +9,6 @@ from nbformat import NotebookNode
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
 
 from residual_course.commands.checkout import is_optional, lessons, notebook_of
-from tools.comparison import TRAINED
 
 from .lab import Lab
 from .moving import MovedExplorer
@@ -32,9 +31,9 @@ ERRORS = "[data-mime-type='application/vnd.jupyter.stderr'], [data-mime-type='ap
 
 
 def without_trainings(path: Path) -> NotebookNode:
-    """Return a lesson without the cells that train, which take most of its time: nbval runs them."""
+    """Return a lesson without its longest trainings and what needs them, as the test command has it."""
     notebook = nbformat.read(path, as_version=4)
-    notebook.cells = [cell for cell in notebook.cells if TRAINED not in cell.metadata.get("tags", [])]
+    notebook.cells = [cell for cell in notebook.cells if "slow" not in cell.metadata.get("tags", [])]
     return notebook
 
 

@@ -1,7 +1,7 @@
 """Lessons as a learner meets them: opened in JupyterLab, and some run by the menu, answered and moved.
 
-What a lesson prints and draws is nbval's business. Here the first lesson is run, the one that has an explorer (but for
-its long trainings), and a tiny one that has all there is; the folds of all lessons are opened in one page.
+What a lesson prints and draws is nbval's business. Here the first lesson and the one that has an explorer are run, but
+for their longest trainings, and a tiny one that has all there is; the folds of all lessons are opened in one page.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ def all_that_folds():
 
 FIRST, ARTIST = (next(path for path in NOTEBOOKS if path.stem.startswith(number)) for number in ("00", "06"))
 EVERY = [  # the first stands for all, but with --all
-    pytest.param(("00_whole", partial(read, FIRST), True), id="00_whole", marks=pytest.mark.slow),
+    pytest.param(("00_whole", partial(without_trainings, FIRST), True), id="00_whole", marks=pytest.mark.slow),
     pytest.param(("06_whole", partial(without_trainings, ARTIST), True), id="06_whole", marks=pytest.mark.slow),
     pytest.param(("all", all_that_folds, False), id="all", marks=pytest.mark.slow),
     pytest.param(("tiny", sound, True), id="tiny"),
