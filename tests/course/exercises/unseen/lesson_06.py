@@ -8,6 +8,7 @@ from residual_course.checking.tries import right, wrong
 from residual_course.exercises import mended_block
 from residual_course.exercises.adaln_zero import block, wide
 from residual_edu import LayerNorm, SimpleFeedForward
+from residual_edu.networks.denoiser import denoiser_block
 
 
 def norm(x):
@@ -96,6 +97,10 @@ right("mended_block", "open gates, with last layers of 0")(mended_block.changed(
 right("mended_block", "small last layers")(mended_block.changed(one=1.0, last=0.1))
 right("mended_block", "all layers drawn anew")(
     lambda width: mended_block.Handed(width).apply(lambda part: isinstance(part, nn.Linear) and part.reset_parameters())
+)
+right("mended_block", "the library's block")(denoiser_block)
+right("mended_block", "a projection that is drawn")(
+    lambda width: (made := mended_block.Handed(width), made.condition_proj[1].reset_parameters())[0]
 )
 wrong("mended_block", "a class and no block")(lambda width: mended_block.Mended)
 wrong("mended_block", "a width of its own")(lambda width: mended_block.Mended(32))

@@ -81,6 +81,21 @@ right("mended_words", "rows of their own")(
 )
 right("mended_words", "one word")(changed(Numbers, lambda self, n: self.table(2 * n[:, :1] + n[:, 1:]), rows=4))
 right("mended_words", "a minus")(changed(Numbers, lambda self, n: self.table(n) * n.new_tensor([[1], [-1]])))
+right("mended_words", "the second word turned")(
+    changed(Numbers, lambda self, n: torch.stack([self.table(n[:, 0]), self.table(n[:, 1]).roll(1, -1)], 1))
+)
+
+
+@right("mended_words", "two tables")
+class Two(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.row, self.column = nn.Embedding(2, dim), nn.Embedding(2, dim)
+
+    def forward(self, numbers):
+        return torch.stack([self.row(numbers[:, 0]), self.column(numbers[:, 1])], dim=1)
+
+
 wrong("mended_words", "both added up")(changed(Numbers, lambda self, n: self.table(n).sum(1, True)))
 wrong("mended_words", "both added, twice")(
     changed(Numbers, lambda self, n: self.table(n).sum(1, True).expand(-1, 2, -1))

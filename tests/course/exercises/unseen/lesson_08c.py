@@ -12,7 +12,7 @@ from residual_course.checking.tries import right, wrong
 from residual_course.exercises.mended_scan import Mended
 from residual_course.exercises.scan_by_hand import scan_by_hand, step, stepping
 from residual_course.exercises.states_before import chunked, states_before
-from residual_edu import MambaLayer, selective_scan
+from residual_edu import MambaLayer, chunked_scan, selective_scan
 
 scanned, before, mended = (partial(right, name) for name in ("scan_by_hand", "states_before", "mended_scan"))
 
@@ -89,6 +89,8 @@ class Library(nn.Module):
 
 
 mended("steps that start at 1")(type("One", (Mended,), {"first": 0.54}))
+mended("steps that start at a half")(type("Half", (Mended,), {"first": -0.43}))
+mended("the library's chunks")(mixer(lambda self, v, dt, B, C: chunked_scan(v, dt, -self.log_A.exp(), B, C)))
 mended("the library's scan")(mixer(lambda self, v, dt, B, C: selective_scan(v, dt, -self.log_A.exp(), B, C)))
 mended("float64, and back")(mixer(lambda self, *given: Mended.scan(self, *(x.double() for x in given)).float()))
 mended("position by position")(mixer(by_position))
