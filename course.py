@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -75,8 +76,13 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
     needed = environments(arguments)
     try:
-        for folder in dict.fromkeys(env.folder for env in needed):
-            prepare([env for env in needed if env.folder == folder])
+        folders = dict.fromkeys(env.folder for env in needed)
+        parts = [[env for env in needed if env.folder == folder] for folder in folders]
+        if len(parts) == 1:
+            prepare(parts[0])
+        else:
+            with ThreadPoolExecutor() as pool:  # pip uses one core
+                list(pool.map(prepare, parts))
         return hand_over(needed[0], arguments)
     except KeyboardInterrupt:
         sys.exit("\nStopped. Run the same command again to go on.")
