@@ -31,10 +31,9 @@ from residual_course.commands.exercise_cells import tags
 from residual_course.companion import read
 from tools import companions
 from tools.comparison import TRAINED, Tolerant, Trained
-from tools.forked_kernels import fork_kernels
 from tools.pictures import PNG, Picture
 
-MEGABYTES = 300  # that a lesson may add to what ``IMPORTS`` takes; forked, the largest takes 25 more than alone
+MEGABYTES = 270  # that a lesson may add to what ``IMPORTS`` takes
 # torch loads its compiler with the first optimizer, 80 MB in one build and 160 MB in another.
 IMPORTS = "import torch, matplotlib.pyplot, ipywidgets; torch.optim.SGD(torch.nn.Linear(1, 1).parameters())"
 POLL = 1  # seconds between two looks at whether the kernel is alive
@@ -158,7 +157,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RESIDUAL_EDU_STRICT"] = os.environ["RESIDUAL_EDU_BUILD"] = "1"
     RunningKernel.get_message, RunningKernel.execute_cell_input = get_message, execute_cell_input
     IPyNbCell.runtest, IPyNbCell.sanitize, IPyNbFile.setup, IPyNbFile.teardown = runtest, sanitize, setup, teardown
-    fork_kernels()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out

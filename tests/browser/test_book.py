@@ -21,8 +21,7 @@ ROOT = Path(__file__).parents[2]
 BOTH = [(1280, "light"), (420, "dark")]
 LOOKED_AT = ("index.html", "docs/labs.html", "notebooks/00_residual_connection.html", "reference/norms.html")
 # Code and formulas look the same on every page, and are most of its elements: four pages stand for them. They stand
-# for the colours of all but the lessons too, which have colours of their own: that rule takes most of the time. The
-# lessons stand for homework and investigations.
+# for the colours of all but the notebooks too, which have colours of their own: that rule takes most of the time.
 ALIKE = {"exclude": [["pre"], ["mjx-container"]]}
 QUICK = {"resultTypes": ["violations"], "preload": False}
 COLOURLESS = QUICK | {"rules": {"color-contrast": {"enabled": False}}}
@@ -67,13 +66,12 @@ def test_every_page_fits_both_widths_asks_for_nothing_and_is_accessible(opened, 
     assert len(names) > 80
     modules = [name for name in names if name.startswith("_modules/")]  # all alike, and long: one stands for them
     names = [name for name in names if name not in modules[1:]]
-    looked_at = [name for name in names if name not in LOOKED_AT and not re.match("notebooks/[hi]", name)]
     for at, (width, look) in enumerate(BOTH):
         shown = opened(width, look)
         for name in names:
             page = shown.open(name)
             found[name, width] = list(shown.faults())
-            if name in looked_at[at::2]:  # each in one of both looks, for it takes a second
+            if name in names[at::2] and name not in LOOKED_AT:  # each in one of both looks, for it takes a second
                 options = QUICK if name.startswith("notebooks/") else COLOURLESS
                 found[name, width] += serious(axe.run(page, context=ALIKE, options=options).response)
     assert {key: faults for key, faults in found.items() if faults} == {}
