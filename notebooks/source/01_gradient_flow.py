@@ -493,7 +493,7 @@ with predict(
 # Is it simply the rate? We try larger steps where the gradients were tiny, and smaller ones where
 # they were huge.
 
-# %% other-rates tags=["trained"]
+# %% other-rates tags=["slow", "trained"]
 for std, rate in (0.07, 1), (0.07, 100), (1.0, 0.01), (1.0, 0.0001):
     print(f"std {std}, rate {rate}: {trained(std, seed=0, rate=rate)[1]:.0%} read")
 net = network(0.07)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 06 · AdaLN-Zero: tell a network what to do
 #
-# An hour, or half an hour more. You know LayerNorm, residual connections and the gates of
+# 60 to 90 minutes. You know LayerNorm, residual connections and the gates of
 # [lesson 05](05_layer_scale.ipynb); of attention you need only that it mixes positions. You write
 # the block of the diffusion transformer (DiT), draw digits with it, and see which of its weights
 # learn first, and why.
@@ -33,9 +33,8 @@ progress("06")
 # ```
 #
 # To draw, we start from noise, at t = 0, and take ten small steps along the velocity. This
-# is [flow matching](https://arxiv.org/abs/2210.02747). Folded below are the digits, and
-# `trained`, which takes 50 steps of Adam at a rate of 0.003. (All drawings use a guidance of 2,
-# a setting that strengthens the label; section 5 explains it.)
+# is [flow matching](https://arxiv.org/abs/2210.02747). The folded cell loads the digits and
+# defines `trained(blocks)`, which takes 50 steps of Adam at a rate of 0.003.
 #
 # The vector c, the **condition**, tells which digit we want, and how much of the noise is gone.
 # How do we feed c to the network? It has 12 transformer blocks of two branches each: attention
@@ -120,8 +119,9 @@ show(sheet(rows, "Ten labels, and almost the same blot"))
 # %% [markdown]
 # We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times. With
 # 400 steps this network draws digits too; we stop after 50 on purpose, so that a difference in
-# speed shows. Two changes let it learn much sooner. You build a block that has both, and section 5
-# tries each alone, with the same 50 steps.
+# speed shows. Two changes let it learn sooner here: every branch hears the condition, and every
+# branch starts switched off, by a gate of 0. You build a block that has both, and section 5 tries
+# each alone, with the same 50 steps.
 #
 # ## 2 · What exactly is it?
 #
@@ -534,7 +534,7 @@ FOUR = {
 
 # %% [markdown]
 # A support vector machine that was trained on the real digits reads 100 drawings, and we count
-# how often it reads the digit that we asked for. (Ten would be luck. The machine says which
+# how often it reads the digit that we asked for. (Ten would be luck. The classifier says which
 # digit a drawing is most like, and not whether it is a good one.)
 
 # %% jupyter={"source_hidden": true}
@@ -632,9 +632,9 @@ class Handed(AdaLNZeroBlock):
 
 # %% [markdown]
 # A new block does return x. Does the network learn? We train it for 50 steps, then look at the
-# gradients. (What is recognised without any is luck.)
+# gradients. (If none arrives, what is recognised is luck.)
 
-# %% handed tags=["trained"]
+# %% handed tags=["slow", "trained"]
 handed = trained(lambda: [Handed(64) for _ in range(12)])
 sizes = {name: p.grad.norm().item() for name, p in handed.blocks.named_parameters()}
 print("largest gradient in the twelve blocks:", max(sizes.values()))
@@ -644,8 +644,7 @@ print(count, "of 100 recognised")
 # %% [markdown]
 # ### Exercise 3 · Find and mend (10 minutes)
 #
-# There are two faults. As long as the biases of the four layers stay 0, mending only one of
-# the two changes nothing. Return a mended `Handed`: change its code, or its starting values.
+# There are two faults, and with the biases at 0 either mend alone changes nothing. Return a mended `Handed`: change its code, or its starting values.
 # (The check trains small networks of it, for about 10 seconds.)
 #
 # <details><summary>Hint</summary>By section 4, a gate of 0 receives a gradient if what the
@@ -669,7 +668,7 @@ def mended_block(dim):
 # %% nbgrader={"grade": true, "grade_id": "mended-block-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check(mended_block, "mended_block")
 
-# %% mended tags=["trained"]
+# %% mended tags=["slow", "trained"]
 count = recognised(trained(lambda: [mended_block(64) for _ in range(12)]))
 print(count, "of 100 recognised")
 
