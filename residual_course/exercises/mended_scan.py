@@ -97,7 +97,7 @@ def _far(after: Tensor, before: Tensor) -> float:
 @torch.enable_grad()
 def _taught(f: Answer, seed: int) -> _Network:
     net, generator = _Network(_mixer(f, seed)), torch.Generator().manual_seed(seed + 1)
-    adam = torch.optim.Adam([p for p in net.parameters() if p.requires_grad])
+    adam = torch.optim.Adam([p for p in net.parameters() if p.requires_grad], fused=True)
     for step in range(STEPS):
         adam.param_groups[0]["lr"] = RATE * min(1, 2 * (1 - step / STEPS))
         tokens, symbols = _copying(64, TRAINED, generator)
