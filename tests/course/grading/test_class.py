@@ -15,17 +15,11 @@ import pytest
 
 from .conftest import ROOT, hand_in, small_homework
 from .conftest import rows as rows_of
-from .handed_in import BROKEN, CHEATS, HOSTILE, RIGHT, TAMPERED, WRONG, notebook, right_answers
+from .handed_in import BROKEN, CHEAT, HOSTILE, RIGHT, TAMPERED, WRONG, notebook, right_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SECRET = "a-token-of-the-instructor"
-ODD_NAMES = {  # of those who hand in right answers
-    "cell-time": "=HYPERLINK(1)",
-    "shell": "Ada Lovelace",
-    "loud": "\x1b[31mred",
-    "version-3": "ünïcode",
-    "mark": "a+b@c.d",
-}
+ODD_NAMES = {"deleted-test": "=HYPERLINK(1)", "loud": "\x1b[31mred", "version-3": "ünïcode"}  # their answers are right
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +71,7 @@ def graded(course, handout, listener, residual_edu):
         hand_in(course, f"hostile-{name}", json.dumps(notebook(handout, WRONG, after=said)).encode())
     for name, cells in TAMPERED.items():
         hand_in(course, f"tampered-{name}", json.dumps(notebook(handout, WRONG, **cells)).encode())
-    for name, attack in CHEATS.items():
-        hand_in(course, f"cheat-{name}", json.dumps(notebook(handout, f"{attack}\n{WRONG}")).encode())
+    hand_in(course, "cheat", json.dumps(notebook(handout, f"{CHEAT}\n{WRONG}")).encode())
     for name, (data, _) in BROKEN.items():
         hand_in(course, f"broken-{name}", data)
     hand_in(course, "newer", json.dumps(notebook(handout, RIGHT, ["from residual_edu import SomethingNew"])).encode())
@@ -126,7 +119,7 @@ def test_hostile_answers_gain_nothing(graded):
 
 
 def test_what_nbgrader_cannot_stop_is_told_in_the_guide(graded):
-    assert {row["points"] for row in of(graded, "cheat-").values()} == {"3.0"}
+    assert graded[1]["cheat"]["points"] == "3.0"
     guide = (ROOT / "docs" / "grading.md").read_text()
     assert "A submission and its tests share a kernel" in guide
 
@@ -143,6 +136,7 @@ def test_nothing_outside_was_reached_or_changed(course, graded, listener):
     said = [path.read_text(errors="replace") for path in files]
     assert len(said) >= 2 * sum(row["state"] == "graded" for row in graded[1].values()) > 20
     assert [text for text in said if SECRET in text or "FOUND /" in text] == []
+    assert [text for text in said if "SEARCHED ALL\\n" in text]  # it came to its end, and found none
     assert SECRET not in (course / "scores.csv").read_text()
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert "sleep 4321" not in running and "ipykernel_launcher -f /tmp/connection.json" not in running
@@ -157,7 +151,7 @@ def test_names_and_outputs_obey_no_terminal_and_no_spreadsheet(course, graded):
 def test_feedback_shows_no_hidden_test(course, graded):
     page = (course / "feedback" / "right-plain" / "hw_small" / "hw_small.html").read_text()
     assert "twice one is two" in page and "Fontconfig" not in page
-    wrong = (course / "feedback" / "tampered-weak-test" / "hw_small" / "hw_small.html").read_text()
+    wrong = (course / "feedback" / "tampered-weak test" / "hw_small" / "hw_small.html").read_text()
     assert "AssertionError: other numbers and shapes" in wrong  # the sentence, not the test
     for text in (page, wrong):
         assert text.count("Exercise 1 (answer)") == 4 and "Test cell" not in text
@@ -191,9 +185,9 @@ def test_a_second_run_does_only_what_is_new(course, graded, handout, residual_ed
     assert "later,hw_small,0.0,3.0,late,graded,yes" in (course / "scores.csv").read_text()
 
 
-def test_a_changed_hidden_test_grades_all_again(course, graded, residual_edu):
+def test_a_changed_hidden_test_grades_again(course, graded, residual_edu):
     source = course / "private" / "hw_small.py"
     source.write_text(source.read_text().replace("(-3.0, 0.0, 0.5)", "(7.0,)"))
     assert residual_edu("assignment", course, "--from", course / "private").returncode == 0
-    done = residual_edu("grade", course, "hw_small")
+    done = residual_edu("grade", course, "hw_small", "--students", "right-plain")
     assert done.returncode == 0 and "right-plain, hw_small: 3 of 3" in done.stdout, done.stderr
