@@ -74,15 +74,26 @@ class BookPage:
         self.page.evaluate(SETTLE)
         return self.page
 
-    def faults(self) -> Iterator[str]:
-        """What is wrong with the open page, first as it opens and then with every fold open."""
+    def turn(self, width: int, look: str) -> None:
+        """Show the open page at another width and in another look, as if it had been opened so."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=look)
+        self.page.evaluate(SETTLE)
+
+    def unfold(self) -> None:
+        """Open every fold."""
+        self.page.evaluate(OPEN)
+        self.page.evaluate(SETTLE)
+
+    def asked_for(self) -> Iterator[str]:
+        """What went wrong as the page was opened, and what it took from elsewhere, or too much of."""
         yield from self.wrong
         yield from (url for url in self.asked if not url.startswith(self.book.as_uri()))
         if (weight := sum(Path(unquote(urlsplit(url).path)).stat().st_size for url in set(self.asked))) > HEAVIEST:
             yield f"it weighs {weight} bytes"
-        yield from self.page.evaluate(BEYOND)
-        self.page.evaluate(OPEN)
-        self.page.evaluate(SETTLE)
+
+    def unread(self) -> Iterator[str]:
+        """What of the page, with every fold open, is too wide or too small."""
         yield from self.page.evaluate(BEYOND)
         yield from self.page.evaluate(TINY, CODE)
         yield from self.page.evaluate(UNREAD, SMALLEST)

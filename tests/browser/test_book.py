@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from contextlib import contextmanager
 from functools import partial
 from html.parser import HTMLParser
@@ -14,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from .book_page import OPEN, SETTLE, BookPage, pages_of
+from .book_page import BEYOND, BookPage, pages_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
@@ -62,32 +63,25 @@ def serious(found: dict) -> list[str]:
 def test_every_page_fits_both_widths_asks_for_nothing_and_is_accessible(opened, book):
     from axe_playwright_python.sync_playwright import Axe
 
-    axe, found, names = Axe(), dict[tuple[str, int], list[str]](), pages_of(book)
+    axe, found, names = Axe(), defaultdict[tuple, list[str]](list), pages_of(book)
+    both = [opened(*look) for look in BOTH]  # one page opens wide, the next narrow
     assert len(names) > 80
     modules = [name for name in names if name.startswith("_modules/")]  # all alike, and long: one stands for them
-    names = [name for name in names if name not in modules[1:]]
-    for at, (width, look) in enumerate(BOTH):
-        shown = opened(width, look)
-        for name in names:
-            page = shown.open(name)
-            found[name, width] = list(shown.faults())
-            if name in names[at::2] and name not in LOOKED_AT:  # each in one of both looks, for it takes a second
-                options = QUICK if name.startswith("notebooks/") else COLOURLESS
-                found[name, width] += serious(axe.run(page, context=ALIKE, options=options).response)
+    for at, name in enumerate(name for name in names if name not in modules[1:]):
+        shown, looks, is_whole = both[at % 2], BOTH[:: -1 if at % 2 else 1], name in LOOKED_AT
+        page = shown.open(name)
+        found[name, looks[0]] += [*shown.asked_for(), *page.evaluate(BEYOND)]
+        shown.turn(*looks[1])
+        found[name, looks[1]] += page.evaluate(BEYOND)
+        shown.unfold()
+        for look in looks[::-1]:
+            if look == looks[0]:
+                shown.turn(*look)
+            found[name, look] += shown.unread()
+            if is_whole or look == looks[1]:  # others in one of both looks, for it takes a second
+                options = QUICK if is_whole or name.startswith("notebooks/") else COLOURLESS
+                found[name, look] += serious(axe.run(page, None if is_whole else ALIKE, options).response)
     assert {key: faults for key, faults in found.items() if faults} == {}
-
-
-@pytest.mark.timeout(1800)
-def test_code_and_formulas_are_accessible_in_both_looks(opened):
-    from axe_playwright_python.sync_playwright import Axe
-
-    for width, look in BOTH:
-        shown = opened(width, look)
-        for name in LOOKED_AT:
-            page = shown.open(name)
-            page.evaluate(OPEN)
-            page.evaluate(SETTLE)
-            assert serious(Axe().run(page, options=QUICK).response) == [], (width, look, name)
 
 
 @contextmanager

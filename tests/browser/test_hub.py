@@ -19,7 +19,7 @@ from .test_copy import ANSWER, LESSON, SOURCE, run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900)]
 NAMES = ("teacher", "ada", "bob", "cyd")
-HOMEWORK = ROOT / "notebooks" / "source" / "homework" / "hw_00_01.py"
+SMALL = Path(__file__).parents[1] / "course" / "grading" / "hw_small.txt"
 (LINK,) = re.findall(r"HUB:8000/hub/user-redirect/(\S+)", (ROOT / "docs" / "hub.md").read_text(encoding="utf-8"))
 LAB = "() => window.jupyterapp?.commands.hasCommand('terminal:create-new')"
 SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
@@ -71,17 +71,22 @@ class Person(LessonPage):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The /srv and /home of the hub's machine, with a course of one small lesson and a homework."""
+    """The /srv and /home of the hub's machine, with a course of a small lesson and a small homework."""
     folder = tmp_path_factory.mktemp("hub")
     sources = folder / "srv" / "residual_edu" / "notebooks" / "source"
     (sources / "homework").mkdir(parents=True)
-    shutil.copy(HOMEWORK, sources / "homework")
+    homework(folder).write_text(SMALL.read_text(encoding="utf-8").replace("NAME", "00_01"), encoding="utf-8")
     shutil.copy(ROOT / ".gitignore", sources.parents[1])
     (sources / f"{LESSON}.py").write_text(SOURCE)
     nbformat.write(student(sources / f"{LESSON}.py"), sources.parent / f"{LESSON}.ipynb")
     git(folder, "init", "--initial-branch=main")
     commit(folder)
     return folder
+
+
+def homework(folder):
+    """The source of the homework, under the name that the guide's commands have."""
+    return folder / "srv" / "residual_edu" / "notebooks" / "source" / "homework" / "hw_00_01.py"
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +136,12 @@ def test_a_student_has_two_gigabytes_a_process_and_a_home_that_is_closed_to_othe
 def test_homework_goes_out_comes_back_and_its_feedback_goes_out(origin, folder, chromium):
     teacher, cyd, bob = (Person(chromium, origin, folder, name) for name in ("teacher", "cyd", "bob"))
     teacher.types(HAND_OUT)
-    first = next(cell for cell in with_solutions(HOMEWORK).cells if cell.metadata.get("nbgrader", {}).get("solution"))
+    cells = with_solutions(homework(folder)).cells
+    first = next(cell for cell in cells if cell.metadata.get("nbgrader", {}).get("solution"))
     for person in (cyd, bob):
         person.assignments("Fetch", "button:text-is('Submit')")
-        person.open("hw_00_01/hw_00_01.ipynb")
         if person is cyd:
+            cyd.open("hw_00_01/hw_00_01.ipynb")
             run(cyd, first.source.splitlines()[0], solved(first.source))
             cyd.save()
         person.assignments("Submit", "button:text-is('Fetch Feedback')")
