@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from queue import Empty
@@ -47,7 +48,7 @@ PEAK, UNIT = {
     "win32": ("__import__('psutil').Process().memory_info().peak_wset", 1),
 }.get(sys.platform, ("__import__('resource').getrusage(0).ru_maxrss", 1))
 USAGE = {"seconds": "__import__('time').process_time()", "peak": PEAK}
-AWAY = "RESIDUAL_EDU_AWAY"  # names the folder in which kernels run
+AWAY, BASE = "RESIDUAL_EDU_AWAY", "RESIDUAL_EDU_BASE"  # the folder in which kernels run, and what ``base`` returned
 USED = pytest.StashKey[dict[str, list[float]]]()  # seconds, megabytes, added
 FOLDER = pytest.StashKey[TemporaryDirectory[str]]()
 
@@ -92,6 +93,8 @@ def ask(kernel: RunningKernel, expressions: dict[str, str]) -> dict[str, Any]:
 @cache
 def base() -> float:
     """Return the peak memory in MB of a kernel that has run ``IMPORTS``, measured once a run."""
+    if BASE in os.environ:
+        return float(os.environ[BASE])
     manager, client = start_new_kernel(startup_timeout=600, stderr=subprocess.DEVNULL)
     try:
         reply = client.execute(IMPORTS, silent=True, user_expressions={"peak": PEAK}, reply=True, timeout=600)
@@ -152,7 +155,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Replace six methods of nbval, all here: it has no option for any of them, and is held at 0.11 for that."""
     if AWAY not in os.environ:  # workers of pytest-xdist inherit it
         config.stash[FOLDER] = TemporaryDirectory()
-        go_away(Path(config.stash[FOLDER].name), find_root())
+        with ThreadPoolExecutor() as pool:  # pip uses one core
+            away = pool.submit(go_away, Path(config.stash[FOLDER].name), find_root())
+            os.environ[BASE] = str(base())
+        away.result()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the kernels, as is the next
     os.environ["RESIDUAL_EDU_STRICT"] = os.environ["RESIDUAL_EDU_BUILD"] = "1"
     RunningKernel.get_message, RunningKernel.execute_cell_input = get_message, execute_cell_input
@@ -180,7 +186,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the folder away from the clone."""
     if FOLDER in config.stash:
         config.stash[FOLDER].cleanup()
-        del os.environ[AWAY], os.environ["PYTHONPATH"]
+        del os.environ[AWAY], os.environ[BASE], os.environ["PYTHONPATH"]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
