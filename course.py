@@ -179,7 +179,7 @@ def plain() -> dict[str, str]:
 
 
 def compile_all(env: Environment) -> None:
-    """Compile what pip installed on every core, but for tests and networks of others; what fails is no Python."""
+    """Compile what was installed, without tests and peers' networks; pip uses one core. What fails is no Python."""
     print("      compiling, on every core", flush=True)
     words = ["-m", "compileall", "-qq", "-j0", "-x", r"[/\\](tests|transformers[/\\]models)[/\\]", str(env.folder)]
     subprocess.run([str(env.python), *words], capture_output=True)

@@ -62,7 +62,7 @@ SEARCH = """import os
 for folder, _, files in os.walk("/"):
     for path in (f"{folder}/{name}" for name in files if name.endswith(".ipynb")):
         text = open(path, errors="replace").read()
-        if "BEGIN HIDDEN" in text and "/nbgrader/" not in path:
+        if "BEGIN HIDDEN" in text and "/nbgrader/" not in path or "2 * x" in text and "hw_small" in path:
             print("FOUND", path)
 print("SEARCHED ALL")
 """

@@ -185,9 +185,14 @@ def test_a_second_run_does_only_what_is_new(course, graded, handout, residual_ed
     assert "later,hw_small,0.0,3.0,late,graded,yes" in (course / "scores.csv").read_text()
 
 
-def test_a_changed_hidden_test_grades_again(course, graded, residual_edu):
+def test_a_changed_hidden_test_grades_all_again(course, graded, residual_edu):
+    pages = sorted((course / "feedback").glob("*/hw_small"))
+    before = [os.stat(page).st_mtime_ns for page in pages]
     source = course / "private" / "hw_small.py"
     source.write_text(source.read_text().replace("(-3.0, 0.0, 0.5)", "(7.0,)"))
     assert residual_edu("assignment", course, "--from", course / "private").returncode == 0
-    done = residual_edu("grade", course, "hw_small", "--students", "right-plain")
+    done = residual_edu("grade", course, "hw_small")
     assert done.returncode == 0 and "right-plain, hw_small: 3 of 3" in done.stdout, done.stderr
+    handed = {folder.name for folder in (course / "submitted").iterdir()}
+    again = {page.parent.name for page, time in zip(pages, before, strict=True) if os.stat(page).st_mtime_ns != time}
+    assert again == handed  # and not the kept points, which look the same
