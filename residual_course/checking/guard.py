@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
-from residual_course.checking.known_state import known_state, warm_up
+from residual_course.checking.known_state import known_state
 from residual_course.checking.time_limit import OutOfTime, Stopwatch, limited
 from residual_course.checking.unchanged import SETTINGS, settings_stay
 from residual_course.checking.unmet import Broken, Unmet
@@ -62,7 +62,6 @@ class Guard:
     """
 
     def __init__(self, answer: Any, effort: int = 1) -> None:
-        warm_up()
         self.answer, self.effort, self.left = answer, effort, BUDGET * effort
         self.timed_out, self.printed = False, Notepad()
 

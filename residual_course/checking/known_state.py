@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict
-from functools import cache
 
 import numpy as np
 import torch
@@ -98,11 +97,3 @@ def printing() -> Iterator[None]:
             yield
     finally:
         torch.set_printoptions(**before)
-
-
-@cache
-def warm_up() -> None:
-    """Compute a gradient once, outside of any time limit, which could stop torch's first import halfway."""
-    with known_state():
-        x = torch.ones(1, requires_grad=True)
-        torch.autograd.grad(2 * x, x, torch.ones(1))
