@@ -115,6 +115,8 @@ def test_the_sizes_are_those_of_autograd(peer, checkpointing):
 
 
 def test_the_page_on_your_own_network_runs_and_shows_what_it_says(tmp_path, monkeypatch):
+    for library in ("transformers", "timm"):
+        pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     scope = {}
     for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S):
