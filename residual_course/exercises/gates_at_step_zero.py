@@ -58,7 +58,9 @@ GATE_GRADIENTS = Exercise(
         Property("a closed gate has a gradient, its branch has none", _both(3, 4, closed=True)),
         Property("many rows share one gate", _both(5, 4)),
         Property("any number of axes may stand before the channels", _both(2, 3, 2, 4)),
-        Property("it is computed by hand, without autograd", lambda f: without_autograd(lambda: f(*TOKEN)), hints=()),
+        Property(
+            "it is computed by hand, without autograd", lambda f: without_autograd(lambda: asked(f, *TOKEN)), hints=()
+        ),
     ),
     mistakes=(
         Mistake(

@@ -68,7 +68,7 @@ def _called(maker: Maker, x: Tensor) -> tuple[Tensor, nn.Module]:
 
 
 def _float32(maker: Maker) -> None:
-    run(construct(maker, 4).float(), x := draw(2, 4, dtype=torch.float32), like=x)
+    run(maker(4), x := draw(2, 4, dtype=torch.float32), like=x)
 
 
 def _observe(maker: Maker) -> Any:

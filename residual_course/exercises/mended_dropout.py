@@ -1,6 +1,7 @@
 """Exercises on dropout that stays on in evaluation: a test that finds it, and a network to mend."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import torch
@@ -63,8 +64,8 @@ def tells(f: Calm, always: bool, training: bool = True, places: int = 64) -> Non
 
 
 def _keeps_mode(f: Calm) -> None:
-    for training in (True, False):
-        if asked(f, False, training)[1] != training:
+    for always, training in product((False, True), repeat=2):
+        if asked(f, always, training)[1] != training:
             came, left = ("training", "evaluation") if training else ("evaluation", "training")
             raise Unmet(f"a network that came in {came} mode was left in {left} mode")
 

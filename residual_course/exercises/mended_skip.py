@@ -107,7 +107,11 @@ def _in_place(block: Any, x: Tensor) -> Tensor:
 
 
 def _near(block: Any, x: Tensor) -> Tensor:
-    return 0.9999 * x + branch(block, x)
+    return 0.999999 * x + branch(block, x)
+
+
+def _loses_a_row(block: Any, x: Tensor) -> Tensor:
+    return torch.cat([x[:-1], 0 * x[-1:]]) + branch(block, x)
 
 
 def verdict(f: Callable[..., Any], forward: Forward) -> bool:
@@ -150,6 +154,7 @@ KEEPS_X = Exercise(
         Property("True for a block with a working skip", says(_mended, True)),
         Property("False for the handed block", says(_handed, False)),
         Property("False for a block that returns nearly x", says(_near, False)),
+        Property("False for a block that loses the last of three rows", says(_loses_a_row, False)),
         Property("False for a block that overwrites x before it adds it", says(_in_place, False)),
     ),
     mistakes=(

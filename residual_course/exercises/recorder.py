@@ -93,16 +93,22 @@ def notes(which: int, name: str, as_tuple: bool = False) -> Callable[[Listen], N
 
 
 def _quiet(f: Listen) -> None:
-    blocks = stack()
-    sizes, later, _ = f(blocks)
-    with torch.no_grad():
-        forward(blocks, draw(5, 4, seed=5))
-    same(sizes, true_sizes(3)[0], "forward")
-    if len(later):
-        raise Unmet(f"`backward` has {len(later)} numbers after a run without gradients, where none was to come")
+    for enabled in False, True:  # without gradients, then with frozen weights
+        blocks = stack()
+        for block in blocks:
+            block.requires_grad_(not enabled)
+        sizes, later, _ = f(blocks)
+        with torch.set_grad_enabled(enabled):
+            forward(blocks, draw(5, 4, seed=5))
+        same(sizes, true_sizes(3)[0], "forward")
+        if len(later):
+            raise Unmet(f"`backward` has {len(later)} numbers after a run without gradients, where none was to come")
 
 
 def _changes_nothing(f: Listen) -> None:
+    f(pairs := stack(as_tuple=True))
+    if not isinstance(pairs[0](draw(5, 4, seed=5)), tuple):
+        raise Unmet("a block that returned a tuple returns something else; let the hooks return nothing")
     f(blocks := stack())
     found, wanted = back(blocks).grad, back(stack()).grad
     if found is None:
@@ -221,11 +227,18 @@ def error_passes(f: type) -> tuple[bool, int]:
     return raised, left(blocks)
 
 
+def second_frozen(count: int) -> list[nn.Module]:
+    """Return blocks of which the second, if there is one, gets no gradients of its weights."""
+    blocks = stack(count)
+    for block in blocks[1:2]:
+        block.requires_grad_(False)
+    return blocks
+
+
 def _weights(f: type) -> None:
     for count in 3, 1:
-        twin = stack(count)
-        back(twin)
-        flow = recorded(f, stack(count))
+        back(twin := second_frozen(count))
+        flow = recorded(f, second_frozen(count))
         if not hasattr(flow, "weight_gradient"):
             raise Unmet("the recorder has no `weight_gradient` after the `with`")
         same(flow.weight_gradient, [size_of_gradients(block) for block in twin], "weight_gradient")

@@ -42,15 +42,16 @@ def start(gamma: float | None = None, last: float = 1) -> Callable[[Any], None]:
 # The names of what gets no gradient
 
 
-class _Cancels(nn.Module):
-    """Two parameters: the gradient of one is (1, -1), of the other (0, 0)."""
+class _Two(nn.Module):
+    """Two parameters: the gradient of the squared output is (a, b) for one of them, and (0, 0) for the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, a: float, b: float) -> None:
         super().__init__()
-        self.one, self.two = nn.Parameter(torch.tensor([0.5, 0])), nn.Parameter(torch.ones(2))
+        self.one, self.two = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+        self.a, self.b = a, b
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.one[0] - self.one[1] + 0 * self.two.sum()
+        return 0.5 + self.a * (self.one[0] - 1) + self.b * (self.one[1] - 1) + 0 * self.two.sum()
 
 
 def _block(how: Callable[[Any], None]) -> nn.Module:
@@ -64,7 +65,8 @@ CASES: dict[str, Callable[[], nn.Module]] = {
     "gamma 0 alone": lambda: _block(start(0)),
     "a last layer of 0 alone": lambda: _block(start(last=0)),
     "no zeros": lambda: _block(start()),
-    "a gradient of (1, -1)": _Cancels,
+    "a gradient of (1, -1)": lambda: _Two(1, -1),
+    "a gradient of (0, -0.000001)": lambda: _Two(0, -1e-6),
 }
 
 

@@ -35,6 +35,7 @@ WARM_UP = Exercise(
         Property("the second has 2 / steps, the eighth 8 / steps", at(10, 1, 7)),
         Property("the last step of the warm-up and all later ones have 1", at(10, 9, 10, 11, 500)),
         Property("a shorter warm-up grows faster", at(7, 0, 2, 6)),
+        Property("a warm-up of one step has 1 at once", at(1, 0, 1), hints=()),
     ),
     mistakes=(
         Mistake(

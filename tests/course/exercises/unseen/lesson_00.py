@@ -49,6 +49,8 @@ right("keeps_x", "data")(
     lambda block, x: [w.data.zero_() for w in block.linear2.parameters()] and block(x * 1).equal(x)
 )
 wrong("keeps_x", "a tolerance of 0.002")(lambda block, x: torch.allclose(silence(block)(x.clone()), x, atol=2e-3))
+wrong("keeps_x", "allclose")(lambda block, x: torch.allclose(silence(block)(x.clone()), x))
+wrong("keeps_x", "the first row alone")(lambda block, x: torch.equal(silence(block)(x.clone())[0], x[0]))
 
 right("mended_skip", "the branch first")(block_of(lambda self, x: self.dropout(branch(self, self.norm(x))).add(x)))
 right("mended_skip", "torch's dropout")(block_of(lambda self, x: x + F.dropout(inner(self, x), 0.1, self.training)))

@@ -13,7 +13,7 @@ from residual_course.exercises.recorder import recorder, rms, size_of_gradients
 from residual_course.training import minibatches, train
 
 
-def listener(size=rms, hook=lambda back, g: back.insert(0, rms(g)), note=list.append):
+def listener(size=rms, hook=lambda back, g: back.insert(0, rms(g)), note=list.append, out=lambda x: None):
     def answer(blocks):
         sizes, back = [], []
 
@@ -22,6 +22,7 @@ def listener(size=rms, hook=lambda back, g: back.insert(0, rms(g)), note=list.ap
             note(sizes, size(x))
             with suppress(RuntimeError):
                 x.register_hook(partial(hook, back))
+            return out(x)
 
         return sizes, back, [block.register_forward_hook(heard) for block in blocks]
 
@@ -40,6 +41,20 @@ right("listen", "a hook that returns what it got")(listener(hook=lambda back, g:
 right("listen", "tensors of one number")(listener(lambda x: x.detach().square().mean().sqrt()))
 wrong("listen", "a hook that returns a new gradient")(listener(hook=lambda back, g: back.insert(0, rms(g)) or g / 2))
 wrong("listen", "one number, whatever the place")(listener(note=lambda sizes, x: sizes.__setitem__(slice(9), [x])))
+wrong("listen", "a hook that returns the first tensor")(listener(out=lambda x: x))
+
+
+@wrong("listen", "the mode asked, where weights may be frozen")
+def _(blocks):
+    sizes, back = [], []
+
+    def heard(block, args, output):
+        x = output[0] if isinstance(output, tuple) else output
+        sizes.append(rms(x))
+        if torch.is_grad_enabled():
+            x.register_hook(lambda g: back.insert(0, rms(g)))
+
+    return sizes, back, [block.register_forward_hook(heard) for block in blocks]
 
 
 def leaving(kind=list, handles=lambda self: self.handles, returned=None):
@@ -60,6 +75,7 @@ right("recorder", "handles popped")(leaving(handles=lambda self: (self.handles.p
 right("recorder", "False returned")(leaving(returned=False))
 wrong("recorder", "lists emptied on the way out")(leaving(handles=lambda self: self.activation.clear() or self.handles))
 wrong("recorder", "sizes added up")(recorder(lambda block: sum(rms(w.grad) for w in block.parameters())))
+wrong("recorder", "frozen blocks left out")(leaving(lambda sizes: [size for size in sizes if size == size]))
 
 right("dead", "by sorting")(lambda x: (x.sort(0).values[-1] == 0).float().mean())
 right("dead", "in NumPy")(lambda x: np.mean(~x.numpy().any(axis=0)))

@@ -65,3 +65,4 @@ right("mended_norm", "instance_norm")(lambda x: F.instance_norm(x.reshape(1, -1,
 right("mended_norm", "in place")(lambda x: (x - mean(x)).div_((x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt_()))
 wrong("mended_norm", "an eps outside")(lambda x: (x - mean(x)) / (x.std(-1, correction=0, keepdim=True) + 1e-5))
 wrong("mended_norm", "without a gradient")(lambda x: F.layer_norm(x.detach(), x.shape[-1:]))
+wrong("mended_norm", "four features alone")(lambda x: F.layer_norm(x, (4,)))

@@ -88,3 +88,9 @@ right("is_calm", "a largest distance of 0")(in_evaluation(lambda net, x: torch.d
 wrong("is_calm", "the seed set before each call")(
     in_evaluation(lambda net, x: torch.equal(*((torch.manual_seed(0), net(x))[1] for _ in range(2))))
 )
+
+
+@wrong("is_calm", "left in evaluation mode where it is not calm")
+def _(net, x):
+    mode = net.training
+    return torch.equal(net.eval()(x), net(x)) and net.train(mode) is net

@@ -39,6 +39,9 @@ right("warm_up", "a table")(lambda step, steps: torch.linspace(1 / steps, 1, ste
 wrong("warm_up", "whole numbers alone")(lambda step, steps: min(1, (step + 1) // steps))
 wrong("warm_up", "half a step early")(lambda step, steps: min(1.0, (step + 0.5) / steps))
 wrong("warm_up", "two digits")(lambda step, steps: min(1.0, round((step + 1) / steps, 2)))
+wrong("warm_up", "no warm-up of one step")(
+    lambda step, steps: min(1.0, 1 / steps + step / steps if steps > 1 else step)
+)
 
 
 def ended(stream):

@@ -7,6 +7,9 @@ from residual_course.checking.tries import right, wrong
 from residual_course.exercises.silent_branches import picks, start
 from residual_edu import LayerScale
 
+wrong("gate_gradients", "by autograd, on what is handed over")(  # which the answers after it are handed, too
+    lambda g, b, gamma: torch.autograd.grad(b.requires_grad_() * gamma.requires_grad_(), (b, gamma), g)
+)
 for what, answer in {
     "NumPy": lambda g, b, gamma: ((g * gamma).numpy(), (g * b).numpy().reshape(-1, len(gamma)).sum(0)),
     "einsum": lambda g, b, gamma: [g * gamma, torch.einsum("...c,...c->c", g, b)],
@@ -46,6 +49,18 @@ for what, forward in {
     right("layer_scale", what)(scale(forward=forward))
 right("layer_scale", "a list of floats")(begun(lambda dim, value: torch.tensor([float(value)] * dim)))
 wrong("layer_scale", "a whole number makes whole gates")(begun(lambda dim, value: torch.full((dim,), value)))
+
+
+@wrong("layer_scale", "gates in float64")
+class _(nn.Module):
+    def __init__(self, dim, init_value=1e-4):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.full((dim,), init_value, dtype=torch.float64))
+
+    def forward(self, x):
+        return x * self.gamma
+
+
 wrong("layer_scale", "a gate in training alone")(scale(forward=lambda self, x: x * self.gamma if self.training else x))
 
 right("asleep", "the largest is 0")(picks(lambda p, g: g.abs().max() == 0))
@@ -56,6 +71,8 @@ right("asleep", "a set")(
 right("asleep", "an iterator")(
     lambda block, loss: loss.backward() or filter(lambda n: not block.get_parameter(n).grad.any(), block.state_dict())
 )
+wrong("asleep", "no number above 0")(picks(lambda p, g: not (g > 0).any()))
+wrong("asleep", "allclose")(picks(lambda p, g: torch.allclose(g, torch.zeros_like(g), atol=1e-5)))
 wrong("asleep", "gates alone")(picks(lambda p, g: p.ndim == 1 and len(p) == 64 and not g.any() and not p.any()))
 wrong("asleep", "a dict of all")(
     lambda block, loss: loss.backward() or {n: p.grad for n, p in block.named_parameters()}
