@@ -14,6 +14,7 @@ from residual_edu.networks.denoiser import Denoiser, denoiser_block, flow_matchi
 
 OUT = Path(__file__).parents[2] / "residual_course" / "data" / "runs" / "06_what_guidance_costs.json"
 SEEDS = 3
+TRAININGS = (50, 0.001), (50, 0.003), (50, 0.01), (400, 0.003)
 WEIGHTS = 0, 1, 1.5, 2, 3, 5, 8, 12
 data = digits()
 pictures, labels, new_digits = 2 * data.train_images - 1, data.train_labels, 2 * data.test_images - 1
@@ -55,11 +56,11 @@ def blocks(told: bool, gate: float) -> list[nn.Module]:
     return list(made) if told else [AddCondition(64), *map(Untold, made)]
 
 
-def trained(net: Denoiser, seed: int, steps: int, falling: bool) -> Denoiser:
-    """Train at a rate of 0.003, constant or rising and falling."""
+def trained(net: Denoiser, seed: int, steps: int, falling: bool, rate: float = 0.003) -> Denoiser:
+    """Train at a rate that is constant, or rises to it and falls."""
     generator = torch.Generator().manual_seed(seed)
-    adam = torch.optim.Adam(net.parameters(), lr=0.003)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(adam, 0.003, total_steps=steps) if falling else None
+    adam = torch.optim.Adam(net.parameters(), lr=rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(adam, rate, total_steps=steps) if falling else None
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
         return flow_matching_loss(net, x, y, generator=generator)
@@ -68,12 +69,12 @@ def trained(net: Denoiser, seed: int, steps: int, falling: bool) -> Denoiser:
     return net
 
 
-def four(told: bool, gate: float, seed: int) -> int:
-    """Return how many drawings of one of lesson 06's four networks are recognised after 400 steps."""
+def four(told: bool, gate: float, seed: int, steps: int, rate: float) -> int:
+    """Return how many of 200 drawings of one of lesson 06's four networks are recognised."""
     torch.manual_seed(seed)
     net = Denoiser(4, 2, 64, 1, 10)
     net.blocks = nn.ModuleList(blocks(told, gate))
-    drawings = sample(trained(net, seed, 400, falling=False), start, asked, steps=10).clamp(-1, 1)
+    drawings = sample(trained(net, seed, steps, False, rate), start, asked, steps=10).clamp(-1, 1)
     return int((judge.predict(drawings.flatten(1)) == asked.numpy()).sum())
 
 
@@ -91,7 +92,11 @@ def runs(seed: int) -> dict[str, float]:
     """Return the counts of four networks, and near and spread of another by its guidance."""
     names = {(False, 1.0): "added once, gates from 1", (False, 0.0): "added once, gates from 0"}
     names |= {(True, 1.0): "every branch, gates from 1", (True, 0.0): "every branch, gates from 0"}
-    out: dict[str, float] = {name: four(told, gate, seed) for (told, gate), name in names.items()}
+    out: dict[str, float] = {
+        f"{name}, {steps} at {rate:g}": four(told, gate, seed, steps, rate)
+        for (told, gate), name in names.items()
+        for steps, rate in TRAININGS
+    }
     torch.manual_seed(seed)
     net = trained(Denoiser(2, 4, 64, 4, 10), seed, 600, falling=True)
     for weight in WEIGHTS:
@@ -103,6 +108,6 @@ def runs(seed: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    settings = "400 steps at 0.003, twelve blocks; 600 steps at 0.003, rising and falling, four blocks"
+    settings = "50 or 400 steps at a constant rate, twelve blocks; 600 steps at 0.003, rising and falling, four blocks"
     found = {"settings": settings, "runs": {seed: runs(seed) for seed in range(SEEDS)}}
     OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

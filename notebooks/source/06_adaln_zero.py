@@ -32,12 +32,14 @@ progress("06")
 # velocity = network(x_t, c)            # learns to guess picture - noise
 # ```
 #
-# To draw, we start from noise, at t = 0, and take ten small steps along the velocity. This
-# is [flow matching](https://arxiv.org/abs/2210.02747). The folded cell loads the digits and
-# defines `trained(blocks)`, which takes 50 steps of Adam at a rate of 0.003.
+# To draw, we start from noise, at t = 0, and take ten small steps along the velocity (with a
+# guidance of 2, which section 5 explains). This is
+# [flow matching](https://arxiv.org/abs/2210.02747). The folded cell below loads the digits and
+# defines `trained(blocks)`, which builds a network of these blocks and takes 50 steps of Adam at a
+# rate of 0.003.
 #
 # The vector c, the **condition**, tells which digit we want, and how much of the noise is gone.
-# How do we feed c to the network? It has 12 transformer blocks of two branches each: attention
+# How does the network hear it? There are 12 transformer blocks of two branches each: attention
 # mixes the positions of the picture (four patches), an MLP works on each position alone. The
 # obvious way is to add c to the input of the first block, once:
 
@@ -117,16 +119,16 @@ rows = {"real": real, "drawn": draw_ten(trained(added_once))}
 show(sheet(rows, "Ten labels, and almost the same blot"))
 
 # %% [markdown]
-# We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times. With
-# 400 steps this network draws digits too; we stop after 50 on purpose, so that a difference in
-# speed shows. Two changes let it learn sooner here: every branch hears the condition, and every
-# branch starts switched off, by a gate of 0. You build a block that has both, and section 5 tries
-# each alone, with the same 50 steps.
+# We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times. The
+# network is slow, not unable: with 400 steps it draws digits too. We stop after 50, so that a
+# difference in speed shows. The block that you build now differs from this one in two ways: every
+# branch hears the condition, and every branch starts switched off, by a gate of 0. Section 5 tries
+# each alone.
 #
 # ## 2 · What exactly is it?
 #
-# We no longer tell the network once, but in every branch of every block, at two places: the
-# condition changes what the branch receives, and how much of its answer is added.
+# Every branch of every block now hears the condition, and at two places: it changes what the
+# branch receives, and how much of the branch's answer is added.
 #
 # ```
 # c ─▶ SiLU ─▶ linear, zero at first ──┬───────────────────┐
@@ -193,7 +195,7 @@ print((gate[:, None] * f(h))[:, 0])
 # ### Exercise 1 · One branch (4 minutes)
 #
 # One thing is left: the gated branch is added to x. Write steps 2 to 4 and the sum as one
-# function.
+# function, for rows of any length.
 #
 # <details><summary>Hint</summary>Follow the drawing from left to right. Each of the three
 # vectors is (batch, features), and needs an axis for the positions.</details>
@@ -216,7 +218,8 @@ check(branch, "adaln_branch")
 # ### Step 5 · Where the three vectors come from
 #
 # One linear layer computes them from the condition, after a SiLU (a smooth ReLU). Here is the
-# *Zero* of the name: its weights and biases start at 0. Our f is now a small MLP.
+# *Zero* of the name: the weights and biases of this layer start at 0. Its first four rows make
+# the shift, the next four the scale, the last four the gate. Our f is now a small MLP.
 
 # %%
 torch.manual_seed(0)
@@ -260,7 +263,7 @@ with predict(
 
 # %% [markdown]
 # The gate moves first, and one step later what stands behind it can move. (The gate's own
-# gradient is the same twice: after one step the branch has not changed yet.)
+# gradient is the same twice: it is made of what f returns, and f has not moved yet.)
 #
 # ## 3 · Is mine right?
 #
@@ -268,7 +271,8 @@ with predict(
 #
 # ### Exercise 2 · The block of DiT (8 minutes)
 #
-# Complete the block: let `condition_proj` start at zero, and write `forward`. The six
+# Complete the block: let `condition_proj` start at zero, and write `forward`. As in step 2, the
+# norms have no weights of their own. The six
 # vectors come in the order shift, scale, gate of the attention, then of the MLP. You may
 # call your `branch`. `sequence_mixer` is the attention.
 #
@@ -438,10 +442,9 @@ class AdaLNZeroResidualBlock(nn.Module):
 #
 # $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ along the skip}$$
 #
-# (feature by feature, and for g summed over the positions; x also receives what comes back
-# through b). A gate of 0 receives a gradient if
-# that sum of u · b is not 0. The branch behind it receives none, and neither do shift and
-# scale, which act through the branch.
+# and x receives what comes back through b as well. All of this is feature by feature, and for g it
+# is summed over the positions. So a gate of 0 receives a gradient if that sum of u · b is not 0. The
+# branch behind it receives none, and neither do shift and scale, which act through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
 # last layer starts at 0.
@@ -479,7 +482,7 @@ def gradients_before(blocks, steps):
 def plot_wake_up(largest):
     ax = Figure(figsize=(6, 2.8)).add_subplot()
     plots.plot_wake_up(largest, GROUPS, range(largest.shape[1]), ax)
-    ax.set_title("A new network wakes up step by step")
+    ax.set_title("The largest gradient of each group of weights")
     return ax.figure
 
 
@@ -501,11 +504,12 @@ with predict(
 #
 # Back to the first picture. Two things are new: the condition acts in every branch, and the
 # gates start at 0. So we train four networks of *your* block, one for each combination. In those
-# called "added once", only the input hears c, as in section 1. Their blocks get c = 0, so only the
-# biases of their linear layers act: one shift, scale and gate for all pictures.
+# called "added once", only the input hears c, as in section 1. Their blocks get c = 0, so of
+# `condition_proj` the biases alone act: one shift, scale and gate for all pictures, and fewer weights
+# that learn.
 
 
-# %%
+# %% jupyter={"source_hidden": true}
 def open_gates(blocks):
     for block in blocks:
         block.condition_proj[1].bias.data.view(2, 3, -1)[:, 2] = 1
@@ -525,6 +529,7 @@ def added(blocks):
     return [AddCondition(64), *(Untold(block) for block in blocks)]
 
 
+# %%
 FOUR = {
     "added once, gates from 1": lambda: added(open_gates(adaln_zero())),
     "added once, gates from 0": lambda: added(adaln_zero()),
@@ -552,7 +557,7 @@ def recognised(net):
 
 def plot_four(four, counts):
     rows = {name.replace(", ", ",\n"): draw_ten(nets[0]) for name, nets in four.items()}
-    figure = sheet(rows, "Both changes together draw", 0.5)
+    figure = sheet(rows, "Both changes together draw", 0.43)
     ax = figure.axes[0]
     for tick, three in zip(ax.get_yticks(), counts.values(), strict=True):
         ax.text(606, tick, ", ".join(map(str, sorted(three))), fontsize=9, va="center")
@@ -574,8 +579,9 @@ with predict(
     show(plot_four(four, counts))
 
 # %% [markdown]
-# After 50 steps at this rate each change helps alone, with every seed, and with both all are
-# recognised. After 400 steps all four networks draw (the
+# After 50 steps at this rate each change helps alone, with each of three seeds, and with both all
+# are recognised. At a rate of 0.01 the gates alone do most of it, at 0.001 alone they do nothing that
+# we could count. Both together do best at all three, and after 400 steps all four draw (the
 # [investigation](investigations/06_what_guidance_costs.ipynb) has the numbers). The
 # [authors of DiT](https://arxiv.org/abs/2212.09748) compared four blocks that take a condition,
 # and chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
@@ -583,14 +589,14 @@ with predict(
 #
 # ### Now use it
 #
-# We train your blocks for 60 steps. In training, a tenth of the labels were replaced by an
-# eleventh, "any digit", so the network also knows a velocity v(any). A drawing follows
-# v(any) + w · (v(digit) − v(any)), and w is the *guidance*: 1 would be the network as it is, and
-# in all drawings so far it was 2.
+# We train your blocks for 200 steps. In training, one label in ten was replaced by an eleventh,
+# "any digit", so the network also knows a velocity without a digit, v(any). A
+# drawing follows v(any) + w · (v(digit) − v(any)), and w is the *guidance*: 1 would be the network
+# as it is, and in all drawings so far it was 2.
 # Move the label, then the noise: what does each of them decide? What is drawn at w = 0?
 
 # %% artist
-artist = trained(adaln_zero, steps=60)
+artist = trained(adaln_zero, steps=200)
 
 # %% tags=["explorer"] jupyter={"source_hidden": true}
 
@@ -632,7 +638,8 @@ class Handed(AdaLNZeroBlock):
 
 # %% [markdown]
 # A new block does return x. Does the network learn? We train it for 50 steps, then look at the
-# gradients. (If none arrives, what is recognised is luck.)
+# gradients. (Where the blocks get none, no drawing depends on its label, and what is
+# recognised is luck.)
 
 # %% handed tags=["slow", "trained"]
 handed = trained(lambda: [Handed(64) for _ in range(12)])
@@ -644,7 +651,8 @@ print(count, "of 100 recognised")
 # %% [markdown]
 # ### Exercise 3 · Find and mend (10 minutes)
 #
-# There are two faults, and with the biases at 0 either mend alone changes nothing. Return a mended `Handed`: change its code, or its starting values.
+# There are two faults, and with the biases at 0 either mend alone changes nothing. Return a
+# mended `Handed`: change its code, or its starting values.
 # (The check trains small networks of it, for about 10 seconds.)
 #
 # <details><summary>Hint</summary>By section 4, a gate of 0 receives a gradient if what the
@@ -676,7 +684,8 @@ print(count, "of 100 recognised")
 # <details><summary>Once it draws: why did one mend change nothing?</summary>
 # Gate and branch are the two factors of one product. If both are 0, neither gets a gradient.
 # And with biases of 0 the branch returned 0 for two reasons: it received zeros, because scale
-# stood in the place of 1 + scale, and the weights of its last layer were 0.</details>
+# stood in the place of 1 + scale, and the weights of its last layer were 0. (Biases drawn at
+# random would have hidden both faults.)</details>
 #
 # A related mistake is `model.apply(init_weights)` after the blocks have been built: if it
 # initialises every linear layer, random numbers replace the zeros, and no error tells you. So

@@ -44,6 +44,12 @@ def _agrees(*kept: int) -> Callable[[Branch], None]:
 
 
 INPUTS: dict[str, Any] = {"x": X, "f": Part(4).float()} | dict(zip(("shift", "scale", "gate"), THREE, strict=True))
+SIX = [draw(*shape, seed=i).float() for i, shape in enumerate([(2, 3, 6), *[(2, 6)] * 3])]  # x, shift, scale, gate
+
+
+def _six_features(f: Branch) -> None:
+    close(run(lambda x, *three: f(x, torch.tanh, *three), *SIX, like=SIX[0]), right(SIX[0], torch.tanh, *SIX[1:]))
+
 
 ADALN_BRANCH = Exercise(
     reference=right,
@@ -54,6 +60,7 @@ ADALN_BRANCH = Exercise(
         Property("the shift", _agrees(0, 2)),
         Property("the scale", _agrees(1, 2)),
         Property("three pictures of three positions", _agrees(0, 1, 2)),
+        Property("rows of six features", _six_features, hints=()),
         Property("the gradients of x, the three vectors and f", same_gradients(right, INPUTS), hints=()),
     ),
     mistakes=(
@@ -125,8 +132,11 @@ def output(f: Blocks, *kept: int) -> Tensor:
 
 def _starts_at_zero(f: Blocks) -> None:
     close(run(made(f), X, C, like=X), X, "of a new block the output")
-    if any(parameter.any() for parameter in made(f).condition_proj.parameters()):
+    new = made(f)
+    if any(parameter.any() for parameter in new.condition_proj.parameters()):
         raise Unmet("`condition_proj` of a new block is not 0")
+    if not all(parameter.any() for part in (new.sequence_mixer, new.mlp) for parameter in part.parameters()):
+        raise Unmet("weights of the attention or the MLP are 0; leave them as they were drawn")
 
 
 def _only(*kept: int) -> Callable[[Blocks], None]:

@@ -22,7 +22,7 @@ def branch(x, f, shift, scale, gate):
 
 for what, step in {
     "statistics by hand, without eps": branch,
-    "LayerNorm as it is drawn": wide(lambda x, f, b, s, g: x + g * f(nn.LayerNorm(4)(x) * (1 + s) + b)),
+    "LayerNorm as it is drawn": wide(lambda x, f, b, s, g: x + g * f(nn.LayerNorm(x.shape[-1])(x) * (1 + s) + b)),
     "a step to x + f": wide(lambda x, f, b, s, g: torch.lerp(x, x + f(torch.addcmul(norm(x) + b, norm(x), s)), g)),
     "matrices": lambda x, f, b, s, g: x + f(torch.baddbmm(b[:, None], norm(x), (1 + s).diag_embed())) @ g.diag_embed(),
     "positions first": lambda x, f, b, s, g: ((z := x.transpose(0, 1)) + g * f(norm(z) * (1 + s) + b)).transpose(0, 1),
@@ -36,6 +36,9 @@ wrong("adaln_branch", "a norm over positions and features")(
     lambda x, f, b, s, g: x + g[:, None] * f(F.layer_norm(x, (3, 4)) * (1 + s[:, None]) + b[:, None])
 )
 wrong("adaln_branch", "a scale that does not learn")(lambda x, f, b, s, g: branch(x, f, b, s.detach(), g))
+wrong("adaln_branch", "four features alone")(
+    lambda x, f, b, s, g: x + g[:, None] * f(F.layer_norm(x, (4,)) * (1 + s[:, None]) + b[:, None])
+)
 
 Block = block()
 
@@ -77,6 +80,16 @@ right("adaln_zero_block", "statistics by hand, without eps")(block(branch))
 wrong("adaln_zero_block", "a detached projection")(
     changed(forward=lambda self, x, c: Block.forward(self, x, c.detach()))
 )
+
+
+@wrong("adaln_zero_block", "zeros everywhere")
+class _(Block):
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+
 wrong("adaln_zero_block", "weights of 0, biases of 0.1")(begun(lambda map: nn.init.constant_(map.bias, 0.1)))
 
 
