@@ -32,11 +32,11 @@ progress("06")
 # velocity = network(x_t, c)            # learns to guess picture - noise
 # ```
 #
-# To draw, we start from noise, at t = 0, and take ten small steps along the velocity (with a
-# guidance of 2, which section 5 explains). This is
+# To draw, we start from noise, at t = 0, and take ten small steps along the velocity. (One setting,
+# the guidance, stays at 2 until section 5.) This is
 # [flow matching](https://arxiv.org/abs/2210.02747). The folded cell below loads the digits and
-# defines `trained(blocks)`, which builds a network of these blocks and takes 50 steps of Adam at a
-# rate of 0.003.
+# defines `trained(blocks)`: it calls `blocks` for a list of blocks, builds a network of them, and
+# takes 50 steps of Adam at a rate of 0.003.
 #
 # The vector c, the **condition**, tells which digit we want, and how much of the noise is gone.
 # How does the network hear it? There are 12 transformer blocks of two branches each: attention
@@ -121,9 +121,9 @@ show(sheet(rows, "Ten labels, and almost the same blot"))
 # %% [markdown]
 # We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times. The
 # network is slow, not unable: with 400 steps it draws digits too. We stop after 50, so that a
-# difference in speed shows. The block that you build now differs from this one in two ways: every
-# branch hears the condition, and every branch starts switched off, by a gate of 0. Section 5 tries
-# each alone.
+# difference in speed shows. In the block that you build now, two differences matter: every branch
+# hears the condition, and every branch starts switched off, by a gate of 0. Section 5 tries each
+# alone.
 #
 # ## 2 · What exactly is it?
 #
@@ -442,8 +442,8 @@ class AdaLNZeroResidualBlock(nn.Module):
 #
 # $$\text{g receives } u \cdot b, \qquad \text{b receives } u \cdot g, \qquad \text{x receives } u \text{ along the skip}$$
 #
-# and x receives what comes back through b as well. All of this is feature by feature, and for g it
-# is summed over the positions. So a gate of 0 receives a gradient if that sum of u · b is not 0. The
+# and x receives what comes back through b as well. All of this is feature by feature; one gate
+# serves all positions, so for g it is summed over them. So a gate of 0 receives a gradient if that sum of u · b is not 0. The
 # branch behind it receives none, and neither do shift and scale, which act through the branch.
 #
 # Here is the whole network, with twelve of your blocks. It has one more zero: like DiT's, its
@@ -580,8 +580,9 @@ with predict(
 
 # %% [markdown]
 # After 50 steps at this rate each change helps alone, with each of three seeds, and with both all
-# are recognised. At a rate of 0.01 the gates alone do most of it, at 0.001 alone they do nothing that
-# we could count. Both together do best at all three, and after 400 steps all four draw (the
+# are recognised. At a rate of 0.01 starting the gates at 0 brings most of the gain, at 0.001 none by
+# itself. With both changes the network does best at all three rates, and after 400 steps all four
+# draw (the
 # [investigation](investigations/06_what_guidance_costs.ipynb) has the numbers). The
 # [authors of DiT](https://arxiv.org/abs/2212.09748) compared four blocks that take a condition,
 # and chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
@@ -638,8 +639,8 @@ class Handed(AdaLNZeroBlock):
 
 # %% [markdown]
 # A new block does return x. Does the network learn? We train it for 50 steps, then look at the
-# gradients. (Where the blocks get none, no drawing depends on its label, and what is
-# recognised is luck.)
+# gradients. (The label enters through the blocks alone. If no gradient reaches them, no
+# drawing depends on its label, and what is recognised is luck.)
 
 # %% handed tags=["slow", "trained"]
 handed = trained(lambda: [Handed(64) for _ in range(12)])
