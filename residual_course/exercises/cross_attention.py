@@ -117,7 +117,7 @@ class Told(nn.Module):
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
         """Return x after it."""
-        return x + torch.tanh(self.part(x) + condition.sum(1, keepdim=True))
+        return x + torch.tanh(self.part(x) + condition.tanh().sum(1, keepdim=True))
 
 
 class Parts(nn.Module):

@@ -1,6 +1,7 @@
 """Exercise on a pre-norm network: its skip carries norm(x), and the final norm is missing."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def final_norm(x: Tensor, layers: Sequence[Map], norms: Sequence[Map], head: Map
 
 def _logits_of(f: Network, count: int, head: Map = HEAD) -> Tensor:
     layers, norms = LAYERS[:count], [*NORMS[:count], NORMS[-1]]
-    return run(lambda x: f(x, layers, norms, head), X, like=X)
+    return run(lambda x: f(x, *deepcopy((layers, norms, head))), X, like=X)
 
 
 def _head_gets_a_norm(f: Network) -> None:

@@ -9,8 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_course.checking.exercise import Broken, Exercise, Mistake, Property, Unmet, close, draw, value_of
-from residual_course.checking.properties import construct, tensor
+from residual_course.checking.exercise import (
+    Broken,
+    Exercise,
+    Mistake,
+    Property,
+    Unmet,
+    close,
+    draw,
+    run,
+    unchanged,
+    value_of,
+)
+from residual_course.checking.properties import construct
 from residual_course.datasets import digits
 from residual_course.training import minibatches, train
 from residual_edu import Attention, ClassificationResNet, LayerNorm, Patchify, QKVConditionMixer, ResidualBlock
@@ -39,7 +50,9 @@ def swap_test(net: Any, pictures: Tensor, words: Tensor, others: Tensor) -> Any:
 
 
 def _share(f: Swap, others: Tensor = OTHERS, counts: float = 1) -> float:
-    return float(value_of(lambda: f(_Net(counts), PICTURES.clone(), WORDS.clone(), others.clone())))
+    handed = {"pictures": PICTURES.clone(), "words": WORDS.clone(), "others": others.clone()}
+    with unchanged(**handed):
+        return float(value_of(lambda: f(_Net(counts), *handed.values())))
 
 
 def tells(others: Tensor, counts: float = 1) -> Callable[[Swap], None]:
@@ -123,7 +136,7 @@ def table(f: Table) -> nn.Module:
     """Return an answer's table, or raise for what is none."""
     torch.manual_seed(0)
     made = construct(f, WIDTH).float()
-    out = tensor(made(torch.tensor([[0, 1], [1, 0], [1, 1]])), "`forward(numbers)` is")
+    out = run(made, torch.tensor([[0, 1], [1, 0], [1, 1]]))
     if out.ndim != 3 or (len(out), out.shape[2]) != (3, WIDTH):
         raise Broken(f"`forward(numbers)` returned {tuple(out.shape)}, where (3, 2, {WIDTH}) was asked for")
     return made
@@ -184,7 +197,7 @@ def _reads(f: Table) -> None:
     net = ClassificationResNet(1, 10, 2, WIDTH, 2, *parts)
 
     def scores(x: Tensor, c: Tensor) -> Tensor:
-        return net({"input": x, "condition": made(c)})["logits"]
+        return net({"input": x, "condition": made(c.clone())})["logits"]
 
     learned = [p for p in (*net.parameters(), *made.parameters()) if p.requires_grad]
     adam = torch.optim.Adam(learned, RATE, fused=True)

@@ -41,6 +41,11 @@ def neighbours(x: Tensor) -> Tensor:
     return x + sum(0.01 * x.roll(1, axis) for axis in range(1, x.ndim - 1))
 
 
+def far(x: Tensor) -> Tensor:
+    """Return numbers of about 10,000 in which ``neighbours`` still shows."""
+    return neighbours(x) + 10_000
+
+
 def total(x: Tensor) -> Tensor:
     """Add to each position the mean of all."""
     return x + x.mean(dim=tuple(range(1, x.ndim - 1)), keepdim=True)
@@ -109,7 +114,8 @@ MOVED = Exercise(
     observe=_observe,
     properties=(
         Property(
-            "one position moves, or all of them", finds((normed, (5,), (3,)), (total, (6,), (2,)), (last, (6,), (2,)))
+            "one position moves, or all of them",
+            finds((normed, (5,), (3,)), (total, (6,), (2,)), (last, (6,), (2,)), (far, (6,), (2,))),
         ),
         Property(
             "two and three axes of space", finds((neighbours, (3, 4), (1, 2)), (neighbours, (2, 3, 4), (1, 0, 2)))

@@ -1,6 +1,7 @@
 """Exercise on the residual connection: the same three parts in two orders."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import torch
 from torch import Tensor
@@ -17,6 +18,11 @@ PARTS: dict[str, Connection] = {
 }
 
 
+def called(f: Connection, x: Tensor, **other: Connection) -> Tensor:
+    """Return what a connection makes of x and copies of the parts, some of them exchanged for others."""
+    return f(x, *(deepcopy(PARTS) | other).values())
+
+
 def input_of(f: Connection, part: str) -> Tensor:
     """Return the input that a connection gives to one of its parts, which it must call once."""
     seen = list[Tensor]()
@@ -25,7 +31,7 @@ def input_of(f: Connection, part: str) -> Tensor:
         seen.append(x.clone())
         return PARTS[part](x)
 
-    run(lambda x: f(x, *(PARTS | {part: overheard}).values()), X)
+    run(lambda x: called(f, x, **{part: overheard}), X)
     if len(seen) != 1:
         raise Unmet(f"it called `{part}` {len(seen)} times, where once was asked for")
     return seen[0]
@@ -42,13 +48,16 @@ def _inputs(f: Connection) -> None:
 
 
 def _silent(f: Connection) -> None:
-    silent = PARTS | {"sublayer": lambda x: 0 * x}
-    close(run(lambda x: f(x, *silent.values()), X, like=X), X, "with a sublayer that returns 0, the output")
+    close(
+        run(lambda x: called(f, x, sublayer=lambda x: 0 * x), X, like=X),
+        X,
+        "with a sublayer that returns 0, the output",
+    )
 
 
 RESIDUAL_FORWARD = Exercise(
     reference=pre,
-    observe=lambda f: run(lambda x: f(x, *PARTS.values()), X),
+    observe=lambda f: run(lambda x: called(f, x), X),
     properties=(
         Property("each part's input is what the one before returned, the norm's is x", _inputs),
         Property("the output is x where the sublayer returns 0", _silent),

@@ -63,6 +63,7 @@ wrong("network_forward", "a mean over batch and positions")(
     network(lambda net, x: net.out_proj(net.out_norm(x.mean((0, 1)).expand(len(x), -1))))
 )
 wrong("network_forward", "words cut off from the gradient")(changed(Parts, partialmethod(stream, told=torch.detach)))
+wrong("network_forward", "words added up")(changed(Parts, partialmethod(stream, told=lambda rows: rows.sum(1, True))))
 
 right("swap_test", "NumPy")(of_answers(lambda a, b: np.mean(a.numpy() != b.numpy())))
 right("swap_test", "counted in a loop")(of_answers(lambda a, b: sum(map(int.__ne__, a.tolist(), b.tolist())) / len(a)))
@@ -74,6 +75,7 @@ right("swap_test", "one call with all pictures twice")(
 right("swap_test", "one by one")(lambda net, *xwo: np.mean([*map(partial(swap_test, net), *(z.split(1) for z in xwo))]))
 wrong("swap_test", "one picture alone")(of_answers(lambda a, b: float(a[0] != b[0])))
 wrong("swap_test", "the share of words that differ")(lambda net, x, w, o: (w != o).any(1).float().mean())
+wrong("swap_test", "the words overwritten")(lambda net, x, w, o: (swap_test(net, x, w, o), w.copy_(o))[0])
 
 right("mended_words", "a place that starts at 0")(changed(Placed, Placed.forward, size=0.0))
 right("mended_words", "rows of their own")(
@@ -97,6 +99,7 @@ class Two(nn.Module):
 
 
 wrong("mended_words", "both added up")(changed(Numbers, lambda self, n: self.table(n).sum(1, True)))
+wrong("mended_words", "in place")(changed(Numbers, lambda self, n: self.table(n.add_(n.new_tensor([0, 2]))), rows=4))
 wrong("mended_words", "both added, twice")(
     changed(Numbers, lambda self, n: self.table(n).sum(1, True).expand(-1, 2, -1))
 )

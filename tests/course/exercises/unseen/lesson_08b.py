@@ -64,5 +64,8 @@ network("a table of lags", lags=torch.arange(256)[:, None] / 256, positions=lamb
 network("always all taps", taps=lambda self, length: Mended.taps(self, self.reach)[:length])
 network("float64, and back", convolve=lambda self, x, k: transformed(x.double(), k.double()).float())
 network("zeros in front of the signal alone", wrong, Handed, stretched=False, convolve=behind_zeros)
+network(
+    "a kernel kept from the first call", wrong, taps=lambda self, n: vars(self).setdefault("k", Mended.taps(self, n))
+)
 network("a kernel whose mean depends on the length", wrong, taps=lambda self, n: Mended.taps(self, n) / n)
 network("the handed one without a gradient", wrong, Handed, forward=lambda self, x: Handed.forward(self, x).detach())
