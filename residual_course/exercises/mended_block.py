@@ -101,6 +101,8 @@ def recognised(made: Denoiser) -> float:
 
 def _is_a_block(f: Answer) -> None:
     network(f, 1, 0)
+    x, condition = torch.zeros(3, 4, 32), torch.zeros(3, 32)
+    fits(tensor(f(32)(x, condition), "with dim 32 it returned"), x)
 
 
 def _weights_move(f: Answer) -> None:

@@ -107,6 +107,7 @@ class _(nn.Module):
 
 
 right("mended_block", "open gates, with last layers of 0")(mended_block.changed(one=1.0, gate=1.0))
+wrong("mended_block", "a width of 64, whatever dim is")(lambda dim: mended_block.Mended(64))
 right("mended_block", "small last layers")(mended_block.changed(one=1.0, last=0.1))
 right("mended_block", "all layers drawn anew")(
     lambda width: mended_block.Handed(width).apply(lambda part: isinstance(part, nn.Linear) and part.reset_parameters())
