@@ -584,8 +584,10 @@ for length in (12, 24, 48):
 # ### Exercise 3 · Measure, then mend (12 minutes)
 #
 # Measure first, on a new `Handed()` and random x of shape (1, 20, 16): change the last position, and see
-# whether an earlier output moves. Then return a mended mixer: no output depends on a later input, and after
-# the training it is right in 0.95 at 12 and 0.85 at 48 positions. (The check trains it, for a few seconds.)
+# whether an earlier output moves. Then return a mended mixer of at most 1,000
+# parameters: no output depends on a later input or on another row, and after the training it is right in
+# 0.95 at 12 and 0.85 at 48 positions. (The check trains it for a few seconds, from up to three seeds, of
+# which one is enough.)
 #
 # <details><summary>Hint 1</summary>Write the equation of S beside the lines. Which line looks at all
 # positions? Which line should contain this position's dt, and has none?</details>
