@@ -166,7 +166,7 @@ def install(command: list[str], env: Environment) -> None:
             watch(pip, said)
         finally:
             pip.terminate()
-        reader.join(5)
+            reader.join(5)  # before its file is closed, also on Ctrl-C
     if pip.returncode:
         env.log.write_text("".join(said), encoding="utf-8")
         sys.exit(explain("".join(said), env))
