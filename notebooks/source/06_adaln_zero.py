@@ -32,8 +32,7 @@ progress("06")
 # velocity = network(x_t, c)            # learns to guess picture - noise
 # ```
 #
-# To draw, we start from noise, at t = 0, and take ten small steps along the velocity. (One setting,
-# the guidance, stays at 2 until section 5.) This is
+# To draw, we start from noise, at t = 0, and take ten small steps along the velocity. This is
 # [flow matching](https://arxiv.org/abs/2210.02747). The folded cell below loads the digits and
 # defines `trained(blocks)`: it calls `blocks` for a list of blocks, builds a network of them, and
 # takes 50 steps of Adam at a rate of 0.003.
@@ -121,7 +120,7 @@ show(sheet(rows, "Ten labels, and almost the same blot"))
 # %% [markdown]
 # We asked for 0 to 9, each time from the same noise, and got almost the same blot ten times. The
 # network is slow, not unable: with 400 steps it draws digits too. We stop after 50, so that a
-# difference in speed shows. In the block that you build now, two differences matter: every branch
+# difference in speed shows. In the block that you build now, two things are different: every branch
 # hears the condition, and every branch starts switched off, by a gate of 0. Section 5 tries each
 # alone.
 #
@@ -502,11 +501,11 @@ with predict(
 #
 # ## 5 · Does it help?
 #
-# Back to the first picture. Two things are new: the condition acts in every branch, and the
+# Back to the question of the first picture. Two things are new: the condition acts in every branch, and the
 # gates start at 0. So we train four networks of *your* block, one for each combination. In those
-# called "added once", only the input hears c, as in section 1. Their blocks get c = 0, so of
-# `condition_proj` the biases alone act: one shift, scale and gate for all pictures, and fewer weights
-# that learn.
+# called "added once", only the input hears c, as in section 1. Their blocks get c = 0, so only the
+# biases of `condition_proj` act: every picture gets the same shift, scale and gate (and fewer weights
+# learn).
 
 
 # %% jupyter={"source_hidden": true}
@@ -557,7 +556,7 @@ def recognised(net):
 
 def plot_four(four, counts):
     rows = {name.replace(", ", ",\n"): draw_ten(nets[0]) for name, nets in four.items()}
-    figure = sheet(rows, "Both changes together draw", 0.43)
+    figure = sheet(rows, "After 50 steps, both together draw", 0.43)
     ax = figure.axes[0]
     for tick, three in zip(ax.get_yticks(), counts.values(), strict=True):
         ax.text(606, tick, ", ".join(map(str, sorted(three))), fontsize=9, va="center")
@@ -580,9 +579,8 @@ with predict(
 
 # %% [markdown]
 # After 50 steps at this rate each change helps alone, with each of three seeds, and with both all
-# are recognised. At a rate of 0.01 starting the gates at 0 brings most of the gain, at 0.001 none by
-# itself. With both changes the network does best at all three rates, and after 400 steps all four
-# draw (the
+# are recognised. How much each helps alone depends on the rate. Both together did best at the three
+# that we tried, and after 400 steps all four draw (the
 # [investigation](investigations/06_what_guidance_costs.ipynb) has the numbers). The
 # [authors of DiT](https://arxiv.org/abs/2212.09748) compared four blocks that take a condition,
 # and chose this one (their figure 5). It has a price: DiT's blocks have 12 · d² weights in
@@ -639,8 +637,8 @@ class Handed(AdaLNZeroBlock):
 
 # %% [markdown]
 # A new block does return x. Does the network learn? We train it for 50 steps, then look at the
-# gradients. (The label enters through the blocks alone. If no gradient reaches them, no
-# drawing depends on its label, and what is recognised is luck.)
+# gradients. (The label enters through the blocks alone. While their gates stay 0 it
+# cannot change a drawing, and what is recognised is luck.)
 
 # %% handed tags=["slow", "trained"]
 handed = trained(lambda: [Handed(64) for _ in range(12)])
@@ -652,7 +650,7 @@ print(count, "of 100 recognised")
 # %% [markdown]
 # ### Exercise 3 · Find and mend (10 minutes)
 #
-# There are two faults, and with the biases at 0 either mend alone changes nothing. Return a
+# There are two faults. As long as the biases start at 0, mending one alone changes nothing. Return a
 # mended `Handed`: change its code, or its starting values.
 # (The check trains small networks of it, for about 10 seconds.)
 #
@@ -685,8 +683,8 @@ print(count, "of 100 recognised")
 # <details><summary>Once it draws: why did one mend change nothing?</summary>
 # Gate and branch are the two factors of one product. If both are 0, neither gets a gradient.
 # And with biases of 0 the branch returned 0 for two reasons: it received zeros, because scale
-# stood in the place of 1 + scale, and the weights of its last layer were 0. (Biases drawn at
-# random would have hidden both faults.)</details>
+# stood in the place of 1 + scale, and the weights of its last layer were 0. (With
+# random biases the branch returns something, so it learns, and you would not have noticed.)</details>
 #
 # A related mistake is `model.apply(init_weights)` after the blocks have been built: if it
 # initialises every linear layer, random numbers replace the zeros, and no error tells you. So
